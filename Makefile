@@ -1,0 +1,35 @@
+# Every target makes .venv if it is missing and installs what it needs there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test lint data clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python -m patchprint.report.demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.base:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24' --constraint constraints.txt
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.base pyproject.toml constraints.txt
+	$(PIP) --editable '.[images,eval]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.base pyproject.toml constraints.txt
+	$(PIP) --editable '.[all,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

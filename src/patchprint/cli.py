@@ -1,0 +1,141 @@
+"""The command line: finds the subcommand, lets tyro read its flags, turns errors into one sentence and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.commands``; a module that
+holds several (``data build``, ``train hardnet``) lists them in COMMANDS, otherwise the function is called ``main``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import patchprint
+
+SUBCOMMANDS = {
+    "models": "list the networks and weights, with licence and training data",
+    "data": "build and inspect training and benchmark data",
+    "train": "train a descriptor with a published recipe",
+    "adapt": "tune a descriptor to your own photos",
+    "eval": "run a benchmark",
+    "describe": "detect and describe the keypoints of photos",
+    "match": "match two photos, or many",
+    "sfm": "photos to a COLMAP model",
+    "export": "write a network as ONNX",
+    "report": "one HTML page from results or runs",
+}
+
+
+class _UsageError(ValueError):
+    """The words on the command line are wrong."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except ValueError as error:
+        return _fail(error, code=2)
+    except OSError as error:
+        return _fail(error, code=1)
+    except KeyboardInterrupt:
+        return _fail("stopped", code=130)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"patchprint {patchprint.__version__}")
+        return 0
+    name, rest = _choose(arguments[0], SUBCOMMANDS, "patchprint"), arguments[1:]
+    module = importlib.import_module(f"patchprint.commands.{name}")
+    prog, function = f"patchprint {name}", getattr(module, "main", None)
+    if function is None:
+        if not rest or rest[0] in ("-h", "--help"):
+            print(_listing(prog, module))
+            return 0 if rest else 2
+        function = module.COMMANDS[_choose(rest[0], module.COMMANDS, prog)]
+        prog, rest = f"{prog} {rest[0]}", rest[1:]
+    call = _parse(function, rest, prog)
+    return int(call() or 0)
+
+
+def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Callable[[], Any]:
+    """Read flags with tyro, whose boxed messages become one sentence."""
+    import tyro
+
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+    errors = io.StringIO()
+    captured: dict[str, Any] = {}
+
+    def remember(*args: Any, **kwargs: Any) -> None:
+        captured["call"] = lambda: function(*args, **kwargs)
+
+    remember.__wrapped__ = function  # type: ignore[attr-defined]
+    remember.__doc__ = function.__doc__
+    remember.__signature__ = _signature(function)  # type: ignore[attr-defined]
+    remember.__annotations__ = function.__annotations__
+    try:
+        with contextlib.redirect_stderr(errors):
+            tyro.cli(remember, args=arguments, prog=prog, config=config)
+    except SystemExit as stop:
+        if stop.code == 0:
+            return lambda: 0
+        raise _UsageError(_one_sentence(errors.getvalue(), prog)) from None
+    return captured["call"]
+
+
+def _signature(function: Callable[..., Any]) -> Any:
+    import inspect
+
+    return inspect.signature(function, eval_str=True)
+
+
+def _one_sentence(box: str, prog: str) -> str:
+    lines = [re.sub(r"^[│╭╰╮╯─\s]+|[│╭╰╮╯─\s]+$", "", line) for line in box.splitlines()]
+    lines = [line for line in lines[1:] if line and not line.startswith(("For full helptext", prog, "Argument helptext"))]
+    text = " ".join(lines)
+    flags = re.findall(r"(?<=Perhaps you meant: )?(--[a-z][\w-]*)", text.partition("Perhaps you meant:")[2])
+    head = text.partition("Perhaps you meant:")[0].strip()
+    if head.startswith("Unrecognized options:") and flags:
+        head += f"; did you mean {' or '.join(dict.fromkeys(flags[:3]))}?"
+    return f"{head} ({prog} --help lists the options)"
+
+
+def _choose(word: str, known: Any, prog: str) -> str:
+    if word in known:
+        return word
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known)}"
+    raise _UsageError(f"{prog} has no {word!r}; {hint}")
+
+
+def _overview() -> str:
+    width = max(map(len, SUBCOMMANDS))
+    lines = [f"  {name.ljust(width)}  {text}" for name, text in SUBCOMMANDS.items()]
+    return "\n".join(["usage: patchprint COMMAND ...", "", *lines, "", "patchprint COMMAND --help says more."])
+
+
+def _listing(prog: str, module: Any) -> str:
+    width = max(map(len, module.COMMANDS))
+    lines = [
+        f"  {name.ljust(width)}  {(function.__doc__ or '').strip().splitlines()[0]}"
+        for name, function in module.COMMANDS.items()
+    ]
+    return "\n".join([f"usage: {prog} WHAT ...", "", *lines, "", f"{prog} WHAT --help says more."])
+
+
+def _fail(error: object, code: int) -> int:
+    if os.environ.get("PATCHPRINT_DEBUG") and isinstance(error, BaseException):
+        raise error
+    print(f"patchprint: {error}", file=sys.stderr)
+    return code

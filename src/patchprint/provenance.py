@@ -1,0 +1,70 @@
+"""Where a number comes from: command, version, machine, date, time and memory, as every result file records them."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import platform
+import resource
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import patchprint
+
+_started = time.monotonic()
+
+
+def run_info(started: float | None = None, command: str | None = None) -> dict[str, Any]:
+    """The ``run`` part of a Result. ``started`` is a time.monotonic() reading; without it, the process's age is taken."""
+    seconds = time.monotonic() - (_started if started is None else started)
+    return {
+        "command": command or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "version": patchprint.__version__,
+        "machine": machine(),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seconds": round(seconds, 3),
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, accelerator and library versions of this machine."""
+    return {
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def sha256_of_file(path: str | Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_of_folder(path: str | Path) -> str:
+    """Checksum of all files below a folder: names and contents, in sorted order, hidden files left out."""
+    root = Path(path)
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*")):
+        relative = file.relative_to(root)
+        if file.is_file() and not any(part.startswith(".") for part in relative.parts):
+            digest.update(f"{relative.as_posix()}\0{sha256_of_file(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

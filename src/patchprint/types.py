@@ -1,0 +1,207 @@
+"""The values that travel between the parts of patchprint, and the one coordinate convention.
+
+**Convention.** The centre of the top-left pixel is (0, 0); x grows to the right, y grows downwards. A keypoint's
+``scale`` is the sigma of the detector (COLMAP's scale, half of ``cv2.KeyPoint.size``). Its ``angle`` is in radians,
+measured from the x axis towards the y axis (clockwise as seen on the screen). An affine frame ``A`` (2, 2) carries
+scale and angle together, ``A = scale * [[cos, -sin], [sin, cos]]`` for a round keypoint, and takes an offset in units of
+sigma to an offset in pixels. A patch of ``patch_scale`` m covers the square ``xy + m / 2 * A @ [-1, 1]^2``, so that its
+side is ``m * scale`` pixels. Converters to the conventions of other libraries live in ``patchprint.interop``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Keypoints:
+    """N keypoints of one image, in the convention of this module.
+
+    Shape:
+        xy (N, 2), scale (N,), angle (N,), score (N,) or None, affine (N, 2, 2) or None: float32 tensors on one device.
+        Where ``affine`` is given it decides the frame; ``scale`` and ``angle`` then describe it for readers.
+    """
+
+    xy: Tensor
+    scale: Tensor
+    angle: Tensor
+    score: Tensor | None = None
+    affine: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                object.__setattr__(self, field.name, torch.as_tensor(value, dtype=torch.float32))
+        count = len(self.xy)
+        expected = {"xy": (count, 2), "scale": (count,), "angle": (count,), "score": (count,), "affine": (count, 2, 2)}
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if value is not None and tuple(value.shape) != shape:
+                raise ValueError(f"Keypoints.{name} has shape {tuple(value.shape)}, expected {shape}")
+
+    def __len__(self) -> int:
+        return len(self.xy)
+
+    def __getitem__(self, index: Tensor | np.ndarray | slice) -> Keypoints:
+        """Select keypoints by a slice, an index array or a boolean mask."""
+        if not isinstance(index, slice):
+            index = torch.as_tensor(index, device=self.xy.device)
+        return self._map(lambda value: value[index])
+
+    @staticmethod
+    def empty() -> Keypoints:
+        return Keypoints(torch.zeros(0, 2), torch.zeros(0), torch.zeros(0), torch.zeros(0))
+
+    @staticmethod
+    def from_affine(xy: Tensor, affine: Tensor, score: Tensor | None = None) -> Keypoints:
+        """Keypoints with frames (N, 2, 2); scale is the geometric mean of the axes, angle that of the first column."""
+        affine = torch.as_tensor(affine, dtype=torch.float32)
+        scale = torch.linalg.det(affine).abs().sqrt()
+        return Keypoints(xy, scale, torch.atan2(affine[:, 1, 0], affine[:, 0, 0]), score, affine)
+
+    def frames(self) -> Tensor:
+        """Affine frames (N, 2, 2): ``affine`` where given, else scale times rotation."""
+        if self.affine is not None:
+            return self.affine
+        cos, sin = torch.cos(self.angle) * self.scale, torch.sin(self.angle) * self.scale
+        return torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
+
+    def upright(self) -> Keypoints:
+        """The same keypoints with angle zero; affine shape is dropped, since its rotation part carries the angle."""
+        return dataclasses.replace(self, angle=torch.zeros_like(self.angle), affine=None)
+
+    def to(self, device: torch.device | str) -> Keypoints:
+        return self._map(lambda value: value.to(device))
+
+    def _map(self, function: Any) -> Keypoints:
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return Keypoints(**{name: None if value is None else function(value) for name, value in values.items()})
+
+
+@dataclass(frozen=True)
+class ModelId:
+    """Which model made a print: its name and the sha256 of its weights (empty for models without weights)."""
+
+    name: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Keypoints of one image with their prints.
+
+    Shape:
+        descriptors (N, D): float32 or float16 unit vectors, int8 quantised vectors, or uint8 packed bits (D = bytes).
+        image_size (width, height) in pixels of the picture as it was read.
+    """
+
+    keypoints: Keypoints
+    descriptors: Tensor
+    image_size: tuple[int, int]
+    image_path: Path | None
+    model: ModelId
+
+    def __post_init__(self) -> None:
+        if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
+            raise ValueError(
+                f"{len(self.keypoints)} keypoints need descriptors of shape ({len(self.keypoints)}, D), "
+                f"got {tuple(self.descriptors.shape)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.keypoints)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the prints are packed bits, compared by Hamming distance."""
+        return self.descriptors.dtype == torch.uint8
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """M correspondences between two Features.
+
+    Shape:
+        indices (M, 2) int64 into the keypoints of a and b; distance (M,) float32, smaller is better;
+        inliers (M,) bool or None before geometric verification; model (3, 3) float64, the homography or
+        fundamental matrix that was estimated, or None.
+    """
+
+    indices: Tensor
+    distance: Tensor
+    inliers: Tensor | None = None
+    model: Tensor | None = None
+    geometry: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def num_inliers(self) -> int | None:
+        return None if self.inliers is None else int(self.inliers.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class DescriptorBatch:
+    """What a loss sees: P points in K views each, described by D numbers.
+
+    Shape:
+        desc (P, K, D) unit length; raw (P, K, D) before normalisation; valid (P, K) bool or None for ragged groups;
+        ignore (P*K, P*K) bool or None: pairs that count neither as positive nor as negative; maps: pairs of normalised
+        maps (P, K, F), first and last layer, or None; progress: 0-dim tensor in [0, 1], the part of training done
+        (a Python float would recompile); step: 0-dim int64 tensor, the key of whatever is random in a loss.
+    """
+
+    desc: Tensor
+    raw: Tensor
+    valid: Tensor | None = None
+    ignore: Tensor | None = None
+    maps: tuple[Tensor, ...] | None = None
+    progress: Tensor = dataclasses.field(default_factory=lambda: torch.tensor(0.0))
+    step: Tensor = dataclasses.field(default_factory=lambda: torch.tensor(0))
+
+    def __post_init__(self) -> None:
+        if self.desc.ndim != 3 or self.desc.shape != self.raw.shape:
+            raise ValueError(
+                f"desc and raw must both be (points, views, dimension), got {tuple(self.desc.shape)} "
+                f"and {tuple(self.raw.shape)}"
+            )
+
+    @property
+    def num_points(self) -> int:
+        return self.desc.shape[0]
+
+    @property
+    def num_views(self) -> int:
+        return self.desc.shape[1]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measurement, as it is written to ``results/``; ``run`` comes from ``patchprint.provenance.run_info``."""
+
+    benchmark: str
+    settings: dict[str, Any]
+    model: dict[str, Any]
+    data: dict[str, Any]
+    seed: int | None
+    scores: dict[str, Any]
+    run: dict[str, Any]
+    schema: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def wrap_angle(angle: Tensor) -> Tensor:
+    """The same angle in [-pi, pi), any shape."""
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
