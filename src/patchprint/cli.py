@@ -102,7 +102,9 @@ def _signature(function: Callable[..., Any]) -> Any:
 
 def _one_sentence(box: str, prog: str) -> str:
     lines = [re.sub(r"^[│╭╰╮╯─\s]+|[│╭╰╮╯─\s]+$", "", line) for line in box.splitlines()]
-    lines = [line for line in lines[1:] if line and not line.startswith(("For full helptext", prog, "Argument helptext"))]
+    lines = [
+        line for line in lines[1:] if line and not line.startswith(("For full helptext", prog, "Argument helptext"))
+    ]
     text = " ".join(lines)
     flags = re.findall(r"(?<=Perhaps you meant: )?(--[a-z][\w-]*)", text.partition("Perhaps you meant:")[2])
     head = text.partition("Perhaps you meant:")[0].strip()

@@ -1,0 +1,151 @@
+"""Patches out of images: the one place where pixels around a keypoint become the input of a network.
+
+Inference and training from photos both go through ``sample_patches``, because a network must see at test time what it
+saw in training. Every image is kept as a pyramid of halved copies; a patch is read with bilinear interpolation from the
+level whose pixels are nearest in size to the pixels of the patch (between 0.71 and 1.41 of it), so that large patches do
+not alias. Beyond its border an image repeats its last pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchprint.types import Keypoints
+
+# Binomial filter that lies symmetrically around the corner shared by four pixels, where the pixel of the next level sits.
+_HALVING_FILTER = torch.tensor([1.0, 5.0, 10.0, 10.0, 5.0, 1.0]) / 32.0
+_SMALLEST_SIDE = 8
+_CHUNK = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePyramids:
+    """The pyramids of many grey images of different sizes in one flat buffer.
+
+    Shape:
+        pixels (B,) uint8; offset, width, height (I, L) int64: where level l of image i starts and how large it is.
+        An image with fewer than L levels repeats its smallest one in the tables; num_levels (I,) int64 says how many it has.
+    """
+
+    pixels: Tensor
+    offset: Tensor
+    width: Tensor
+    height: Tensor
+    num_levels: Tensor
+
+    @staticmethod
+    def build(images: Iterable[np.ndarray | Tensor], device: torch.device | str = "cpu") -> ImagePyramids:
+        """Pyramids of uint8 images (H, W); the halving runs on ``device``."""
+        levels: list[list[Tensor]] = [_halvings(torch.as_tensor(image), device) for image in images]
+        if not levels:
+            raise ValueError("no images were given to cut patches from")
+        depth = max(len(pyramid) for pyramid in levels)
+        offset, width, height = (torch.zeros(len(levels), depth, dtype=torch.int64) for _ in range(3))
+        position = 0
+        for i, pyramid in enumerate(levels):
+            for level in range(depth):
+                picture = pyramid[min(level, len(pyramid) - 1)]
+                height[i, level], width[i, level] = picture.shape
+                offset[i, level] = position - picture.numel() if level >= len(pyramid) else position
+                position += picture.numel() if level < len(pyramid) else 0
+        return ImagePyramids(
+            pixels=torch.cat([picture.reshape(-1) for pyramid in levels for picture in pyramid]),
+            offset=offset.to(device),
+            width=width.to(device),
+            height=height.to(device),
+            num_levels=torch.tensor([len(pyramid) for pyramid in levels], device=device),
+        )
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def device(self) -> torch.device:
+        return self.pixels.device
+
+    def to(self, device: torch.device | str) -> ImagePyramids:
+        tables = (self.pixels, self.offset, self.width, self.height, self.num_levels)
+        return ImagePyramids(*(table.to(device) for table in tables))
+
+
+def sample_patches(pyramids: ImagePyramids, image: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor:
+    """Cut N patches; the value at u in [-1, 1]^2 is the image at ``centre + frame @ u``.
+
+    Pixel j of a patch row lies at u = (2 j + 1) / size - 1. No loops and no host synchronisation, so it can stand in a
+    compiled function or a CUDA graph; callers with very many patches on a CPU cut them in chunks (``cut_patches``).
+
+    Shape:
+        image (N,) int64, centre (N, 2) pixels, frame (N, 2, 2) pixels per half side -> (N, 1, size, size) float32 in [0, 1].
+    """
+    # Written out, since torch.linalg.det goes through a solver that a CUDA graph cannot hold.
+    area = frame[:, 0, 0] * frame[:, 1, 1] - frame[:, 0, 1] * frame[:, 1, 0]
+    spacing = area.abs().sqrt() * (2.0 / size)
+    level = torch.log2(spacing.clamp(min=1e-6)).round().clamp(min=0).long()
+    level = torch.minimum(level, pyramids.num_levels[image] - 1)
+    offset, width, height = (t[image, level] for t in (pyramids.offset, pyramids.width, pyramids.height))
+
+    # In a level, pixels are 2**level times as large, and the outer edge of the picture (-0.5) stays where it is.
+    shrink = torch.exp2(-level.float())
+    centre = (centre + 0.5) * shrink[:, None] - 0.5
+    frame = frame * shrink[:, None, None]
+
+    u = (torch.arange(size, device=centre.device, dtype=torch.float32) * 2 + 1) / size - 1
+    x = _along(centre[:, 0], frame[:, 0], u).clamp(min=0).minimum((width - 1).float()[:, None, None])
+    y = _along(centre[:, 1], frame[:, 1], u).clamp(min=0).minimum((height - 1).float()[:, None, None])
+    left, top = x.floor(), y.floor()
+    dx, dy = x - left, y - top
+    stride = width[:, None, None]
+    step_x = (left.long() + 1 < stride).long()
+    step_y = (top.long() + 1 < height[:, None, None]).long() * stride
+    corner = offset[:, None, None] + top.long() * stride + left.long()
+
+    def read(index: Tensor) -> Tensor:
+        return pyramids.pixels[index].float()
+
+    above = read(corner) * (1 - dx) + read(corner + step_x) * dx
+    below = read(corner + step_y) * (1 - dx) + read(corner + step_y + step_x) * dx
+    return ((above * (1 - dy) + below * dy) / 255.0).unsqueeze(1)
+
+
+def keypoint_frames(keypoints: Keypoints, patch_scale: float) -> Tensor:
+    """Half-side frames (N, 2, 2) in pixels of the patches of ``keypoints``."""
+    return keypoints.frames() * (patch_scale / 2.0)
+
+
+def cut_patches(
+    pyramids: ImagePyramids, image: int | Tensor, keypoints: Keypoints, patch_scale: float, size: int
+) -> Tensor:
+    """Patches of keypoints, (N, 1, size, size) on the pyramids' device, cut in chunks so that memory stays bounded."""
+    keypoints = keypoints.to(pyramids.device)
+    frames = keypoint_frames(keypoints, patch_scale)
+    image = torch.as_tensor(image, device=pyramids.device).expand(len(keypoints))
+    patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
+    for start in range(0, len(keypoints), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        patches[part] = sample_patches(pyramids, image[part], keypoints.xy[part], frames[part], size)
+    return patches
+
+
+def _along(centre: Tensor, row: Tensor, u: Tensor) -> Tensor:
+    """One image coordinate of every patch pixel, (N, size, size): centre + row[0] * u_column + row[1] * u_row."""
+    return centre[:, None, None] + row[:, 0, None, None] * u[None, None, :] + row[:, 1, None, None] * u[None, :, None]
+
+
+def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
+    """An image (H, W) uint8 and its halved copies, down to a side of about 8 pixels."""
+    if image.ndim != 2 or image.dtype != torch.uint8 or 0 in image.shape:
+        raise ValueError(f"images must be grey uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
+    levels = [image.to(device)]
+    current = levels[0].float()[None, None]
+    kernel = _HALVING_FILTER.to(device)
+    while min(current.shape[-2:]) >= 2 * _SMALLEST_SIDE:
+        current = F.conv2d(F.pad(current, (2, 2, 0, 0), mode="replicate"), kernel.view(1, 1, 1, 6), stride=(1, 2))
+        current = F.conv2d(F.pad(current, (0, 0, 2, 2), mode="replicate"), kernel.view(1, 1, 6, 1), stride=(2, 1))
+        levels.append(current[0, 0].round().to(torch.uint8))
+    return levels
