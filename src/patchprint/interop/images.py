@@ -1,0 +1,148 @@
+"""Pictures from disk or memory as grey or colour arrays, read as COLMAP reads them: EXIF orientation is not applied.
+
+Everything that OpenCV decodes is accepted: grey, colour, palette, CMYK, alpha (dropped), 16 bits (reduced to 8). A file that
+is no picture, or a picture that is cut short, is refused by name, since half a picture gives half the keypoints silently.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from patchprint.extras import require
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
+
+Picture = str | Path | np.ndarray | Tensor
+
+
+def read_gray(picture: Picture, exif: bool = False) -> np.ndarray:
+    """A picture as grey values.
+
+    Args:
+        picture: a file, or an array (H, W) or (H, W, 1 | 3 | 4) with RGB order; uint8, uint16, bool, or float in [0, 1].
+        exif: turn a file upright as its EXIF orientation says. Off by default, as in COLMAP; keypoints found in a turned
+            picture do not belong to the pixels on disk, so whoever turns it on must record it.
+
+    Shape:
+        -> uint8 (H, W)
+    """
+    if isinstance(picture, (str, Path)):
+        cv2 = require("cv2", extra="images")
+        return _to_uint8(_decode(Path(picture), cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH, exif), str(picture))
+    array = _to_uint8(_as_array(picture), "the picture")
+    if array.ndim == 3:
+        channels = array.shape[2]
+        if channels not in (1, 3, 4):
+            raise ValueError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
+        array = array[..., 0] if channels == 1 else _luma(array[..., :3])
+    return np.ascontiguousarray(array)
+
+
+def read_color(picture: Picture, exif: bool = False) -> np.ndarray:
+    """A picture in colour, for drawing; the same arguments as `read_gray`.
+
+    Shape:
+        -> uint8 (H, W, 3), RGB
+    """
+    if isinstance(picture, (str, Path)):
+        cv2 = require("cv2", extra="images")
+        image = _to_uint8(_decode(Path(picture), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH, exif), str(picture))
+        return np.ascontiguousarray(image[..., ::-1])
+    array = _to_uint8(_as_array(picture), "the picture")
+    array = array[..., None] if array.ndim == 2 else array
+    return np.ascontiguousarray(np.broadcast_to(array[..., :3], (*array.shape[:2], 3)))
+
+
+def list_images(folder: str | Path) -> list[str]:
+    """Names of the pictures below a folder, relative to it with forward slashes, sorted; links to files are followed."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise ValueError(f"{root} is not a folder of photos")
+    names = []
+    for place, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
+                names.append((Path(place) / name).relative_to(root).as_posix())
+    if not names:
+        raise ValueError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
+    return sorted(names)
+
+
+def _decode(path: Path, flags: int, exif: bool) -> np.ndarray:
+    cv2 = require("cv2", extra="images")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; expected a picture")
+    if not path.exists():
+        kind = "a link to nowhere" if path.is_symlink() else "not there"
+        raise ValueError(f"{path} is {kind}; expected a picture")
+    data = path.read_bytes()
+    if not data:
+        raise ValueError(f"{path} is empty (0 bytes); expected a picture")
+    if _is_cut_short(data):
+        raise ValueError(f"{path} is cut short; copy or download it again")
+    # Decoding from memory also avoids OpenCV's own opening of files, which fails on non-ASCII names on some systems.
+    level = cv2.setLogLevel(0) if hasattr(cv2, "setLogLevel") else None
+    try:
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags | (0 if exif else cv2.IMREAD_IGNORE_ORIENTATION))
+    except cv2.error:
+        image = None
+    finally:
+        if level is not None:
+            cv2.setLogLevel(level)
+    if image is None:
+        raise ValueError(f"{path} is not a picture that OpenCV can read")
+    return image
+
+
+def _is_cut_short(data: bytes) -> bool:
+    """Whether a JPEG or PNG file lacks its end; the decoders would fill the rest with grey and say nothing."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return b"IEND" not in data[8:]
+    if data.startswith(b"\xff\xd8"):
+        return data.find(b"\xff\xd9", _jpeg_scan_start(data)) < 0
+    return False
+
+
+def _jpeg_scan_start(data: bytes) -> int:
+    """Where the pixels begin: after the header segments, one of which may hold a whole thumbnail with its own end."""
+    position = 2
+    while position + 4 <= len(data) and data[position] == 0xFF and data[position + 1] != 0xDA:
+        filler = data[position + 1] == 0xFF
+        position += 1 if filler else 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+    return position
+
+
+def _as_array(picture: Any) -> np.ndarray:
+    array = picture.detach().cpu().numpy() if isinstance(picture, Tensor) else np.asarray(picture)
+    if array.ndim not in (2, 3):
+        raise ValueError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
+    return array
+
+
+def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
+    if image.size == 0:
+        raise ValueError(f"{name} has no pixels (shape {image.shape})")
+    if image.dtype == np.uint8:
+        return image
+    if image.dtype == np.bool_:
+        return image.astype(np.uint8) * np.uint8(255)
+    if image.dtype == np.uint16:
+        # Cameras store 10, 12 or 14 bits in 16: keep the upper eight bits of those in use.
+        used = max(8, int(image.max()).bit_length())
+        return (image >> np.uint16(used - 8)).astype(np.uint8)
+    if np.issubdtype(image.dtype, np.floating):
+        if not np.isfinite(image).all() or image.min() < -1e-3 or image.max() > 1 + 1e-3:
+            raise ValueError(f"{name} holds floats outside of [0, 1]; divide by its white level first")
+        return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+    raise ValueError(f"{name} holds {image.dtype} values; expected uint8, uint16, bool or float in [0, 1]")
+
+
+def _luma(rgb: np.ndarray) -> np.ndarray:
+    # The weights of ITU-R BT.601, as OpenCV and the JPEG standard use them.
+    return np.rint(rgb @ np.array([0.299, 0.587, 0.114], np.float32)).astype(np.uint8)

@@ -1,0 +1,142 @@
+"""OpenCV: keypoints in both directions, the SIFT detector and the SIFT descriptor.
+
+OpenCV puts the centre of the top-left pixel at (0, 0) and measures angles clockwise on the screen, both as we do, but
+``cv2.KeyPoint.size`` is a diameter (twice sigma) and angles are degrees. Its SIFT finds points 0.25 px too far to the right and
+down unless ``enable_precise_upscale`` is set, so it always is here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint.extras import require
+from patchprint.types import Keypoints
+
+SIFT_SIGMA = 1.6  # blur of the first layer of every octave, in pixels of that octave
+LAYERS_PER_OCTAVE = 3
+SIFT_GRID = 12.0  # side of SIFT's 4 x 4 grid in units of sigma: each bin is 3 sigma wide
+
+
+def to_keypoints(keypoints: Sequence[Any]) -> Keypoints:
+    """``list[cv2.KeyPoint]`` to Keypoints; an angle of -1 means "none" in OpenCV and becomes 0."""
+    if not keypoints:
+        return Keypoints.empty()
+    rows = np.array([(*k.pt, k.size, k.angle, k.response) for k in keypoints], dtype=np.float64)
+    degrees = np.where(rows[:, 3] == -1, 0.0, rows[:, 3])
+    return Keypoints(
+        xy=torch.from_numpy(rows[:, :2]),
+        scale=torch.from_numpy(rows[:, 2] / 2),
+        angle=torch.from_numpy(np.radians(degrees)),
+        score=torch.from_numpy(rows[:, 4]),
+    )
+
+
+def from_keypoints(keypoints: Keypoints) -> list[Any]:
+    """Keypoints to ``list[cv2.KeyPoint]``, with the pyramid octave that OpenCV's own SIFT needs to describe them."""
+    cv2 = require("cv2", extra="images")
+    xy = keypoints.xy.cpu().double().numpy()
+    size = keypoints.scale.cpu().double().numpy() * 2
+    degrees = np.mod(np.degrees(keypoints.angle.cpu().double().numpy()), 360.0)
+    score = np.zeros(len(size)) if keypoints.score is None else keypoints.score.cpu().double().numpy()
+    octave = sift_octaves(size / 2)
+    return [
+        cv2.KeyPoint(x=x, y=y, size=s, angle=a, response=r, octave=int(o))
+        for (x, y), s, a, r, o in zip(xy, size, degrees, score, octave, strict=True)
+    ]
+
+
+def detect_sift(
+    image: np.ndarray,
+    max_keypoints: int | None = None,
+    contrast_threshold: float = 0.04,
+    edge_threshold: float = 10.0,
+    mask: np.ndarray | None = None,
+) -> Keypoints:
+    """Difference-of-Gaussian keypoints with SIFT's orientations, strongest first.
+
+    Args:
+        image: uint8 (H, W).
+        max_keypoints: keep so many with the largest response; a point with two orientations counts twice.
+        mask: (H, W); keypoints where it is zero are left out.
+    """
+    sift = _sift(contrast_threshold, edge_threshold)
+    if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
+        return Keypoints.empty()
+    found = to_keypoints(sift.detect(image, None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)))
+    assert found.score is not None
+    order = torch.argsort(found.score, descending=True, stable=True)
+    return found[order[:max_keypoints]]
+
+
+def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False) -> np.ndarray:
+    """SIFT (or RootSIFT) descriptors at given keypoints, unit length.
+
+    Shape:
+        image uint8 (H, W) -> float32 (N, 128)
+    """
+    if len(keypoints) == 0:
+        return np.zeros((0, 128), np.float32)
+    points = from_keypoints(keypoints)
+    last_octave = int(math.log2(max(4, min(image.shape)))) - 2
+    for point in points:
+        point.octave = _clamp_octave(point.octave, last_octave)
+    returned, descriptors = _sift().compute(image, points)
+    if len(returned) != len(keypoints):
+        raise RuntimeError(f"OpenCV described {len(returned)} of {len(keypoints)} keypoints")
+    return normalise_sift(descriptors, root)
+
+
+def sift_patches(patches: np.ndarray, root: bool = False) -> np.ndarray:
+    """SIFT (or RootSIFT) of whole patches: one upright keypoint at the centre whose 4 x 4 grid covers the patch.
+
+    Shape:
+        patches uint8 (N, S, S) -> float32 (N, 128), unit length
+    """
+    cv2 = require("cv2", extra="images")
+    side = patches.shape[-1]
+    sigma = side / SIFT_GRID
+    octave = _clamp_octave(int(sift_octaves(np.array([sigma]))[0]), int(math.log2(max(4, side))) - 2)
+    keypoint = cv2.KeyPoint((side - 1) / 2, (side - 1) / 2, 2 * sigma, 0.0, 0.0, octave)
+    sift = _sift()
+    rows = [sift.compute(patch, [keypoint])[1] for patch in patches]
+    return normalise_sift(np.concatenate(rows) if rows else np.zeros((0, 128), np.float32), root)
+
+
+def normalise_sift(descriptors: np.ndarray, root: bool) -> np.ndarray:
+    """Unit length; RootSIFT takes the square root of the L1-normalised histogram first (Arandjelovic, Zisserman 2012)."""
+    values = descriptors.astype(np.float32)
+    if root:
+        return np.sqrt(values / np.maximum(values.sum(1, keepdims=True), 1e-8))
+    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-8)
+
+
+def sift_octaves(sigma: np.ndarray) -> np.ndarray:
+    """OpenCV's packed octave (octave in the low byte, layer in the next) whose blur is nearest to sigma, (N,) int."""
+    level = np.rint(LAYERS_PER_OCTAVE * np.log2(np.maximum(sigma, 1e-3) / SIFT_SIGMA)).astype(np.int64)
+    level = np.maximum(level, -LAYERS_PER_OCTAVE)  # the first octave is the picture enlarged twice
+    octave = (level - 1) // LAYERS_PER_OCTAVE
+    octave = np.maximum(octave, -1)
+    layer = level - octave * LAYERS_PER_OCTAVE
+    return (octave & 255) | (layer << 8)
+
+
+def _clamp_octave(packed: int, last: int) -> int:
+    octave = (packed & 255) - 256 if packed & 128 else packed & 255
+    return packed if octave <= last else (max(last, 0) & 255) | (LAYERS_PER_OCTAVE << 8)
+
+
+def _sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0) -> Any:
+    cv2 = require("cv2", extra="images")
+    return cv2.SIFT_create(
+        nfeatures=0,
+        nOctaveLayers=LAYERS_PER_OCTAVE,
+        contrastThreshold=contrast_threshold,
+        edgeThreshold=edge_threshold,
+        sigma=SIFT_SIGMA,
+        enable_precise_upscale=True,
+    )
