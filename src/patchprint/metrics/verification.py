@@ -1,0 +1,92 @@
+"""Telling matching from non-matching pairs: FPR95 and the area under the ROC curve, safe against ties.
+
+Every function takes distances (smaller means more alike) and labels; the order of the pairs never matters, except in the
+variants that carry an author's name, which are here to explain why two papers print different numbers for one model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from patchprint.metrics.inputs import labelled_distances
+
+
+def fpr95(distance: Any, is_match: Any, percent: int = 95) -> float:
+    """False positive rate at 95 % recall, ties counted against the descriptor.
+
+    The threshold is the ceil(0.95 P)-th smallest distance of the P matching pairs; the result is the share of
+    non-matching pairs at or below it ("Use:" of the fact sheet, section 9). Constant descriptors score 1.
+
+    Shape:
+        distance (N,) float, is_match (N,) bool, arrays or tensors -> float in [0, 1].
+    """
+    distance, matching = labelled_distances(distance, is_match)
+    positive, negative = distance[matching], distance[~matching]
+    rank = _rank(len(positive), percent)
+    return float(np.mean(negative <= np.partition(positive, rank)[rank]))
+
+
+def fpr95_hardnet(distance: Any, is_match: Any) -> float:
+    """HardNet's routine: negatives sorted before the pair that reaches 95 % recall. Ties fall in file order.
+
+    With matching pairs first in the file, constant descriptors score a perfect 0.
+
+    Shape:
+        distance (N,), is_match (N,) -> float in [0, 1].
+    """
+    distance, matching = labelled_distances(distance, is_match)
+    ordered = matching[np.argsort(distance, kind="stable")]
+    stop = int(np.searchsorted(np.cumsum(ordered), _rank(int(matching.sum()), 95) + 1))
+    return float((~ordered[:stop]).sum() / (~matching).sum())
+
+
+def fpr95_hynet(distance: Any, is_match: Any) -> float:
+    """HyNet's routine: the threshold lies one matching pair further than 95 % recall needs.
+
+    Shape:
+        distance (N,), is_match (N,) -> float in [0, 1].
+    """
+    distance, matching = labelled_distances(distance, is_match)
+    positive = np.sort(distance[matching])
+    threshold = positive[min(_rank(len(positive), 95) + 1, len(positive) - 1)]
+    return float(np.mean(distance[~matching] <= threshold))
+
+
+def fpr95_sdgmnet(distance: Any, is_match: Any) -> float:
+    """SDGMNet's routine: HardNet's on the float32 score 1 / (cos + 10), which makes near distances equal.
+
+    Shape:
+        distance (N,) between unit vectors, is_match (N,) -> float in [0, 1].
+    """
+    distance, matching = labelled_distances(distance, is_match)
+    cosine = (1.0 - distance**2 / 2.0).astype(np.float32)
+    return fpr95_hardnet(np.float32(1.0) / (cosine + np.float32(10.0)), matching)
+
+
+FPR95_VARIANTS: dict[str, Callable[[Any, Any], float]] = {
+    "tie-safe": fpr95,
+    "hardnet": fpr95_hardnet,
+    "hynet": fpr95_hynet,
+    "sdgmnet": fpr95_sdgmnet,
+}
+
+
+def roc_auc(distance: Any, is_match: Any) -> float:
+    """Area under the ROC curve: the chance that a matching pair is nearer than a non-matching one, ties count half.
+
+    Shape:
+        distance (N,), is_match (N,) -> float in [0, 1].
+    """
+    distance, matching = labelled_distances(distance, is_match)
+    positive, negative = distance[matching], np.sort(distance[~matching])
+    farther = len(negative) - np.searchsorted(negative, positive, side="right")
+    not_nearer = len(negative) - np.searchsorted(negative, positive, side="left")
+    return float((farther + not_nearer).mean() / (2 * len(negative)))
+
+
+def _rank(num_positives: int, percent: int) -> int:
+    """Zero-based rank of the positive that completes the recall; in integers, since 0.95 * P is not exact."""
+    return -(-percent * num_positives // 100) - 1
