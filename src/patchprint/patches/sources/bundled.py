@@ -1,0 +1,66 @@
+"""Data that needs no download: photographs that the scikit-image package ships, under homographies and other light.
+
+Training, held-out photographs and the stereo pair never mix. The pair ``motorcycle`` has a measured disparity, so it
+tests matching on real depth; it is not among the training pictures and must stay out of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from patchprint.extras import require
+from patchprint.patches.sources.homographies import make_tracks
+from patchprint.patches.tracks import TrackStore
+
+TRAINING = (
+    "astronaut", "brick", "cat", "clock", "coins", "grass", "gravel", "hubble_deep_field",
+    "immunohistochemistry", "moon", "page", "retina", "text",
+)  # fmt: skip
+HELD_OUT = ("camera", "coffee", "rocket")
+
+
+@dataclass(frozen=True)
+class StereoPair:
+    """Two rectified views (H, W) uint8 and the disparity (H, W): left (x, y) is right (x - disparity, y); nan = unknown."""
+
+    left: np.ndarray
+    right: np.ndarray
+    disparity: np.ndarray
+
+
+def picture(name: str) -> np.ndarray:
+    """One of scikit-image's photographs as grey uint8 (H, W)."""
+    return _grey(getattr(require("skimage.data", extra="eval"), name)())
+
+
+def training_source(
+    num_views: int = 7, seed: int = 0, patch_scale: float = 12.0, max_keypoints: int = 1500
+) -> TrackStore:
+    """Tracks of the training photographs."""
+    return _source(TRAINING, num_views, seed, patch_scale, max_keypoints)
+
+
+def held_out_source(
+    num_views: int = 7, seed: int = 1000, patch_scale: float = 12.0, max_keypoints: int = 1500
+) -> TrackStore:
+    """Tracks of photographs that are in no training set."""
+    return _source(HELD_OUT, num_views, seed, patch_scale, max_keypoints)
+
+
+def stereo_pair() -> StereoPair:
+    """The motorcycle pair of Middlebury 2014 with its measured disparity."""
+    left, right, disparity = require("skimage.data", extra="eval").stereo_motorcycle()
+    return StereoPair(_grey(left), _grey(right), np.where(np.isfinite(disparity), disparity, np.nan))
+
+
+def _source(names: tuple[str, ...], num_views: int, seed: int, patch_scale: float, max_keypoints: int) -> TrackStore:
+    photos, tracks = make_tracks((picture(name) for name in names), num_views, seed, max_keypoints)
+    return TrackStore.from_photos(photos, tracks, patch_scale=patch_scale, scene_names=list(names))
+
+
+def _grey(image: np.ndarray) -> np.ndarray:
+    if image.ndim == 3:
+        image = np.round(image[..., :3] @ [0.299, 0.587, 0.114]).astype(np.uint8)
+    return np.ascontiguousarray(image)

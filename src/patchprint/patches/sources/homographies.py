@@ -1,0 +1,186 @@
+"""Training data from pictures alone: each picture is shown again under random homographies and other light.
+
+The truth is exact, so no reconstruction is needed. A view of a point is a keypoint that the detector *found again* where
+the homography says it must be, with its own small errors of position, scale and angle; a network trained on projected,
+noise-free keypoints would never learn to forgive them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from patchprint.extras import require
+from patchprint.interop.images import PICTURE_SUFFIXES, read_gray
+from patchprint.interop.opencv import detect_sift
+from patchprint.patches.tracks import Tracks, TrackStore
+from patchprint.types import Keypoints, wrap_angle
+
+MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
+MAX_SCALE_RATIO = 1.35
+MAX_ANGLE = 0.35  # radians
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture (H, W) uint8 and the homography (3, 3) that takes the original's pixels to its own."""
+
+    image: np.ndarray
+    homography: np.ndarray
+
+
+def render_views(image: np.ndarray, count: int, seed: int, strength: float = 1.0) -> list[View]:
+    """The picture itself, then ``count`` warped and re-lit copies of the same size."""
+    cv2 = require("cv2", extra="images")
+    generator = np.random.default_rng(seed)
+    height, width = image.shape
+    views = [View(image, np.eye(3))]
+    for _ in range(count):
+        homography = random_homography(generator, width, height, strength)
+        warped = cv2.warpPerspective(
+            image, homography, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
+        )
+        views.append(View(relight(generator, warped, strength), homography))
+    return views
+
+
+def random_homography(generator: np.random.Generator, width: int, height: int, strength: float = 1.0) -> np.ndarray:
+    """A random turn, zoom, stretch and tilt about the middle of the picture, (3, 3) in pixels."""
+    turn = generator.normal(0, 0.35 * strength)
+    zoom = np.exp(generator.uniform(-0.45, 0.45) * strength)
+    stretch = np.exp(generator.uniform(-0.3, 0.3) * strength)
+    direction = generator.uniform(0, np.pi)
+    tilt = generator.uniform(-0.35, 0.35, 2) * strength
+    along = _rotation(direction) @ np.diag([stretch, 1 / stretch]) @ _rotation(-direction)
+    homography = np.eye(3)
+    homography[:2, :2] = zoom * _rotation(turn) @ along
+    homography[2, :2] = tilt / max(width, height)
+    centre = np.array([[1, 0, (width - 1) / 2], [0, 1, (height - 1) / 2], [0, 0, 1.0]])
+    shift = np.eye(3)
+    shift[:2, 2] = generator.uniform(-0.1, 0.1, 2) * strength * (width, height)
+    return centre @ shift @ homography @ np.linalg.inv(centre)
+
+
+def relight(generator: np.random.Generator, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
+    """Another exposure of the same picture: gamma, contrast, a slope of light, blur, noise and JPEG traces."""
+    cv2 = require("cv2", extra="images")
+    height, width = image.shape
+    value = (image / 255.0) ** np.exp(generator.uniform(-0.5, 0.5) * strength)
+    slope = np.linspace(-0.5, 0.5, width)[None, :] * generator.normal(0, 0.25 * strength)
+    slope = slope + np.linspace(-0.5, 0.5, height)[:, None] * generator.normal(0, 0.25 * strength)
+    contrast = np.exp(generator.uniform(-0.4, 0.3) * strength)
+    value = (value - value.mean()) * contrast * (1 + slope) + value.mean() + generator.uniform(-0.1, 0.1) * strength
+    if generator.random() < 0.3:
+        value = cv2.GaussianBlur(value, (0, 0), generator.uniform(0.4, 1.2))
+    value = value + generator.normal(0, generator.uniform(0, 0.02) * strength, value.shape)
+    pixels = np.clip(np.round(value * 255), 0, 255).astype(np.uint8)
+    quality = int(generator.uniform(50, 95))
+    return cv2.imdecode(cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_GRAYSCALE)
+
+
+def transport(keypoints: Keypoints, homography: np.ndarray) -> Keypoints:
+    """Where keypoints go under a homography, with scale and angle by its derivative at each of them."""
+    matrix = torch.as_tensor(homography, dtype=torch.float64)
+    xy = keypoints.xy.double()
+    numerator = xy @ matrix[:2, :2].T + matrix[:2, 2]
+    depth = xy @ matrix[2, :2] + matrix[2, 2]
+    moved = numerator / depth[:, None]
+    jacobian = (matrix[:2, :2] - moved[:, :, None] * matrix[2, :2]) / depth[:, None, None]
+    direction = jacobian @ torch.stack([keypoints.angle.cos(), keypoints.angle.sin()], -1).double()[:, :, None]
+    scale = keypoints.scale * torch.linalg.det(jacobian).abs().sqrt()
+    return Keypoints(moved, scale, torch.atan2(direction[:, 1, 0], direction[:, 0, 0]), keypoints.score)
+
+
+def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
+    """For each expected keypoint the detected one that is it, (N,) int64, or -1 where the detector missed it."""
+    if len(detected) == 0:
+        return torch.full((len(expected),), -1)
+    distance = torch.cdist(expected.xy, detected.xy)
+    scale = (detected.scale.log()[None, :] - expected.scale.log()[:, None]).abs()
+    turn = wrap_angle(detected.angle[None, :] - expected.angle[:, None]).abs()
+    cost = distance / MAX_DISTANCE + scale / np.log(MAX_SCALE_RATIO) + turn / MAX_ANGLE
+    wrong = (distance > MAX_DISTANCE) | (scale > np.log(MAX_SCALE_RATIO)) | (turn > MAX_ANGLE)
+    best = cost.masked_fill(wrong, torch.inf).min(dim=1)
+    return torch.where(best.values.isinf(), -1, best.indices)
+
+
+def make_tracks(
+    pictures: Iterable[np.ndarray], num_views: int, seed: int, max_keypoints: int = 1500, strength: float = 1.0
+) -> tuple[list[np.ndarray], Tracks]:
+    """Rendered photos and the tracks of the keypoints found in at least two of them; one scene per picture."""
+    photos: list[np.ndarray] = []
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in ("photo", "xy", "scale", "angle", "point")}
+    scene: list[np.ndarray] = []
+    num_points = 0
+    for number, picture in enumerate(pictures):
+        views = render_views(picture, num_views, seed=seed + number, strength=strength)
+        original = _without_twins(detect_sift(picture, max_keypoints=max_keypoints))
+        found = [(torch.arange(len(original)), original)]
+        for view in views[1:]:
+            detected = detect_sift(view.image, max_keypoints=2 * max_keypoints)
+            found.append((find_again(transport(original, view.homography), detected), detected))
+        seen = torch.stack([index >= 0 for index, _ in found]).sum(0) >= 2
+        new_id = torch.cumsum(seen, 0) - 1 + num_points
+        for offset, (index, keypoints) in enumerate(found):
+            here = seen & (index >= 0)
+            chosen = keypoints[index[here]]
+            rows["photo"].append(np.full(len(chosen), len(photos) + offset))
+            rows["point"].append(new_id[here].numpy())
+            for name in ("xy", "scale", "angle"):
+                rows[name].append(getattr(chosen, name).numpy())
+        scene.append(np.full(int(seen.sum()), number))
+        num_points += int(seen.sum())
+        photos.extend(view.image for view in views)
+    if num_points == 0:
+        raise ValueError("no keypoint was found again in any warped picture; give pictures with more texture")
+    columns = {name: np.concatenate(parts) for name, parts in rows.items()}
+    order = np.argsort(columns["point"], kind="stable")
+    return photos, Tracks(**{name: column[order] for name, column in columns.items()}, scene=np.concatenate(scene))
+
+
+def build(
+    src: str | Path,
+    out: str | Path,
+    num_views: int = 8,
+    seed: int = 0,
+    max_keypoints: int = 1500,
+    strength: float = 1.0,
+    max_side: int = 1024,
+    force: bool = False,
+) -> None:
+    """Turn a folder of pictures into a TrackStore at ``out``; pictures above ``max_side`` are made smaller first."""
+    files = sorted(file for file in Path(src).rglob("*") if file.suffix.lower() in PICTURE_SUFFIXES)
+    if not files:
+        raise ValueError(f"{src} holds no pictures; expected files such as .jpg or .png")
+    pictures = (_limit(read_gray(file), max_side) for file in tqdm(files, desc="pictures", disable=None))
+    photos, tracks = make_tracks(pictures, num_views, seed, max_keypoints, strength)
+    store = TrackStore.from_photos(photos, tracks, scene_names=[file.name for file in files])
+    store.save(out, force=force)
+
+
+def _without_twins(keypoints: Keypoints) -> Keypoints:
+    """Only the strongest of keypoints at one place: the others are second orientations, so not other points."""
+    order = torch.argsort(keypoints.score, descending=True) if keypoints.score is not None else range(len(keypoints))
+    taken: set[tuple[int, int]] = set()
+    keep = []
+    for index in (int(i) for i in order):
+        cell = (round(float(keypoints.xy[index, 0]) * 2), round(float(keypoints.xy[index, 1]) * 2))
+        if cell not in taken:
+            taken.add(cell)
+            keep.append(index)
+    return keypoints[torch.tensor(sorted(keep), dtype=torch.int64)]
+
+
+def _limit(image: np.ndarray, max_side: int) -> np.ndarray:
+    cv2 = require("cv2", extra="images")
+    factor = max_side / max(image.shape)
+    return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+
+
+def _rotation(angle: float) -> np.ndarray:
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])

@@ -1,0 +1,50 @@
+"""The frame of the command line: help, suggestions, exit codes, one sentence per error."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchprint import cli
+
+
+def test_help_lists_every_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in cli.SUBCOMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(cli.SUBCOMMANDS))
+def test_each_subcommand_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--help"]) == 0
+    assert f"patchprint {name}" in capsys.readouterr().out
+
+
+def test_no_command_is_wrong_use() -> None:
+    assert cli.main([]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["modles"], ["did you mean models?"]),
+        (["frobnicate"], ["known are", "describe"]),
+        (["models", "--jsno"], ["--jsno", "did you mean --json?"]),
+        (["train", "hardnett"], ["did you mean hardnet"]),
+        (["train", "hardnet", "--stepz", "10"], ["--stepz", "did you mean", "--steps"]),
+        (["train", "hardnet", "--steps", "many"], ["--steps", "many"]),
+    ],
+)
+def test_wrong_words_give_one_sentence_and_code_2(
+    arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert all(word in captured.err for word in words), captured.err
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATCHPRINT_DEBUG", "1")
+    with pytest.raises(ValueError, match="did you mean"):
+        cli.main(["modles"])

@@ -1,0 +1,49 @@
+"""Nothing that was there is lost, and nothing half-written takes a final name."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from patchprint.files import atomic_file, atomic_folder, refuse_overwrite, write_json
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path) -> None:
+    target = tmp_path / "a.json"
+    write_json(target, {"old": 1})
+    with pytest.raises(OSError, match="disk full"), atomic_file(target) as temporary:
+        temporary.write_text("half")
+        raise OSError("disk full")
+    assert '"old"' in target.read_text()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_new_file_is_readable_by_others_as_the_umask_says(tmp_path: Path) -> None:
+    plain, written = tmp_path / "plain", tmp_path / "written"
+    plain.write_text("x")
+    write_json(written, 1)
+    assert stat.S_IMODE(plain.stat().st_mode) == stat.S_IMODE(written.stat().st_mode)
+
+
+def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "store"
+    with atomic_folder(target) as temporary:
+        (temporary / "x").write_text("1")
+    with pytest.raises(RuntimeError), atomic_folder(target, force=True) as temporary:
+        (temporary / "x").write_text("2")
+        raise RuntimeError
+    assert (target / "x").read_text() == "1"
+    with atomic_folder(target, force=True) as temporary:
+        (temporary / "x").write_text("3")
+    assert (target / "x").read_text() == "3"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_existing_output_needs_force(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--force"):
+        refuse_overwrite(tmp_path, force=False)
+    with pytest.raises(ValueError, match="exists already"), atomic_folder(tmp_path):
+        pass
+    refuse_overwrite(tmp_path, force=True)

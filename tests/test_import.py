@@ -1,0 +1,67 @@
+"""What importing patchprint may touch, tested in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+OPTIONAL = (
+    "cv2", "PIL", "kornia", "pycolmap", "sklearn", "skimage", "scipy", "faiss", "h5py", "onnx", "onnxruntime",
+    "matplotlib", "tyro", "pytorch_metric_learning", "tensorboard", "gradio",
+)  # fmt: skip
+CORE = (
+    "networks",
+    "networks.registry",
+    "losses",
+    "metrics",
+    "training",
+    "training.loop",
+    "training.recipes",
+    "patches",
+)
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_is_light_and_opens_no_socket() -> None:
+    out = run(
+        "import socket, sys\n"
+        "def refuse(*a, **k): raise AssertionError('a socket was opened')\n"
+        "socket.socket.connect = refuse; socket.getaddrinfo = refuse\n"
+        "import patchprint\n"
+        f"print([m for m in {OPTIONAL!r} if m in sys.modules])\n"
+    )
+    assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", CORE)
+def test_core_imports_with_everything_else_blocked(module: str) -> None:
+    run(f"import sys\nfor name in {OPTIONAL!r}: sys.modules[name] = None\nimport patchprint.{module}\n")
+
+
+def test_every_core_module_imports_with_everything_else_blocked() -> None:
+    run(
+        "import sys, importlib, pkgutil\n"
+        f"for name in {OPTIONAL!r}: sys.modules[name] = None\n"
+        "import patchprint\n"
+        "for part in ('networks', 'losses', 'metrics', 'training', 'patches'):\n"
+        "    package = importlib.import_module('patchprint.' + part)\n"
+        "    for info in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        if '.sources' not in info.name and not info.name.endswith('__main__'):\n"
+        "            importlib.import_module(info.name)\n"
+    )
+
+
+def test_public_names_resolve() -> None:
+    import patchprint
+
+    for name in patchprint.__all__:
+        assert getattr(patchprint, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = patchprint.nothing  # type: ignore[attr-defined]
