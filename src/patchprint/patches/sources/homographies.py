@@ -16,7 +16,7 @@ import torch
 from tqdm import tqdm
 
 from patchprint.extras import require
-from patchprint.interop.images import PICTURE_SUFFIXES, read_gray
+from patchprint.interop.images import list_images, read_gray
 from patchprint.interop.opencv import detect_sift
 from patchprint.patches.tracks import Tracks, TrackStore
 from patchprint.types import Keypoints, wrap_angle
@@ -154,12 +154,10 @@ def build(
     force: bool = False,
 ) -> None:
     """Turn a folder of pictures into a TrackStore at ``out``; pictures above ``max_side`` are made smaller first."""
-    files = sorted(file for file in Path(src).rglob("*") if file.suffix.lower() in PICTURE_SUFFIXES)
-    if not files:
-        raise ValueError(f"{src} holds no pictures; expected files such as .jpg or .png")
-    pictures = (_limit(read_gray(file), max_side) for file in tqdm(files, desc="pictures", disable=None))
+    names = list_images(src)
+    pictures = (_limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
     photos, tracks = make_tracks(pictures, num_views, seed, max_keypoints, strength)
-    store = TrackStore.from_photos(photos, tracks, scene_names=[file.name for file in files])
+    store = TrackStore.from_photos(photos, tracks, scene_names=names)
     store.save(out, force=force)
 
 
