@@ -1,0 +1,105 @@
+"""What all losses share: one call, checks of the batch, and arithmetic in float32 whatever autocast says."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from patchprint.types import DescriptorBatch
+
+
+def at_least_float32(value: Tensor) -> Tensor:
+    """Half precision becomes float32; float64 stays. Distances of nearly equal descriptors need the digits."""
+    return value if value.dtype == torch.float64 else value.float()
+
+
+class Loss(nn.Module):
+    """``loss(batch)`` gives a dict with ``total``, to be minimised, and named parts for the log (detached).
+
+    Running statistics are buffers: they are in the checkpoint and move with ``.to()``. They are updated in training mode
+    only, on the device. A loss knows nothing of ranks; in distributed training it is given the gathered batch.
+    """
+
+    needs_maps: bool = False
+    """Whether ``DescriptorBatch.maps`` must be there."""
+
+    def forward(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        if batch.num_points < 2:
+            raise ValueError("batch must hold at least two points, since negatives come from the other points")
+        if self.needs_maps and batch.maps is None:
+            raise ValueError(f"{type(self).__name__} needs batch.maps; take them from network.forward_features")
+        with torch.autocast(batch.desc.device.type, enabled=False):
+            return self.compute(batch)
+
+    def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+
+class Pairs(NamedTuple):
+    """A batch of P points in exactly two views.
+
+    Shape:
+        anchor, positive (P, D) unit length; raw_anchor, raw_positive (P, D); maps: pairs (P, F), (P, F);
+        ignore (2P, 2P) bool, anchors first, or None.
+    """
+
+    anchor: Tensor
+    positive: Tensor
+    raw_anchor: Tensor
+    raw_positive: Tensor
+    maps: tuple[tuple[Tensor, Tensor], ...]
+    ignore: Tensor | None
+    progress: Tensor
+    step: Tensor
+
+    @property
+    def ignore_across(self) -> Tensor | None:
+        """The part of ``ignore`` between anchors (rows) and positives (columns), (P, P)."""
+        return None if self.ignore is None else self.ignore.chunk(2)[0].chunk(2, dim=1)[1]
+
+
+class PairLoss(Loss):
+    """A loss on pairs: two views of each point. Ignored pairs are never mined as negatives.
+
+    Two views that are the same patch are no error: their distance is at its minimum and passes no gradient on.
+    """
+
+    def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        name = type(self).__name__
+        if batch.num_views != 2:
+            raise ValueError(f"{name} needs exactly two views per point, got {batch.num_views}; doap takes any number")
+        if batch.valid is not None:
+            raise ValueError(
+                f"{name} needs both views of every point, so batch.valid must be None; doap takes any groups"
+            )
+        return self.compute_pairs(_split(batch))
+
+    def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+
+def _split(batch: DescriptorBatch) -> Pairs:
+    anchor, positive = at_least_float32(batch.desc).unbind(1)
+    raw_anchor, raw_positive = at_least_float32(batch.raw).unbind(1)
+    maps = tuple((m[:, 0], m[:, 1]) for m in map(at_least_float32, batch.maps or ()))
+    ignore = batch.ignore
+    if ignore is not None:
+        count = batch.num_points
+        ignore = ignore.view(count, 2, count, 2).permute(1, 0, 3, 2).reshape(2 * count, 2 * count)
+    # Both are there already in training; a caller's default lives on the CPU.
+    progress, step = batch.progress.to(anchor.device), batch.step.to(anchor.device)
+    return Pairs(anchor, positive, raw_anchor, raw_positive, maps, ignore, progress, step)
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return value
+
+
+def require_at_least(name: str, value: float, lowest: float) -> float:
+    if not value >= lowest:
+        raise ValueError(f"{name} must be at least {lowest:g}, got {value:g}")
+    return value

@@ -1,0 +1,123 @@
+"""Distances between descriptors and the mining of negatives inside a batch: dense, without sorting, in float32.
+
+A batch holds P points in two views, anchor and positive (P, D). Two searches serve all losses:
+
+* *across*: negatives of point i are ``d(a_i, p_j)`` and, with the anchor swap, ``d(a_j, p_i)`` (HardNet);
+* *everywhere*: also ``d(a_i, a_j)`` and ``d(p_i, p_j)`` (SOSNet, HyNet, SDGMNet).
+
+A candidate that is too close is more likely a repeated structure or a wrong label than a hard negative: the *guard* skips
+it (0.008 in L2 distance, 0.6 rad in angle). Where nothing is left, the negative is ``NOTHING_LEFT`` away, out of reach of
+every margin, and has no gradient. Gradients flow through the dense matrix (one matrix product back), which is
+deterministic; gathering single pairs would need atomic additions.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ROOT_EPSILON = 1e-6  # under every root, so that the slope of a distance stays finite at zero (HardNet's constant)
+COSINE_LIMIT = 1.0 - 1e-5  # SDGMNet's clamp; beyond it acos has no usable slope
+L2_GUARD = 0.008
+ANGLE_GUARD = 0.6
+NOTHING_LEFT = 10.0
+
+
+def root(squared: Tensor) -> Tensor:
+    """L2 distance from its square, any shape."""
+    return torch.sqrt(squared + ROOT_EPSILON)
+
+
+def squared_l2(x: Tensor, y: Tensor) -> Tensor:
+    """All squared distances.
+
+    Shape:
+        x (N, D), y (M, D) -> (N, M), never negative.
+    """
+    return (x.square().sum(1)[:, None] + y.square().sum(1)[None] - 2.0 * (x @ y.T)).clamp_min(0.0)
+
+
+def l2(x: Tensor, y: Tensor) -> Tensor:
+    """Distance of row i of x to row i of y.
+
+    Shape:
+        x (N, D), y (N, D) -> (N,).
+    """
+    return root((x - y).square().sum(1))
+
+
+def angle(cosine: Tensor) -> Tensor:
+    """Angle in radians of a cosine, any shape; slope zero where the cosine is within 1e-5 of -1 or 1."""
+    return torch.acos(cosine.clamp(-COSINE_LIMIT, COSINE_LIMIT))
+
+
+def same_point(num_points: int, device: torch.device) -> Tensor:
+    """True where both entries belong to one point.
+
+    Shape:
+        -> (P, P) bool.
+    """
+    index = torch.arange(num_points, device=device)
+    return index[:, None] == index[None]
+
+
+def squared_across(anchor: Tensor, positive: Tensor, guard: float, ignore: Tensor | None) -> Tensor:
+    """Squared distances from anchors to positives, with everything that is no negative moved out of reach.
+
+    Shape:
+        anchor (P, D), positive (P, D), ignore (P, P) bool or None -> (P, P).
+    """
+    squared = squared_l2(anchor, positive)
+    excluded = same_point(len(anchor), anchor.device) | (squared < guard**2 - ROOT_EPSILON)
+    if ignore is not None:
+        excluded = excluded | ignore
+    return squared.masked_fill(excluded, NOTHING_LEFT**2)
+
+
+def hardest_across(
+    anchor: Tensor, positive: Tensor, guard: float = L2_GUARD, swap: bool = True, ignore: Tensor | None = None
+) -> Tensor:
+    """L2 distance to the hardest negative of each point, from anchors to positives (and back, with the anchor swap).
+
+    Shape:
+        anchor (P, D), positive (P, D), ignore (P, P) bool or None -> (P,).
+    """
+    squared = squared_across(anchor, positive, guard, ignore)
+    hardest = squared.min(1).values
+    return root(torch.minimum(hardest, squared.min(0).values) if swap else hardest)
+
+
+def hardest_everywhere(
+    anchor: Tensor, positive: Tensor, guard: float = L2_GUARD, ignore: Tensor | None = None
+) -> Tensor:
+    """L2 distance to the hardest negative of each point among all four blocks; the guard looks at single candidates.
+
+    Shape:
+        anchor (P, D), positive (P, D), ignore (2P, 2P) bool, anchors first, or None -> (P,).
+    """
+    both = torch.cat([anchor, positive])
+    squared = squared_l2(both, both)
+    excluded = same_point(len(anchor), anchor.device).repeat(2, 2) | (squared <= guard**2 - ROOT_EPSILON)
+    if ignore is not None:
+        excluded = excluded | ignore
+    nearest = squared.masked_fill(excluded, NOTHING_LEFT**2).min(1).values
+    return root(torch.minimum(*nearest.chunk(2)))
+
+
+def hardest_cosine(anchor: Tensor, positive: Tensor, limit: Tensor | float, ignore: Tensor | None = None) -> Tensor:
+    """Largest cosine of each point to another point among all four blocks.
+
+    The guard looks at pairs of points: if any of the four cosines of points i and j reaches ``limit``, j is no negative of
+    i (SDGMNet). Where nothing is left the cosine is -1.
+
+    Shape:
+        anchor (P, D), positive (P, D), limit a number or 0-dim, ignore (2P, 2P) bool, anchors first, or None -> (P,).
+    """
+    count = len(anchor)
+    both = torch.cat([anchor, positive])
+    cosine = both @ both.T
+    if ignore is not None:
+        cosine = cosine.masked_fill(ignore, -1.0)
+    closest = cosine.view(2, count, 2, count).amax((0, 2))
+    excluded = same_point(count, anchor.device) | (closest >= limit)
+    return closest.masked_fill(excluded, -1.0).max(1).values

@@ -1,0 +1,123 @@
+"""HardNet (Mishchuk et al. 2017): the hardest negative in the batch, with its GOR and CPR terms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from patchprint import rng
+from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
+from patchprint.losses.distances import L2_GUARD, hardest_across, l2, root, squared_across
+
+MINING = ("hardest", "average", "random")
+FORMS = ("triplet", "softmax", "contrastive")
+
+
+class HardNet(PairLoss):
+    """``mean_i max(0, margin + d+_i - d-_i)``, zeros included.
+
+    ``mining``: *hardest* takes the smallest distance in row i and (``swap``) column i of the anchors-to-positives matrix;
+    *random* takes one other point per anchor; *average* takes all of them and averages over the P (P - 1) pairs.
+    ``form``: *triplet*; *softmax* is ``-log[e^(2-d+) / (e^(2-d+) + e^(2-d-))]``; *contrastive* is
+    ``max(0, margin - d-) + d+``. Negatives closer than ``guard`` are skipped as false ones.
+
+    ``gor`` and ``cpr`` weigh the two regularisers (0 leaves them out, 1 is their published weight). GOR's random
+    non-matching patches come from a derangement of the positives instead of a third pass through the network.
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        mining: str = "hardest",
+        form: str = "triplet",
+        swap: bool = True,
+        guard: float = L2_GUARD,
+        gor: float = 0.0,
+        cpr: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.margin = require_at_least("margin", margin, 0.0)
+        self.mining = require_choice("mining", mining, MINING)
+        self.form = require_choice("form", form, FORMS)
+        self.guard = require_at_least("guard", guard, 0.0)
+        self.gor = require_at_least("gor", gor, 0.0)
+        self.cpr = require_at_least("cpr", cpr, 0.0)
+        self.swap = swap
+        self.seed = seed
+
+    def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
+        key = rng.key(self.seed, pairs.step)
+        positive = l2(pairs.anchor, pairs.positive)
+        negative = self._negatives(pairs, rng.fold_in(key, 1))
+        if self.mining == "average":
+            count = len(positive)
+            # The diagonal holds no negatives; it is weighted out of the mean, which keeps shapes fixed.
+            others = 1.0 - torch.eye(count, dtype=positive.dtype, device=positive.device)
+            metric = (self._penalty(positive[:, None], negative) * others).sum() / (count * (count - 1))
+        else:
+            metric = self._penalty(positive, negative).mean()
+        total = metric
+        parts = {"metric": metric, "positive": positive.mean(), "negative": negative.mean()}
+        if self.gor:
+            parts["gor"] = global_orthogonality(pairs.anchor, deranged(pairs.positive, rng.fold_in(key, 2)))
+            total = total + self.gor * parts["gor"]
+        if self.cpr:
+            parts["cpr"] = correlation_penalty(pairs.anchor)
+            total = total + self.cpr * parts["cpr"]
+        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+
+    def _negatives(self, pairs: Pairs, key: Tensor) -> Tensor:
+        if self.mining == "hardest":
+            return hardest_across(pairs.anchor, pairs.positive, self.guard, self.swap, pairs.ignore_across)
+        squared = squared_across(pairs.anchor, pairs.positive, self.guard, pairs.ignore_across)
+        if self.swap:
+            squared = torch.minimum(squared, squared.T)
+        if self.mining == "random":
+            squared = squared.gather(1, other_points(len(squared), key)[:, None])[:, 0]
+        return root(squared)
+
+    def _penalty(self, positive: Tensor, negative: Tensor) -> Tensor:
+        if self.form == "softmax":
+            return softplus(positive - negative)
+        if self.form == "contrastive":
+            return torch.relu(self.margin - negative) + positive
+        return torch.relu(self.margin + positive - negative)
+
+
+def other_points(count: int, key: Tensor) -> Tensor:
+    """For each point the index of another one: a random cyclic shift, which fixes no point and needs no sorting.
+
+    Shape:
+        -> (count,) int64.
+    """
+    shift = 1 + rng.integers(key, count - 1, ())
+    return (torch.arange(count, device=key.device) + shift) % count
+
+
+def deranged(values: Tensor, key: Tensor) -> Tensor:
+    """The rows of ``values`` (P, D) in an order that leaves none in its place."""
+    return values.index_select(0, other_points(len(values), key))
+
+
+def global_orthogonality(anchor: Tensor, other: Tensor) -> Tensor:
+    """GOR: ``(mean a.n)^2 + max(0, mean (a.n)^2 - 1/D)``; cosines of unrelated descriptors as on a uniform sphere.
+
+    Shape:
+        anchor (P, D), other (P, D) -> 0-dim. The published 1/128 is 1/D.
+    """
+    cosine = (anchor * other).sum(1)
+    return cosine.mean().square() + torch.relu(cosine.square().mean() - 1.0 / anchor.shape[1])
+
+
+def correlation_penalty(anchor: Tensor) -> Tensor:
+    """CPR: Frobenius norm of the off-diagonal of the anchors' scatter matrix, divided by P (a covariance).
+
+    Shape:
+        anchor (P, D) -> 0-dim.
+    """
+    centred = anchor - anchor.mean(0)
+    scatter = centred.T @ centred
+    off_diagonal = scatter - torch.diag(scatter.diagonal())
+    return torch.linalg.vector_norm(off_diagonal) / len(anchor)
