@@ -1,0 +1,191 @@
+"""COLMAP: the only door to pycolmap, keypoints in both directions, reading models and databases.
+
+pycolmap (4.2.1) must never be the first import that touches zlib: after it, ``zlib.compress``, PNG writing and
+``numpy.savez_compressed`` abort the process. ``from patchprint.interop.colmap import pycolmap`` (inside a function) is safe.
+
+COLMAP puts the centre of the top-left pixel at (0.5, 0.5), half a pixel from ours; scale and angle are as ours. Its keypoints
+are stored as N x 2 (positions), N x 4 (with scale and angle) or N x 6 (with the affine frame a11, a12, a21, a22).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import struct
+import zlib  # noqa: F401  (before pycolmap, see above)
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint.extras import require
+from patchprint.types import Keypoints
+
+PIXEL_CENTRE = 0.5
+
+
+def __getattr__(name: str) -> Any:
+    if name == "pycolmap":
+        module = require("pycolmap", extra="sfm")
+        module.logging.minloglevel = max(module.logging.minloglevel, 2)  # errors only: stderr belongs to our own lines
+        return module
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def to_keypoints(matrix: np.ndarray, score: np.ndarray | None = None) -> Keypoints:
+    """COLMAP's keypoint matrix (N, 2 | 4 | 6) to Keypoints; bare positions get scale 1 and angle 0."""
+    rows = np.asarray(matrix, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] not in (2, 4, 6):
+        raise ValueError(f"COLMAP keypoints have 2, 4 or 6 columns, got an array of shape {rows.shape}")
+    xy = torch.from_numpy(rows[:, :2] - PIXEL_CENTRE)
+    scores = None if score is None else torch.from_numpy(np.asarray(score))
+    if rows.shape[1] == 6:
+        affine = torch.from_numpy(rows[:, 2:].reshape(-1, 2, 2)).float()
+        scale, angle = torch.hypot(affine[:, 0, 0], affine[:, 1, 0]), torch.atan2(affine[:, 1, 0], affine[:, 0, 0])
+        round_frame = Keypoints(xy, scale, angle, scores)
+        # Similarity frames are the rule; as scale and angle they can be made upright without losing anything.
+        is_round = torch.allclose(round_frame.frames(), affine, rtol=1e-3, atol=1e-3)
+        return round_frame if is_round else Keypoints.from_affine(xy, affine, scores)
+    if rows.shape[1] == 4:
+        return Keypoints(xy, torch.from_numpy(rows[:, 2]), torch.from_numpy(rows[:, 3]), scores)
+    return Keypoints(xy, torch.ones(len(rows)), torch.zeros(len(rows)), scores)
+
+
+def from_keypoints(keypoints: Keypoints) -> np.ndarray:
+    """Keypoints to COLMAP's matrix with affine frames, float32 (N, 6)."""
+    xy = keypoints.xy.cpu().double() + PIXEL_CENTRE
+    return torch.cat([xy, keypoints.frames().cpu().double().reshape(-1, 4)], 1).float().numpy()
+
+
+def detect_colmap_sift(
+    image: np.ndarray, max_keypoints: int | None = None, peak_threshold: float | None = None
+) -> Keypoints:
+    """Keypoints of COLMAP's own SIFT (VLFeat on the CPU); it gives no score, larger scales come first.
+
+    Shape:
+        image uint8 (H, W)
+    """
+    from patchprint.interop.colmap import pycolmap
+
+    options = pycolmap.FeatureExtractionOptions()
+    options.use_gpu = False
+    options.max_image_size = max(image.shape)
+    if max_keypoints is not None:
+        options.sift.max_num_features = max_keypoints
+    if peak_threshold is not None:
+        options.sift.peak_threshold = peak_threshold
+    if min(image.shape) < 4:
+        return Keypoints.empty()
+    matrix, _ = pycolmap.Sift(options, device=pycolmap.Device.cpu).extract(np.ascontiguousarray(image))
+    found = to_keypoints(matrix)
+    return found[torch.argsort(found.scale, descending=True, stable=True)[:max_keypoints]]
+
+
+def read_model(folder: str | Path) -> Any:
+    """A sparse model, binary or text, as ``pycolmap.Reconstruction``; looks in ``sparse/`` and ``sparse/0/`` too."""
+    from patchprint.interop.colmap import pycolmap
+
+    root = Path(folder)
+    for place in (root, root / "sparse", root / "sparse" / "0", root / "0"):
+        if any((place / f"cameras{suffix}").is_file() for suffix in (".bin", ".txt")):
+            break
+    else:
+        raise ValueError(f"{root} holds no COLMAP model (cameras, images, points3D as .bin or .txt)")
+    if (place / "points3D.bin").is_file() and not _is_complete(place):
+        raise ValueError(f"{place} is cut short or damaged; copy the model again")
+    try:
+        return pycolmap.Reconstruction(place)
+    except (RuntimeError, ValueError, IndexError, MemoryError) as error:
+        raise ValueError(f"{place} is not a complete COLMAP model: {_first_line(error)}") from None
+
+
+@dataclass(frozen=True)
+class DatabaseImage:
+    """One photo of a COLMAP database: its id and name, the size of its camera's pictures, its keypoints."""
+
+    image_id: int
+    name: str
+    size: tuple[int, int]
+    keypoints: Keypoints
+
+
+def read_database(path: str | Path) -> list[DatabaseImage]:
+    """The photos of a COLMAP database with their keypoints, ordered by name; databases of any COLMAP version.
+
+    Read with SQLite itself and read-only, because pycolmap upgrades the file of an older COLMAP in place on opening.
+    """
+    query = (
+        "SELECT images.image_id, images.name, cameras.width, cameras.height, keypoints.rows, keypoints.cols, keypoints.data "
+        "FROM images JOIN cameras USING (camera_id) LEFT JOIN keypoints USING (image_id) ORDER BY images.name"
+    )
+    with _open_read_only(Path(path)) as connection:
+        try:
+            records = connection.execute(query).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{path} is not a COLMAP database: {error}") from None
+    images = []
+    for image_id, name, width, height, rows, columns, data in records:
+        if rows:
+            if len(data) != rows * columns * 4:
+                raise ValueError(f"{path} is damaged: the keypoints of {name} have {len(data)} bytes for {rows} rows")
+            keypoints = to_keypoints(np.frombuffer(data, np.float32).reshape(rows, columns))
+        else:
+            keypoints = Keypoints.empty()
+        images.append(DatabaseImage(image_id, name, (width, height), keypoints))
+    return images
+
+
+@contextlib.contextmanager
+def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    if not path.is_file():
+        raise ValueError(f"{path} is not there; expected a COLMAP database")
+    uri = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+    try:
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            # A write-ahead-log database in a folder where SQLite may not create its side files.
+            connection.close()
+            connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+        except sqlite3.DatabaseError:
+            raise ValueError(f"{path} is not a database") from None
+        yield connection
+    finally:
+        connection.close()
+
+
+def _is_complete(place: Path) -> bool:
+    """Whether the counts in images.bin and points3D.bin fit their lengths; pycolmap fills all memory where they do not."""
+    try:
+        return _ends_exactly(place / "images.bin", _after_image) and _ends_exactly(place / "points3D.bin", _after_point)
+    except (OSError, struct.error, ValueError):
+        return False
+
+
+def _ends_exactly(path: Path, after_record: Callable[[bytes, int], int]) -> bool:
+    data = path.read_bytes()
+    position, (count,) = 8, struct.unpack_from("<Q", data)
+    for _ in range(count):
+        position = after_record(data, position)
+        if position > len(data):
+            return False
+    return position == len(data)
+
+
+def _after_image(data: bytes, position: int) -> int:
+    # id, quaternion, translation, camera id, name ending with a zero byte, count, then (x, y, point id) each
+    name_end = data.index(b"\0", position + 4 + 32 + 24 + 4)
+    return name_end + 9 + 24 * struct.unpack_from("<Q", data, name_end + 1)[0]
+
+
+def _after_point(data: bytes, position: int) -> int:
+    # id, position, colour, error, count, then (image id, index) each
+    return position + 51 + 8 * struct.unpack_from("<Q", data, position + 43)[0]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
