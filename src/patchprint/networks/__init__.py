@@ -1,1 +1,7 @@
+"""Patch in, vector out: trunks, heads, and the registry of trained weights."""
 
+from patchprint.networks.base import ModelInfo, PatchNetwork
+from patchprint.networks.blocks import set_num_views
+from patchprint.networks.catalogue import NETWORKS, create
+
+__all__ = ["NETWORKS", "ModelInfo", "PatchNetwork", "create", "set_num_views"]

@@ -1,0 +1,125 @@
+"""What every patch network offers, and what is known about a set of weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from patchprint.networks.heads import create_head, pack_bits
+
+Kind = Literal["float", "binary"]
+Maps = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A network and where its weights come from.
+
+    ``name`` is the plain name (our default weights) or ``network.tag``; ``network`` and ``options`` rebuild the network
+    with ``networks.create``; ``patch_scale`` is the side of the square patch in units of the keypoint's scale;
+    ``sha256`` is the checksum of the weights (see ``registry.weights_sha256``), empty for untrained networks;
+    ``ratio`` is the calibrated threshold of the ratio test, if there is one.
+    """
+
+    name: str
+    network: str
+    options: dict[str, Any] = field(default_factory=dict)
+    dim: int = 128
+    kind: Kind = "float"
+    input_size: int = 32
+    patch_scale: float = 12.0
+    recipe: str = ""
+    training_data: str = ""
+    licence: str = ""
+    sha256: str = ""
+    ratio: float | None = None
+    provisional: bool = False
+    notes: str = ""
+
+
+class PatchNetwork(nn.Module):
+    """Base of all networks: patches in, prints out, with everything in between that a loss may want.
+
+    Patches are (N, 1, input_size, input_size), uint8 (divided by 255) or float taken as [0, 1]; each network
+    normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into prints.
+
+    Shape:
+        forward: patches (N, 1, S, S) -> prints (N, D) float32, unit length. Binary networks: signs / sqrt(D) in
+        evaluation, unit tanh in training.
+    """
+
+    info: ModelInfo
+
+    def __init__(self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1) -> None:
+        super().__init__()
+        self.dim = dim
+        self.kind: Kind = kind
+        self.input_size = input_size
+        self.head = create_head(kind, dim, parts)
+
+    def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
+        """Float patches in [0, 1] to raw vectors (N, D), and the first and last normalised maps where asked for."""
+        raise NotImplementedError
+
+    def forward(self, patches: Tensor) -> Tensor:
+        raw, _ = self.forward_features(patches, with_maps=False)
+        return self.head(raw)
+
+    def forward_features(self, patches: Tensor, with_maps: bool = True) -> tuple[Tensor, Maps | None]:
+        """Raw vectors before normalisation (``head`` makes prints of them) and L2-Net's maps.
+
+        Shape:
+            patches (N, 1, S, S) -> raw (N, D) float32; maps: (first (N, F1), last (N, F2)), the outputs of the first
+            and the last normalisation layer before any activation, flattened, or None for networks without such
+            layers and with ``with_maps=False`` (the first map is large: 32768 numbers a patch).
+        """
+        raw, maps = self.encode(self._as_float(patches), with_maps)
+        return raw if raw.dtype == torch.float64 else raw.float(), maps
+
+    @torch.no_grad()
+    def describe(self, patches: Tensor, chunk: int = 512) -> Tensor:
+        """Prints for storing and matching, in evaluation mode, ``chunk`` patches at a time.
+
+        Shape:
+            patches (N, 1, S, S) on any device -> (N, D) float32 unit vectors, or (N, D // 8) uint8 packed sign bits
+            for binary networks, on the device of ``patches``.
+        """
+        self._check(patches)
+        device, was_training = next(self.parameters()).device, self.training
+        binary = self.kind == "binary"
+        width, dtype = (self.dim // 8, torch.uint8) if binary else (self.dim, torch.float32)
+        prints = torch.empty(len(patches), width, dtype=dtype, device=patches.device)
+        self.eval()
+        try:
+            for start in range(0, len(patches), chunk):
+                part = patches[start : start + chunk].to(device)
+                result = pack_bits(self.forward_features(part, with_maps=False)[0]) if binary else self(part)
+                prints[start : start + chunk] = result
+        finally:
+            self.train(was_training)
+        return prints
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Groups for an optimiser: ``params`` and ``lr_factor``, by which the learning rate is to be multiplied."""
+        return [{"params": list(self.parameters()), "lr_factor": 1.0}]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return next(self.parameters()).dtype
+
+    def _as_float(self, patches: Tensor) -> Tensor:
+        self._check(patches)
+        if patches.dtype == torch.uint8:
+            return patches.float() / 255
+        return patches if patches.dtype == torch.float64 else patches.float()
+
+    def _check(self, patches: Tensor) -> None:
+        size = self.input_size
+        if patches.ndim != 4 or tuple(patches.shape[1:]) != (1, size, size):
+            raise ValueError(f"patches must have shape (N, 1, {size}, {size}), got {tuple(patches.shape)}")
+        if patches.dtype != torch.uint8 and not patches.is_floating_point():
+            raise ValueError(f"patches must be uint8 or floating point in [0, 1], got {patches.dtype}")

@@ -1,0 +1,127 @@
+"""Layers that the patch networks share: input normalisation, FRN, TLU, and batch norm that knows about views."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.nn.functional import all_reduce
+
+
+class PatchStandardisation(nn.Module):
+    """Zero mean and unit (unbiased) standard deviation of every patch; the statistics carry no gradient (HardNet).
+
+    The epsilon beside the standard deviation is kornia's 1e-6 (HardNet's first release has 1e-7), so that both
+    agree on flat patches too. Brightness ``x + b`` and contrast ``a * x`` cancel.
+
+    Shape:
+        (N, 1, S, S) -> (N, 1, S, S), float32 inside.
+    """
+
+    def __init__(self, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, patches: Tensor) -> Tensor:
+        pixels = patches.shape[1] * patches.shape[2] * patches.shape[3]
+        mean = patches.detach().mean((1, 2, 3), keepdim=True)
+        # Written out because torch.std has no lowering that every ONNX runtime understands.
+        variance = (patches.detach() - mean).square().sum((1, 2, 3), keepdim=True) / (pixels - 1)
+        return (patches - mean) / (variance.sqrt() + self.eps)
+
+
+class FilterResponseNorm2d(nn.Module):
+    """FRN: ``weight * x / sqrt(mean(x^2 over the map) + |eps|) + bias``, per sample and channel, no mean subtraction.
+
+    Statistics and scaling are float32 whatever the precision of the input, since scale and bias nearly cancel in
+    trained networks.
+
+    Shape:
+        (N, C, H, W) -> (N, C, H, W), same dtype.
+    """
+
+    eps: Tensor
+
+    def __init__(self, num_features: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, num_features, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(1, num_features, 1, 1))
+        self.register_buffer("eps", torch.tensor([eps]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        scale = torch.rsqrt(wide.square().mean((2, 3), keepdim=True) + self.eps.abs())
+        return (self.weight * (wide * scale) + self.bias).to(x.dtype)
+
+
+class TLU(nn.Module):
+    """Thresholded linear unit ``max(x, tau)``, one learned tau per channel, starting at -1 (HyNet; the FRN paper has 0).
+
+    Shape:
+        (N, C, H, W) -> (N, C, H, W), same dtype.
+    """
+
+    def __init__(self, num_features: int) -> None:
+        super().__init__()
+        self.tau = nn.Parameter(torch.full((1, num_features, 1, 1), -1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.maximum(x, self.tau.to(x.dtype))
+
+
+class ViewBatchNorm2d(nn.BatchNorm2d):
+    """Batch norm without affine part that normalises every view of a training batch alone.
+
+    The published networks send anchors and positives through in two passes, so that batch norm sees each half alone.
+    With ``num_views`` K a batch laid out view-major (all points of view 0, then all of view 1, ...) gives the same
+    result in one pass: outputs and running statistics are those of K passes in that order. Where torch.distributed
+    is initialised, the statistics are those of the batch over all ranks (every rank must hold equally many patches),
+    and gradients flow through them. In evaluation the running statistics are used and views do not matter.
+
+    Shape:
+        (K * P, C, H, W) -> (K * P, C, H, W), same dtype; statistics in float32.
+    """
+
+    def __init__(self, num_features: int, eps: float = 1e-5) -> None:
+        super().__init__(num_features, eps=eps, affine=False)
+        self.num_views = 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        if len(x) % self.num_views:
+            raise ValueError(f"a training batch of {len(x)} patches cannot be split into {self.num_views} equal views")
+        views = x.unflatten(0, (self.num_views, -1)).unbind() if self.num_views > 1 else (x,)
+        if dist.is_available() and dist.is_initialized():
+            normalised = [self._over_all_ranks(view) for view in views]
+        else:
+            normalised = [super(ViewBatchNorm2d, self).forward(view) for view in views]
+        return normalised[0] if len(normalised) == 1 else torch.cat(normalised)
+
+    def _over_all_ranks(self, x: Tensor) -> Tensor:
+        world = dist.get_world_size()
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        local_variance, local_mean = torch.var_mean(wide, (0, 2, 3), correction=0)
+        mean = all_reduce(local_mean) / world
+        # Parallel variance: within the ranks plus between them, without the cancellation of E[x^2] - E[x]^2.
+        variance = all_reduce(local_variance + (local_mean - mean).square()) / world
+        self._track(mean.detach(), variance.detach(), count=world * x.numel() // x.shape[1])
+        scale = torch.rsqrt(variance + self.eps)
+        return ((wide - mean[:, None, None]) * scale[:, None, None]).to(x.dtype)
+
+    def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.num_batches_tracked.add_(1)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+        unbiased = variance * (count / max(count - 1, 1))
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+
+
+def set_num_views(network: nn.Module, num_views: int) -> None:
+    """Tell every batch norm in ``network`` how many views a training batch holds (view-major)."""
+    for module in network.modules():
+        if isinstance(module, ViewBatchNorm2d):
+            module.num_views = num_views

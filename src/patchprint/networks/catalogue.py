@@ -1,0 +1,111 @@
+"""The networks by name: one small function each, whose arguments are the options of ``create``."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
+from patchprint.networks.center_surround import CenterSurround
+from patchprint.networks.hynet import HyNet, InputNorm
+from patchprint.networks.l2net import L2Net, SOSNet
+from patchprint.networks.spatial_transformer import TransformedNetwork
+from patchprint.networks.tfeat import TFeat
+
+
+def hardnet(dim: int = 128, width: int = 32, dropout: float = 0.3, kind: Kind = "float") -> PatchNetwork:
+    return L2Net(dim, width, dropout, kind=kind)
+
+
+def sosnet(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
+    return SOSNet(dim, width, dropout, kind)
+
+
+def l2net(dim: int = 128, width: int = 32, dropout: float = 0.0, kind: Kind = "float") -> PatchNetwork:
+    return L2Net(dim, width, dropout, bias=True, bn_eps=1e-4, kind=kind)
+
+
+def l2net_cs(dim: int = 256, width: int = 32, dropout: float = 0.0, kind: Kind = "float") -> PatchNetwork:
+    if dim % 2:
+        raise ValueError(f"a centre-surround network needs an even dimension, not {dim}")
+    return CenterSurround(l2net(dim // 2, width, dropout, kind), l2net(dim // 2, width, dropout, kind))
+
+
+def doap(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
+    return L2Net(dim, width, dropout, init="he", kind=kind)
+
+
+def doap_binary(dim: int = 256, width: int = 32, dropout: float = 0.1) -> PatchNetwork:
+    return doap(dim, width, dropout, kind="binary")
+
+
+def doap_st(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
+    return TransformedNetwork(doap(dim, width, dropout, kind))
+
+
+def hynet(
+    dim: int = 128, width: int = 32, dropout: float = 0.3, input_norm: InputNorm = "frn", kind: Kind = "float"
+) -> PatchNetwork:
+    return HyNet(dim, width, dropout, input_norm, kind)
+
+
+def sdgmnet(
+    dim: int = 128, width: int = 32, dropout: float = 0.3, input_norm: InputNorm = "standard", kind: Kind = "float"
+) -> PatchNetwork:
+    """HyNet's trunk; unlike the release, patches are standardised first, so that brightness does not move the print
+    (``input_norm="frn"`` is the released form)."""
+    return HyNet(dim, width, dropout, input_norm, kind)
+
+
+def tfeat(dim: int = 128, width: int = 32, kind: Kind = "float") -> PatchNetwork:
+    return TFeat(dim, width, kind)
+
+
+NETWORKS: dict[str, Callable[..., PatchNetwork]] = {
+    "hardnet": hardnet,
+    "sosnet": sosnet,
+    "hynet": hynet,
+    "sdgmnet": sdgmnet,
+    "l2net": l2net,
+    "l2net-cs": l2net_cs,
+    "doap": doap,
+    "doap-binary": doap_binary,
+    "doap-st": doap_st,
+    "tfeat": tfeat,
+}
+
+
+def create(name: str, **options: Any) -> PatchNetwork:
+    """A network with random weights, in training mode.
+
+    All take ``dim``, ``width`` (channels of the first layer, 32 as published; 8 is quick on a CPU); most take ``dropout``
+    and ``kind`` ("float" or "binary"); ``hynet`` and ``sdgmnet`` take ``input_norm`` ("frn" or "standard").
+    """
+    if name not in NETWORKS:
+        raise ValueError(f"there is no network {name!r}; {suggest(name, NETWORKS)}")
+    signature = inspect.signature(NETWORKS[name])
+    for option in options:
+        if option not in signature.parameters:
+            raise ValueError(f"network {name!r} has no option {option!r}; {suggest(option, signature.parameters)}")
+    bound = signature.bind(**options)
+    bound.apply_defaults()
+    network = NETWORKS[name](**bound.arguments)
+    # All options are recorded, so that weights saved today rebuild the same network under other defaults.
+    network.info = ModelInfo(
+        name=name,
+        network=name,
+        options=dict(bound.arguments),
+        dim=network.dim,
+        kind=network.kind,
+        input_size=network.input_size,
+    )
+    return network
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """A hint for a word that is not in ``known``: the close ones, or all."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names) or 'none yet'}"

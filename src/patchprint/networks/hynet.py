@@ -1,0 +1,59 @@
+"""The HyNet trunk: L2-Net's convolutions with filter response normalisation and thresholded linear units."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from patchprint.networks.base import Kind, Maps, PatchNetwork
+from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardisation, ViewBatchNorm2d
+
+InputNorm = Literal["frn", "standard"]
+
+
+class HyNet(PatchNetwork):
+    """HyNet and SDGMNet. State-dict keys are those of kornia's HyNet.
+
+    ``input_norm`` "frn" is the published form: the patch meets FRN as it is, without its mean being subtracted, so that
+    contrast ``a * x`` cancels but brightness ``x + b`` does not. With "standard" each patch is brought to zero mean and
+    unit deviation first, and both cancel.
+
+    Shape:
+        (N, 1, 32, 32) -> (N, dim).
+    """
+
+    def __init__(
+        self,
+        dim: int = 128,
+        width: int = 32,
+        dropout: float = 0.3,
+        input_norm: InputNorm = "frn",
+        kind: Kind = "float",
+    ) -> None:
+        super().__init__(dim, kind)
+        if input_norm not in ("frn", "standard"):
+            raise ValueError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
+        self.standardise = PatchStandardisation() if input_norm == "standard" else nn.Identity()
+        self.layer1 = nn.Sequential(FilterResponseNorm2d(1), TLU(1), *_block(1, width))
+        self.layer2 = nn.Sequential(*_block(width, width))
+        self.layer3 = nn.Sequential(*_block(width, 2 * width, stride=2))
+        self.layer4 = nn.Sequential(*_block(2 * width, 2 * width))
+        self.layer5 = nn.Sequential(*_block(2 * width, 4 * width, stride=2))
+        self.layer6 = nn.Sequential(*_block(4 * width, 4 * width))
+        last = nn.Conv2d(4 * width, dim, 8, bias=False)
+        self.layer7 = nn.Sequential(nn.Dropout(dropout), last, ViewBatchNorm2d(dim))
+
+    def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
+        x = self.standardise(patches).to(self.dtype)
+        x = first = self.layer1[:-1](x)
+        x = self.layer1[-1](x)
+        for layer in (self.layer2, self.layer3, self.layer4, self.layer5, self.layer6):
+            x = layer(x)
+        x = self.layer7[:-1](x)
+        raw = self.layer7[-1](x.to(self.dtype)).flatten(1)
+        return raw, (first.flatten(1), raw) if with_maps else None
+
+
+def _block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
+    return [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), FilterResponseNorm2d(outputs), TLU(outputs)]

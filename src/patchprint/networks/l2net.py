@@ -1,0 +1,100 @@
+"""The L2-Net trunk: seven convolutions with batch norm. L2-Net, HardNet, SOSNet and DOAP differ in details only."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from patchprint.networks.base import Kind, Maps, PatchNetwork
+from patchprint.networks.blocks import PatchStandardisation, ViewBatchNorm2d
+
+Init = Literal["orthogonal", "orthogonal-unit", "he"]
+
+
+def l2net_layers(width: int, dim: int, dropout: float, bias: bool, eps: float) -> list[nn.Module]:
+    """Convolution, batch norm and ReLU six times, then dropout, the 8x8 convolution and the last batch norm."""
+    layers: list[nn.Module] = []
+    channels = 1
+    for factor, stride in ((1, 1), (1, 1), (2, 2), (2, 1), (4, 2), (4, 1)):
+        layers.append(nn.Conv2d(channels, factor * width, 3, stride=stride, padding=1, bias=bias))
+        layers.append(ViewBatchNorm2d(factor * width, eps=eps))
+        layers.append(nn.ReLU())
+        channels = factor * width
+    return [*layers, nn.Dropout(dropout), nn.Conv2d(channels, dim, 8, bias=bias), ViewBatchNorm2d(dim, eps=eps)]
+
+
+def initialise(network: nn.Module, init: Init) -> None:
+    """Start values of all convolutions: orthogonal with gain 0.6 (HardNet) or 1 (SOSNet), or He's normal (DOAP)."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            if init == "he":
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            else:
+                nn.init.orthogonal_(module.weight, gain=0.6 if init == "orthogonal" else 1.0)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+def run_layers(layers: nn.Sequential, x: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
+    """Go through the trunk, keeping the outputs of the first and last batch norm; the last one leaves autocast's type behind.
+
+    Shape:
+        x (N, 1, 32, 32) -> raw (N, D), maps ((N, 32 * 32 * width), (N, D)) or None.
+    """
+    first: Tensor | None = None
+    dtype = x.dtype  # that of the weights; under autocast the convolutions return a shorter one
+    *body, last_norm = layers
+    for layer in body:
+        x = layer(x)
+        if first is None and with_maps and isinstance(layer, ViewBatchNorm2d):
+            first = x.flatten(1)
+    raw = last_norm(x.to(dtype)).flatten(1)
+    return raw, None if first is None else (first, raw)
+
+
+class L2Net(PatchNetwork):
+    """L2-Net's trunk behind per-patch standardisation: L2-Net, HardNet and DOAP by their settings.
+
+    State-dict keys are those of kornia's HardNet. L2-Net's release also subtracts the mean image of its training
+    patches; that image is nearly flat, and subtracting it would make the print depend on contrast, so it is left out.
+
+    Shape:
+        (N, 1, 32, 32) -> (N, dim).
+    """
+
+    def __init__(
+        self,
+        dim: int = 128,
+        width: int = 32,
+        dropout: float = 0.0,
+        bias: bool = False,
+        bn_eps: float = 1e-5,
+        init: Init = "orthogonal",
+        kind: Kind = "float",
+    ) -> None:
+        super().__init__(dim, kind)
+        self.standardise = PatchStandardisation()
+        self.features = nn.Sequential(*l2net_layers(width, dim, dropout, bias, bn_eps))
+        initialise(self, init)
+
+    def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
+        x = self.standardise(patches).to(self.dtype)
+        return run_layers(self.features, x, with_maps)
+
+
+class SOSNet(PatchNetwork):
+    """L2-Net's trunk behind instance normalisation of the patch. State-dict keys are those of kornia's SOSNet.
+
+    Shape:
+        (N, 1, 32, 32) -> (N, dim).
+    """
+
+    def __init__(self, dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> None:
+        super().__init__(dim, kind)
+        body = l2net_layers(width, dim, dropout, bias=False, eps=1e-5)
+        self.layers = nn.Sequential(nn.InstanceNorm2d(1), *body)
+        initialise(self, "orthogonal-unit")
+
+    def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
+        return run_layers(self.layers, patches.to(self.dtype), with_maps)

@@ -1,0 +1,78 @@
+"""Weight files that the authors of HardNet, SOSNet, HyNet and TFeat published: which network, and under which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from patchprint.networks.base import ModelInfo, PatchNetwork
+from patchprint.networks.catalogue import create
+
+# Keys that only one of the networks has: convolution of the first layer, the layer that sets the dimension, licence of
+# the repository that publishes the weights.
+_SIGNATURES = {
+    "hardnet": ("features.0.weight", "features.19.weight", "MIT"),
+    "sosnet": ("layers.1.weight", "layers.20.weight", "none stated by the authors"),
+    "hynet": ("layer1.2.weight", "layer7.1.weight", "MIT"),
+    "tfeat": ("features.1.weight", "descr.0.weight", "MIT"),
+}
+
+
+def network_from_published(content: Any, path: Path) -> PatchNetwork:
+    """Build the network whose weights ``content`` (what torch.load gave) holds, in evaluation mode, or raise ValueError."""
+    state = _unwrap(content)
+    if state is None:
+        raise ValueError(f"{path} holds no weights of a patch network")
+    name = _recognise(state)
+    if name is None:
+        raise ValueError(f"{path} holds weights of another network; known files are {', '.join(_SIGNATURES)}")
+    first, last, licence = _SIGNATURES[name]
+    network = create(name, width=state[first].shape[0], dim=state[last].shape[0])
+    expected = network.state_dict()
+    # Files written before PyTorch 0.4.1 do not count batches; the count plays no part in evaluation.
+    complete = {key: value for key, value in expected.items() if key.endswith("num_batches_tracked")} | state
+    missing, foreign = sorted(expected.keys() - complete.keys()), sorted(complete.keys() - expected.keys())
+    wrong = [key for key in expected.keys() & complete.keys() if expected[key].shape != complete[key].shape]
+    if missing or foreign or wrong:
+        problem = (missing + foreign + wrong)[0]
+        raise ValueError(f"{path} looks like {name} but does not fit it, first at {problem!r}")
+    network.load_state_dict(complete)
+    network.info = ModelInfo(
+        name=_name_of(path, name),
+        network=name,
+        options=network.info.options,
+        dim=network.dim,
+        kind=network.kind,
+        input_size=network.input_size,
+        licence=licence,
+        training_data="see the publisher of the file",
+        notes=f"published weights, read from {path.name}",
+    )
+    return network.eval()
+
+
+def _unwrap(content: Any) -> dict[str, Tensor] | None:
+    """Take the state dict out of a checkpoint and the prefix of DataParallel off its keys."""
+    if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
+        content = content["state_dict"]
+    if not isinstance(content, Mapping) or not content:
+        return None
+    if not all(isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()):
+        return None
+    return {key.removeprefix("module."): value for key, value in content.items()}
+
+
+def _recognise(state: Mapping[str, Tensor]) -> str | None:
+    for name, (first, last, _) in _SIGNATURES.items():
+        if first in state and last in state and state[first].ndim == 4:
+            return name
+    return None
+
+
+def _name_of(path: Path, network: str) -> str:
+    """``tfeat-liberty.params`` is ``tfeat.liberty``; other names stay as they are."""
+    tag = path.stem.removeprefix(f"{network}-")
+    return path.stem if tag == path.stem else f"{network}.{tag}"

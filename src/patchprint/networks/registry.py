@@ -1,0 +1,156 @@
+"""Trained weights: finding them by name, reading and writing them with all that is known about them.
+
+Weights are safetensors files whose metadata (JSON strings) hold the fields of ``ModelInfo``. The package's own lie in
+``patchprint/weights/NAME.safetensors``. Files published by the authors of HardNet, SOSNet, HyNet and TFeat are read too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from patchprint.files import atomic_file
+from patchprint.networks.base import ModelInfo, PatchNetwork
+from patchprint.networks.catalogue import NETWORKS, create, suggest
+from patchprint.networks.published import network_from_published
+
+WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "weights"
+_FORMAT = "patchprint"
+_SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
+
+
+def load(name_or_file: str | Path, device: torch.device | str = "cpu") -> PatchNetwork:
+    """A trained network in evaluation mode, by the name of shipped weights or from a file.
+
+    Args:
+        name_or_file: ``"sdgmnet"``, ``"tfeat.liberty"``, or the path of a safetensors file written by ``save`` or of a
+            published file of HardNet, SOSNet, HyNet or TFeat.
+        device: where the network is put.
+    """
+    path = _find(name_or_file)
+    is_safetensors = path.suffix == ".safetensors"
+    network = _load_safetensors(path) if is_safetensors else network_from_published(_load_pickled(path), path)
+    if not network.info.sha256:
+        network.info = dataclasses.replace(network.info, sha256=weights_sha256(network.state_dict()))
+    return network.eval().to(device)
+
+
+def list_models() -> list[ModelInfo]:
+    """The weights that come with the package, sorted by name."""
+    return [read_info(path) for path in sorted(WEIGHTS_FOLDER.glob("*.safetensors"))]
+
+
+def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None, half: bool = False) -> ModelInfo:
+    """Write weights and ``info`` (by default the network's own) as safetensors; returns the info with its checksum.
+
+    What the network itself knows (architecture, options, dimension, kind, input size) is taken from the network.
+    With ``half``, weights of convolutions and linear layers are stored as float16; statistics stay float32.
+    """
+    state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    if half:
+        state = {
+            name: value.half() if name.endswith("weight") and value.numel() > 4096 else value
+            for name, value in state.items()
+        }
+    info = dataclasses.replace(
+        info or network.info,
+        network=network.info.network,
+        options=network.info.options,
+        dim=network.dim,
+        kind=network.kind,
+        input_size=network.input_size,
+        sha256=weights_sha256(state),
+    )
+    metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in dataclasses.asdict(info).items()}
+    with atomic_file(path) as temporary:
+        save_file(state, temporary, metadata={"format": _FORMAT, **metadata})
+    return info
+
+
+def read_info(path: str | Path) -> ModelInfo:
+    """What a safetensors file says about its weights, without reading them."""
+    path = Path(path)
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
+    if metadata.get("format") != _FORMAT:
+        raise ValueError(f"{path} was not written by patchprint")
+    known = {field.name for field in dataclasses.fields(ModelInfo)}
+    try:
+        return ModelInfo(**{name: json.loads(text) for name, text in metadata.items() if name in known})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} has incomplete metadata: {error}") from error
+
+
+def weights_sha256(state: Mapping[str, Tensor]) -> str:
+    """Checksum of weights: names, types, shapes and bytes in the order of names, whatever file they are kept in."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        value = state[name].detach().cpu().contiguous()
+        digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _find(name_or_file: str | Path) -> Path:
+    shipped = {path.stem: path for path in WEIGHTS_FOLDER.glob("*.safetensors")}
+    if isinstance(name_or_file, str) and name_or_file in shipped:
+        return shipped[name_or_file]
+    path = Path(name_or_file)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not a weight file")
+    if path.suffix in _SUFFIXES or len(path.parts) > 1:
+        raise ValueError(f"there is no weight file {path}")
+    if str(name_or_file) in NETWORKS:
+        have = f"weights are there for {', '.join(sorted(shipped))}" if shipped else "no weights are shipped"
+        raise ValueError(f"network {name_or_file!r} comes without weights; train it or give a file ({have})")
+    raise ValueError(f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), {**shipped, **NETWORKS})}")
+
+
+def _load_safetensors(path: Path) -> PatchNetwork:
+    try:
+        with safe_open(path, "pt") as file:
+            ours = (file.metadata() or {}).get("format") == _FORMAT
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
+    if not ours:
+        return network_from_published(state, path)
+    info = read_info(path)
+    if weights_sha256(state) != info.sha256:
+        raise ValueError(f"{path} is damaged: the checksum of its weights is not the one it was written with")
+    network = create(info.network, **info.options)
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        raise ValueError(f"{path} does not fit network {info.network!r}: {' '.join(str(error).split())}") from error
+    network.info = info
+    return network
+
+
+def _load_pickled(path: Path) -> object:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        UnicodeDecodeError,
+    ) as error:
+        raise ValueError(f"{path} is damaged or no weight file that can be read safely") from error

@@ -1,0 +1,33 @@
+"""TFeat: a shallow network with two convolutions and one linear layer."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from patchprint.networks.base import Kind, Maps, PatchNetwork
+
+
+class TFeat(PatchNetwork):
+    """TFeat; the published network ends in tanh, which is ``raw`` here, and prints are that brought to unit length.
+
+    State-dict keys are those of kornia's TFeat. There is no normalisation layer but the first, hence no maps.
+
+    Shape:
+        (N, 1, 32, 32) -> (N, dim).
+    """
+
+    def __init__(self, dim: int = 128, width: int = 32, kind: Kind = "float") -> None:
+        super().__init__(dim, kind)
+        self.features = nn.Sequential(
+            nn.InstanceNorm2d(1),
+            nn.Conv2d(1, width, 7),
+            nn.Tanh(),
+            nn.MaxPool2d(2, 2),
+            nn.Conv2d(width, 2 * width, 6),
+            nn.Tanh(),
+        )
+        self.descr = nn.Sequential(nn.Linear(2 * width * 8 * 8, dim), nn.Tanh())
+
+    def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
+        x = self.features(patches.to(self.dtype))
+        return self.descr(x.flatten(1)), None
