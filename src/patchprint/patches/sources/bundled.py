@@ -57,7 +57,7 @@ def stereo_pair() -> StereoPair:
 
 def _source(names: tuple[str, ...], num_views: int, seed: int, patch_scale: float, max_keypoints: int) -> TrackStore:
     photos, tracks = make_tracks((picture(name) for name in names), num_views, seed, max_keypoints)
-    return TrackStore.from_photos(photos, tracks, patch_scale=patch_scale, scene_names=list(names))
+    return TrackStore.from_photos(photos, tracks, patch_scale=patch_scale)
 
 
 def _grey(image: np.ndarray) -> np.ndarray:

@@ -18,7 +18,9 @@ from tqdm import tqdm
 from patchprint.extras import require
 from patchprint.interop.images import list_images, read_gray
 from patchprint.interop.opencv import detect_sift
-from patchprint.patches.tracks import Tracks, TrackStore
+from patchprint.patches import track_files
+from patchprint.patches.pictures import encode_png
+from patchprint.patches.tracks import Tracks
 from patchprint.types import Keypoints, wrap_angle
 
 MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
@@ -114,8 +116,7 @@ def make_tracks(
 ) -> tuple[list[np.ndarray], Tracks]:
     """Rendered photos and the tracks of the keypoints found in at least two of them; one scene per picture."""
     photos: list[np.ndarray] = []
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in ("photo", "xy", "scale", "angle", "point")}
-    scene: list[np.ndarray] = []
+    observations: list[dict[str, np.ndarray]] = []
     num_points = 0
     for number, picture in enumerate(pictures):
         views = render_views(picture, num_views, seed=seed + number, strength=strength)
@@ -124,23 +125,24 @@ def make_tracks(
         for view in views[1:]:
             detected = detect_sift(view.image, max_keypoints=2 * max_keypoints)
             found.append((find_again(transport(original, view.homography), detected), detected))
-        seen = torch.stack([index >= 0 for index, _ in found]).sum(0) >= 2
-        new_id = torch.cumsum(seen, 0) - 1 + num_points
+        seen_twice = torch.stack([index >= 0 for index, _ in found]).sum(0) >= 2
         for offset, (index, keypoints) in enumerate(found):
-            here = seen & (index >= 0)
+            here = (seen_twice & (index >= 0)).nonzero()[:, 0]
             chosen = keypoints[index[here]]
-            rows["photo"].append(np.full(len(chosen), len(photos) + offset))
-            rows["point"].append(new_id[here].numpy())
-            for name in ("xy", "scale", "angle"):
-                rows[name].append(getattr(chosen, name).numpy())
-        scene.append(np.full(int(seen.sum()), number))
-        num_points += int(seen.sum())
+            observations.append(
+                {
+                    "photo": np.full(len(here), len(photos) + offset),
+                    "point": num_points + here.numpy(),
+                    "scene": np.full(len(here), number),
+                    **{name: getattr(chosen, name).numpy() for name in ("xy", "scale", "angle")},
+                }
+            )
+        num_points += len(original)
         photos.extend(view.image for view in views)
-    if num_points == 0:
+    if sum(len(part["point"]) for part in observations) == 0:
         raise ValueError("no keypoint was found again in any warped picture; give pictures with more texture")
-    columns = {name: np.concatenate(parts) for name, parts in rows.items()}
-    order = np.argsort(columns["point"], kind="stable")
-    return photos, Tracks(**{name: column[order] for name, column in columns.items()}, scene=np.concatenate(scene))
+    columns = {name: np.concatenate([part[name] for part in observations]) for name in observations[0]}
+    return photos, Tracks.from_observations(**columns)
 
 
 def build(
@@ -157,8 +159,8 @@ def build(
     names = list_images(src)
     pictures = (_limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
     photos, tracks = make_tracks(pictures, num_views, seed, max_keypoints, strength)
-    store = TrackStore.from_photos(photos, tracks, scene_names=names)
-    store.save(out, force=force)
+    labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
+    track_files.write(out, map(encode_png, photos), tracks, track_files.Names(labels, names), force=force)
 
 
 def _without_twins(keypoints: Keypoints) -> Keypoints:
