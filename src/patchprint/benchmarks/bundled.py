@@ -1,0 +1,136 @@
+"""A benchmark that needs no download: held-out photographs of scikit-image, warped and re-lit, and its stereo pair.
+
+Every describer sees the same keypoints. Three figures: FPR95 of tracked keypoints (verification), average precision of
+nearest-neighbour matches between a photograph and its warped copies, and the same on the stereo pair, whose truth is a
+measured disparity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.features.describers import Describer
+from patchprint.interop.opencv import detect_sift
+from patchprint.metrics.ranking import average_precision
+from patchprint.metrics.verification import fpr95
+from patchprint.patches.sources import bundled, homographies
+from patchprint.patches.tracks import TrackStore
+from patchprint.types import Keypoints
+
+NUM_PAIRS = 20_000
+NUM_KEYPOINTS = 1000
+MAX_ERROR = 3.0  # pixels
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePair:
+    """Two images with keypoints, and where each keypoint of the first lies in the second: (N, 2), nan = nowhere."""
+
+    name: str
+    images: tuple[np.ndarray, np.ndarray]
+    keypoints: tuple[Keypoints, Keypoints]
+    truth: Tensor
+
+
+def verification(describer: Describer, source: TrackStore, seed: int = 0, num_pairs: int = NUM_PAIRS) -> float:
+    """FPR95 over pairs of tracked keypoints, one half of them matching."""
+    prints = _prints_of_observations(describer, source)
+    generator = torch.Generator().manual_seed(seed)
+    first = torch.randint(source.num_points, (num_pairs // 2,), generator=generator)
+    stranger = (first + torch.randint(1, source.num_points, first.shape, generator=generator)) % source.num_points
+    count = source.num_views[first]
+    view = (torch.rand(first.shape, generator=generator) * count).long()
+    second_view = (view + 1 + (torch.rand(first.shape, generator=generator) * (count - 1)).long()) % count
+    view_of_stranger = (torch.rand(first.shape, generator=generator) * source.num_views[stranger]).long()
+    anchor, positive, negative = (
+        prints[source.observation(points, views[:, None])[:, 0]]
+        for points, views in ((first, view), (first, second_view), (stranger, view_of_stranger))
+    )
+    distance = torch.cat([_distance((anchor * other).sum(1)) for other in (positive, negative)])
+    return fpr95(distance.numpy(), np.repeat([True, False], len(first)))
+
+
+def held_out_pairs(views: int = 3, seed: int = 2000) -> list[ImagePair]:
+    """Each held-out photograph with its warped copies."""
+    pairs = []
+    for number, name in enumerate(bundled.HELD_OUT):
+        original, *warped = homographies.render_views(bundled.picture(name), views, seed=seed + number)
+        keypoints = detect_sift(original.image, max_keypoints=NUM_KEYPOINTS)
+        for k, view in enumerate(warped):
+            truth = homographies.transport(keypoints, view.homography).xy
+            found = detect_sift(view.image, max_keypoints=NUM_KEYPOINTS)
+            pairs.append(ImagePair(f"{name} {k + 1}", (original.image, view.image), (keypoints, found), truth))
+    return pairs
+
+
+def stereo_pair() -> ImagePair:
+    """The motorcycle pair; keypoints without a measured disparity count neither way."""
+    pair = bundled.stereo_pair()
+    left, right = (detect_sift(image, max_keypoints=2 * NUM_KEYPOINTS) for image in (pair.left, pair.right))
+    column, row = left.xy.round().long().unbind(1)
+    disparity = torch.from_numpy(np.asarray(pair.disparity, np.float32))[row, column]
+    truth = left.xy - torch.stack([disparity, torch.zeros_like(disparity)], 1)
+    known = ~disparity.isnan()
+    return ImagePair("motorcycle", (pair.left, pair.right), (left[known], right), truth[known])
+
+
+def matching(describer: Describer, pair: ImagePair) -> dict[str, float]:
+    """Nearest neighbours from the first to the second image: average precision and number of correct matches."""
+    prints = [describer.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True)]
+    distance, nearest = _nearest(prints[0], prints[1])
+    error = (pair.keypoints[1].xy[nearest] - pair.truth).norm(dim=1)
+    possible = torch.cdist(pair.truth, pair.keypoints[1].xy).min(dim=1).values <= MAX_ERROR
+    correct = error <= MAX_ERROR
+    return {
+        "ap": average_precision(distance.numpy(), correct.numpy(), num_positives=int(possible.sum())),
+        "correct": int(correct.sum()),
+        "possible": int(possible.sum()),
+        "keypoints": len(correct),
+    }
+
+
+def evaluate(
+    describers: dict[str, Describer], seed: int = 0, progress: Callable[[str], None] = lambda text: None
+) -> dict[str, dict[str, Any]]:
+    """All three figures for every describer, on the same keypoints."""
+    source, pairs, stereo = bundled.held_out_source(), held_out_pairs(), stereo_pair()
+    scores: dict[str, dict[str, Any]] = {}
+    for name, describer in describers.items():
+        progress(name)
+        held_out = [matching(describer, pair) for pair in pairs]
+        scores[name] = {
+            "fpr95": verification(describer, source, seed),
+            "matching_ap": float(np.mean([score["ap"] for score in held_out])),
+            "stereo": matching(describer, stereo),
+        }
+    return scores
+
+
+def _prints_of_observations(describer: Describer, source: TrackStore) -> Tensor:
+    """Prints of all observations of a store, in the order of its tracks."""
+    tracks = source.tracks
+    rows, prints = [], []
+    for photo in range(len(source.photos)):
+        here = np.flatnonzero(tracks.photo == photo)
+        keypoints = Keypoints(*(torch.from_numpy(values[here]) for values in (tracks.xy, tracks.scale, tracks.angle)))
+        rows.append(torch.from_numpy(here))
+        prints.append(describer.describe_keypoints(source.photos.picture(photo), keypoints))
+    order = torch.argsort(torch.cat(rows))
+    return torch.cat(prints)[order]
+
+
+def _nearest(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Distance to and index of the nearest of b for each of a, (N,) each; prints are unit vectors."""
+    best = (a @ b.T).max(dim=1)
+    return _distance(best.values), best.indices
+
+
+def _distance(cosine: Tensor) -> Tensor:
+    """L2 distance of unit vectors from their cosine, any shape."""
+    return (2 - 2 * cosine).clamp_min(0).sqrt()
