@@ -32,9 +32,10 @@ def squared_l2(x: Tensor, y: Tensor) -> Tensor:
     """All squared distances.
 
     Shape:
-        x (N, D), y (M, D) -> (N, M), never negative.
+        x (..., N, D), y (..., M, D) -> (..., N, M), never negative.
     """
-    return (x.square().sum(1)[:, None] + y.square().sum(1)[None] - 2.0 * (x @ y.T)).clamp_min(0.0)
+    sizes = x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :]
+    return (sizes - 2.0 * (x @ y.mT)).clamp_min(0.0)
 
 
 def l2(x: Tensor, y: Tensor) -> Tensor:

@@ -1,0 +1,104 @@
+"""CDF soft margin (Zhang and Rusinkiewicz 2019): triplets weighted by how hard they are among recent ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchprint.losses.base import PairLoss, Pairs, require_at_least
+from patchprint.losses.distances import L2_GUARD, NOTHING_LEFT, hardest_across, l2, same_point
+
+
+class CDF(PairLoss):
+    """``mean_i w_i (d+_i - d-_i)``, where w_i is the share of recent triplets that are at most as hard (detached).
+
+    The distribution of ``d+ - d-`` over [-2, 2] is a histogram with ``bins`` nodes, filled by linear interpolation and
+    averaged over batches (``rate`` 0.01; the first batch counts fully). The published setting is bins = P / 2 = 512.
+    Mining is HardNet's. With ``binary`` the distance is ``mean(1 - ab)`` over the dimensions: negatives are mined and
+    weights are read with the bits (signs of ``raw``, candidates under ``guard_bits`` skipped), while values and gradients
+    come from ``tanh(raw)``.
+    """
+
+    histogram: Tensor
+    started: Tensor
+
+    def __init__(
+        self,
+        bins: int = 512,
+        rate: float = 0.01,
+        guard: float = L2_GUARD,
+        binary: bool = False,
+        guard_bits: int = 2,
+    ) -> None:
+        super().__init__()
+        self.bins = int(require_at_least("bins", bins, 2))
+        if not 0.0 < rate <= 1.0:
+            raise ValueError(f"rate must be in (0, 1], got {rate:g}")
+        self.rate = rate
+        self.guard = require_at_least("guard", guard, 0.0)
+        self.binary = binary
+        self.guard_bits = int(require_at_least("guard_bits", guard_bits, 0))
+        self.register_buffer("histogram", torch.zeros(self.bins))
+        self.register_buffer("started", torch.tensor(False))
+
+    def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
+        if self.bins > len(pairs.anchor):
+            raise ValueError(f"bins must not exceed the {len(pairs.anchor)} pairs of the batch, got {self.bins}")
+        if self.binary:
+            triplets, hardness = _binary_triplets(pairs, self.guard_bits)
+        else:
+            negative = hardest_across(pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across)
+            triplets = Triplets(l2(pairs.anchor, pairs.positive), negative)
+            hardness = (triplets.positive - triplets.negative).detach()
+        weight = self._share_at_most_as_hard(hardness)
+        return {
+            "total": (weight * (triplets.positive - triplets.negative)).mean(),
+            "positive": triplets.positive.mean().detach(),
+            "negative": triplets.negative.mean().detach(),
+            "weight": weight.mean(),
+        }
+
+    @torch.no_grad()
+    def _share_at_most_as_hard(self, hardness: Tensor) -> Tensor:
+        position = ((hardness + 2.0) * ((self.bins - 1) / 4.0)).clamp(0.0, self.bins - 1.0)
+        nodes = torch.arange(self.bins, dtype=position.dtype, device=position.device)
+        # (P, bins) at once: small, and unlike a scattered addition the same on every run.
+        batch = (1.0 - (position[:, None] - nodes).abs()).clamp_min(0.0).mean(0)
+        histogram = torch.where(self.started, self.histogram + self.rate * (batch - self.histogram), batch)
+        if self.training:
+            self.histogram.copy_(histogram)
+            self.started.fill_(True)
+        return histogram.cumsum(0)[position.floor().long()]
+
+
+class Triplets(NamedTuple):
+    """Distances of each point to its positive and to its mined negative, both (P,)."""
+
+    positive: Tensor
+    negative: Tensor
+
+
+def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Triplets, Tensor]:
+    """Distances of the relaxed bits with gradient, and ``d+ - d-`` of the bits themselves (P,)."""
+    anchor, positive = torch.tanh(pairs.raw_anchor), torch.tanh(pairs.raw_positive)
+    dim = anchor.shape[1]
+    soft = 1.0 - anchor @ positive.T / dim
+    with torch.no_grad():
+        bits_anchor = (anchor > 0).to(anchor.dtype) * 2.0 - 1.0
+        bits_positive = (positive > 0).to(anchor.dtype) * 2.0 - 1.0
+        hard = 1.0 - bits_anchor @ bits_positive.T / dim  # a differing bit counts 2 / dim
+        excluded = same_point(len(anchor), anchor.device) | (hard < (2.0 * guard_bits - 1.0) / dim)
+        if pairs.ignore_across is not None:
+            excluded = excluded | pairs.ignore_across
+        # Many candidates differ in equally many bits; the relaxed distance decides between them.
+        order = (hard + soft * (0.5 / dim)).masked_fill(excluded, NOTHING_LEFT)
+        by_row, by_column = order.min(1), order.min(0)
+        use_row = by_row.values <= by_column.values
+    row = torch.arange(len(anchor), device=anchor.device)
+    first = torch.where(use_row, row, by_column.indices)
+    second = torch.where(use_row, by_row.indices, row)
+    chosen = first * len(anchor) + second
+    relaxed = Triplets(soft.diagonal(), soft.flatten().gather(0, chosen))
+    return relaxed, hard.diagonal() - hard.flatten().gather(0, chosen)

@@ -1,0 +1,144 @@
+"""DOAP (He, Lu and Sclaroff 2018): average precision itself as the objective, through soft histograms.
+
+Every patch is a query that ranks all other patches of the batch. Distances are counted into b + 1 bins, an item being
+shared linearly between its two nearest bins; the counts give the tie-aware average precision in relaxed form,
+
+    ``AP = 1/N+ sum_k h+_k (H+_{k-1} + H+_k + 1) / (H_{k-1} + H_k + 1)``.
+
+**Memory** is O(M^2) for M patches: no (M, M, b) tensor exists, forward or backward. The share of an item that falls into
+bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)`` of its position x, so the cumulative counts H_k are b + 1 sums over the
+same (M, M) matrix, one after the other, and the slope of all of them with respect to x is -1 at ``k = floor(x)`` and zero
+elsewhere: backward is one gather. Positives sit in the (K, K) blocks of the groups and are counted from those alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchprint.losses.base import Loss, at_least_float32, require_at_least
+from patchprint.losses.distances import root, squared_l2
+from patchprint.types import DescriptorBatch
+
+
+class _AveragePrecisionLoss(Loss):
+    """``1 - mean AP`` over queries that have a positive; zero when none has.
+
+    Groups of any size up to K: ``valid`` marks the views that exist. Ignored pairs are neither positive nor negative.
+    """
+
+    def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        count, views = batch.desc.shape[:2]
+        bins = self.number_of_bins(batch)
+        pairs = count * views * (count * views - 1) // 2
+        if bins > pairs:
+            raise ValueError(
+                f"bins must not exceed the {pairs} pairs of the batch, got {bins}; take fewer or more patches"
+            )
+        candidate, positive = _relations(batch)
+        everyone, groups = self.positions(batch, bins)
+        outside = bins + 1.0  # beyond the last bin an item counts nowhere
+        counts = cumulative_counts(everyone.clamp_max(bins).masked_fill(~candidate, outside), bins)
+        grouped = groups.clamp_max(bins).masked_fill(~positive, outside).reshape(-1, views)
+        precision = relaxed_average_precision(cumulative_counts(grouped, bins), counts)
+        is_query = positive.reshape(-1, views).any(1).to(precision.dtype)
+        total = ((1.0 - precision) * is_query).sum() / is_query.sum().clamp_min(1.0)
+        return {"total": total, "queries": is_query.sum()}
+
+    def number_of_bins(self, batch: DescriptorBatch) -> int:
+        """The bins are numbered 0 to this number."""
+        raise NotImplementedError
+
+    def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
+        """Distances in units of a bin: between all patches (M, M), and inside the groups (P, K, K)."""
+        raise NotImplementedError
+
+
+class DOAP(_AveragePrecisionLoss):
+    """Average precision of real-valued descriptors: L2 distance in [0, 2], bins centred at ``2 k / bins``."""
+
+    def __init__(self, bins: int = 25) -> None:
+        super().__init__()
+        self.bins = int(require_at_least("bins", bins, 1))
+
+    def number_of_bins(self, batch: DescriptorBatch) -> int:
+        return self.bins
+
+    def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
+        groups = at_least_float32(batch.desc)
+        everyone = groups.flatten(0, 1)
+        scale = bins / 2.0
+        return root(squared_l2(everyone, everyone)) * scale, root(squared_l2(groups, groups)) * scale
+
+
+class BinaryDOAP(_AveragePrecisionLoss):
+    """Average precision of binary descriptors: ``F = tanh(raw)``, Hamming distance ``(D - F.F') / 2``, bins 0..D.
+
+    The bits at test time are the signs of ``raw``. ``bins`` below the number of bits makes wider bins.
+    """
+
+    def __init__(self, bins: int | None = None) -> None:
+        super().__init__()
+        self.bins = None if bins is None else int(require_at_least("bins", bins, 1))
+
+    def number_of_bins(self, batch: DescriptorBatch) -> int:
+        return batch.raw.shape[-1] if self.bins is None else self.bins
+
+    def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
+        groups = torch.tanh(at_least_float32(batch.raw))
+        everyone = groups.flatten(0, 1)
+        bits = groups.shape[-1]
+        scale = bins / (2.0 * bits)
+        return (bits - everyone @ everyone.T) * scale, (bits - groups @ groups.mT) * scale
+
+
+def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:
+    """Relaxed tie-aware average precision of each query from cumulative counts, 0 for a query without positives.
+
+    Shape:
+        positives (M, b + 1), everyone (M, b + 1): soft counts of items in bins 0..k -> (M,).
+    """
+    positives_before = torch.nn.functional.pad(positives[:, :-1], (1, 0))
+    everyone_before = torch.nn.functional.pad(everyone[:, :-1], (1, 0))
+    ratio = (positives_before + positives + 1.0) / (everyone_before + everyone + 1.0)
+    return ((positives - positives_before) * ratio).sum(1) / positives[:, -1].clamp_min(1.0)
+
+
+def cumulative_counts(position: Tensor, bins: int) -> Tensor:
+    """Soft counts of items in bins 0..k, for k = 0..bins.
+
+    Shape:
+        position (M, N) in units of a bin, 0 <= position <= bins, or bins + 1 for an item that does not count
+        -> (M, bins + 1).
+    """
+    return _CumulativeCounts.apply(position, bins)
+
+
+class _CumulativeCounts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, position: Tensor, bins: int) -> Tensor:
+        ctx.save_for_backward(position)
+        ctx.bins = bins
+        return torch.stack([(k + 1 - position).clamp(0.0, 1.0).sum(1) for k in range(bins + 1)], dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (position,) = ctx.saved_tensors
+        # The last count holds all items whatever their position, and items outside have none: slope zero for both.
+        slope = -torch.nn.functional.pad(gradients[0][:, :-1], (0, 1))
+        return slope.gather(1, position.floor().long().clamp_(max=ctx.bins)), None
+
+
+def _relations(batch: DescriptorBatch) -> tuple[Tensor, Tensor]:
+    """Who is ranked for whom: candidates (M, M) and, among them, positives (P, K, K), both bool."""
+    count, views = batch.desc.shape[:2]
+    device = batch.desc.device
+    candidate = ~torch.eye(count * views, dtype=torch.bool, device=device)
+    if batch.valid is not None:
+        valid = batch.valid.reshape(-1)
+        candidate = candidate & valid[:, None] & valid[None]
+    if batch.ignore is not None:
+        candidate = candidate & ~batch.ignore
+    return candidate, candidate.view(count, views, count, views).diagonal(dim1=0, dim2=2).permute(2, 0, 1)

@@ -1,0 +1,63 @@
+"""L2-Net (Tian, Fan and Wu 2017): relative distances, compact descriptors, discriminative intermediate maps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from patchprint.losses.base import PairLoss, Pairs
+from patchprint.losses.distances import root, squared_l2
+
+
+class L2Net(PairLoss):
+    """``(E1 + E2 + E3) / P``; each term can be switched off.
+
+    * E1: cross-entropy of rows and columns of ``2 - d(a_i, p_j)``, each half weighted, no temperature, no margin.
+    * E2: half the sum of squared off-diagonal entries of ``Y^T Y / P``, per view, on the raw descriptors. It is the
+      correlation of the dimensions when the last batch norm normalises each view alone (``ViewBatchNorm2d``). The paper
+      prints a division by the dimension, which equals P there.
+    * E3: E1's form on inner products of the first and the last normalised maps, flattened over all channels.
+
+    The paper prints sums; its optimiser divides by the batch size, so all three are divided by P here. The relation of
+    E1 to E2 is the printed one. Ignored pairs are not supported, since no negative is mined.
+    """
+
+    def __init__(self, e1: bool = True, e2: bool = True, e3: bool = True) -> None:
+        super().__init__()
+        if not (e1 or e2 or e3):
+            raise ValueError("e1, e2 and e3 are all off; switch at least one on")
+        self.e1, self.e2, self.e3 = e1, e2, e3
+        self.needs_maps = e3
+
+    def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
+        if pairs.ignore is not None:
+            raise ValueError("l2net compares all pairs, so batch.ignore must be None")
+        parts = {}
+        if self.e1:
+            parts["e1"] = relative_entropy(2.0 - root(squared_l2(pairs.anchor, pairs.positive)))
+        if self.e2:
+            parts["e2"] = (redundancy(pairs.raw_anchor) + redundancy(pairs.raw_positive)) / (2 * len(pairs.anchor))
+        if self.e3:
+            layers = [relative_entropy(anchor @ positive.T) for anchor, positive in pairs.maps]
+            parts["e3"] = torch.stack(layers).sum()
+        total = torch.stack(list(parts.values())).sum()
+        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+
+
+def relative_entropy(logits: Tensor) -> Tensor:
+    """Mean over i of ``-1/2 (log softmax over row i + log softmax over column i)`` at (i, i).
+
+    Shape:
+        logits (P, P) -> 0-dim.
+    """
+    return (0.5 * (logits.logsumexp(0) + logits.logsumexp(1)) - logits.diagonal()).mean()
+
+
+def redundancy(raw: Tensor) -> Tensor:
+    """Sum of the squared off-diagonal entries of ``raw^T raw / P``.
+
+    Shape:
+        raw (P, D) -> 0-dim.
+    """
+    correlation = raw.T @ raw / len(raw)
+    return (correlation - torch.diag(correlation.diagonal())).square().sum()

@@ -1,0 +1,57 @@
+"""SOSNet (Tian et al. 2019): a quadratic triplet loss and similarity of second order."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from patchprint.losses.base import PairLoss, Pairs, require_at_least
+from patchprint.losses.distances import L2_GUARD, ROOT_EPSILON, hardest_everywhere, l2, root, same_point, squared_l2
+
+
+class SOSNet(PairLoss):
+    """``mean_i max(0, margin + d+_i - d-_i)^2 + weight * mean_i SOSR_i``, negatives from all four blocks.
+
+    The released code sums over points; the mean differs by a constant factor only.
+    """
+
+    def __init__(self, margin: float = 1.0, weight: float = 1.0, neighbours: int = 8, guard: float = L2_GUARD) -> None:
+        super().__init__()
+        self.margin = require_at_least("margin", margin, 0.0)
+        self.weight = require_at_least("weight", weight, 0.0)
+        self.neighbours = int(require_at_least("neighbours", neighbours, 1))
+        self.guard = require_at_least("guard", guard, 0.0)
+
+    def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
+        positive = l2(pairs.anchor, pairs.positive)
+        negative = hardest_everywhere(pairs.anchor, pairs.positive, self.guard, pairs.ignore)
+        first = torch.relu(self.margin + positive - negative).square().mean()
+        second = second_order_similarity(pairs.anchor, pairs.positive, self.neighbours)
+        return {
+            "total": first + self.weight * second,
+            "metric": first.detach(),
+            "second_order": second.detach(),
+            "positive": positive.mean().detach(),
+            "negative": negative.mean().detach(),
+        }
+
+
+def second_order_similarity(anchor: Tensor, positive: Tensor, neighbours: int = 8) -> Tensor:
+    """SOSR: ``mean_i sqrt(sum_{j in c_i} (d(a_i, a_j) - d(p_i, p_j))^2 + 1e-6)``.
+
+    As in the released code, c_i holds the nearest neighbours of point i among anchors, among positives, and from one side
+    to the other in both directions; j is in c_i whenever i is in c_j. Batches smaller than that use all other points.
+
+    Shape:
+        anchor (P, D), positive (P, D) -> 0-dim.
+    """
+    among_anchors, among_positives = squared_l2(anchor, anchor), squared_l2(positive, positive)
+    with torch.no_grad():
+        across = squared_l2(anchor, positive)
+        tables = torch.stack([among_anchors, among_positives, across, across.T])
+        tables = tables.masked_fill(same_point(len(anchor), anchor.device), torch.inf)
+        nearest = tables.topk(min(neighbours, len(anchor) - 1), dim=2, largest=False, sorted=False).indices
+        chosen = torch.zeros_like(tables, dtype=torch.bool).scatter(2, nearest, True).any(0)
+        chosen = chosen | chosen.T
+    difference = (root(among_anchors) - root(among_positives)).square()
+    return torch.sqrt((difference * chosen).sum(1) + ROOT_EPSILON).mean()
