@@ -1,0 +1,64 @@
+"""From a config to the parts of a run: network, loss, optimiser, weight average."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from patchprint import losses, networks
+from patchprint.losses import Loss
+from patchprint.losses.sec import SEC
+from patchprint.networks import registry
+from patchprint.networks.base import PatchNetwork
+from patchprint.networks.center_surround import CenterSurround
+from patchprint.training import optimisers
+from patchprint.training.checkpoint import TrainState
+from patchprint.training.config import TrainConfig
+from patchprint.training.step import averaged
+
+
+def create(config: TrainConfig, device: torch.device) -> TrainState:
+    """The state of a run before its first step; random weights depend on the seed alone."""
+    network = _create_network(config)
+    optimisers.freeze(network, config.freeze)
+    network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    loss = _create_loss(config).to(device)
+    average = [value.clone() for value in averaged(network)] if config.average else None
+    return TrainState(network, loss, optimisers.create(config, network), average)
+
+
+def _create_network(config: TrainConfig) -> PatchNetwork:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(config.seed)
+        network = networks.create(config.network, **config.network_options)
+    if config.init is not None:
+        start = registry.load(config.init)
+        if isinstance(network, CenterSurround) and not isinstance(start, CenterSurround):
+            network.start_from(start, freeze_surround=True)
+        else:
+            _copy_weights(network, start, config.init)
+    return network.train()
+
+
+def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None:
+    try:
+        network.load_state_dict(start.state_dict())
+    except RuntimeError as error:
+        raise ValueError(
+            f"--init {name} holds weights of {start.info.network} {start.info.options}, which do not fit "
+            f"{network.info.network} {network.info.options}"
+        ) from error
+
+
+def _create_loss(config: TrainConfig) -> Loss:
+    settings: dict[str, Any] = dict(config.loss_settings)
+    if config.loss in losses.LOSSES:
+        known = inspect.signature(losses.LOSSES[config.loss]).parameters
+        # What a loss may want to know about the run: its length, by which moving averages scale, and the seed.
+        for name, value in (("total_steps", config.steps), ("seed", config.seed)):
+            if name in known:
+                settings.setdefault(name, value)
+    loss = losses.create(config.loss, **settings)
+    return SEC(loss, config.sec) if config.sec else loss

@@ -1,0 +1,156 @@
+"""Checkpoints: one safetensors file for each, written beside its final name and renamed, never unpickled.
+
+A checkpoint holds the weights, their running average, the optimiser, the statistics of the loss and the step. Random
+numbers need no state, since they are functions of the seed and the step.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+import patchprint
+from patchprint import files
+from patchprint.losses import Loss
+from patchprint.networks.base import PatchNetwork
+from patchprint.training.config import TrainConfig, differences
+
+FORMAT = "patchprint-checkpoint-1"
+_KEEP = 2
+
+
+@dataclass
+class TrainState:
+    """Everything that a run needs to go on. ``average`` lies parallel to ``step.averaged(network)``."""
+
+    network: PatchNetwork
+    loss: Loss
+    optimiser: torch.optim.Optimizer
+    average: list[Tensor] | None
+    step: int = 0
+    best_step: int = -1
+    best_score: float = float("inf")
+
+
+def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
+    """Write the checkpoint of ``state.step`` and drop all but the newest; raises OSError where it cannot be written."""
+    path = folder / f"step-{state.step:09d}.safetensors"
+    header = {
+        "format": FORMAT,
+        "patchprint": patchprint.__version__,
+        "config": json.dumps(config.to_json()),
+        "step": str(state.step),
+        "best_step": str(state.best_step),
+        "best_score": repr(state.best_score),
+    }
+    tensors = {name: value.detach().cpu().contiguous().clone() for name, value in _flatten(state).items()}
+    previous = _all(folder)
+    try:
+        with files.atomic_file(path) as temporary:
+            temporary.write_bytes(save(tensors, metadata=header))
+    except OSError as error:
+        kept = f"the one of step {_step_of(previous[-1])} is intact" if previous else "there is no earlier one"
+        reason = error.strerror or str(error)
+        raise OSError(
+            f"the checkpoint of step {state.step} could not be written to {folder} ({reason}); {kept}"
+        ) from error
+    for old in _all(folder)[:-_KEEP]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def latest(folder: Path) -> Path:
+    """The newest checkpoint of a run folder."""
+    found = _all(folder)
+    if not found:
+        raise ValueError(f"{folder} holds no checkpoint to resume from; start the run without --resume")
+    return found[-1]
+
+
+def read(path: Path, state: TrainState, config: TrainConfig) -> None:
+    """Put a checkpoint into ``state``, whose parts were created from ``config``."""
+    header, tensors = _open(path)
+    _check(path, header, config)
+    try:
+        state.network.load_state_dict(_part(tensors, "network"))
+        state.loss.load_state_dict(_part(tensors, "loss"))
+    except RuntimeError as error:
+        raise ValueError(f"{path} does not fit the network of recipe {config.recipe}") from error
+    _load_optimiser(state.optimiser, _part(tensors, "optimiser"))
+    if state.average is not None:
+        for index, value in enumerate(state.average):
+            value.copy_(tensors[f"average.{index}"])
+    state.step, state.best_step = int(header["step"]), int(header["best_step"])
+    state.best_score = float(header["best_score"])
+
+
+def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as stream:
+            return stream.metadata() or {}, {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path} is truncated or no checkpoint; delete it, and --resume takes the one before it"
+        ) from error
+
+
+def _check(path: Path, header: dict[str, str], config: TrainConfig) -> None:
+    if header.get("format") != FORMAT:
+        made_by = header.get("patchprint", "an unknown version")
+        raise ValueError(
+            f"{path} is no checkpoint that patchprint {patchprint.__version__} reads (it is from {made_by}); "
+            "train again, or resume with that version"
+        )
+    earlier = TrainConfig.from_json(json.loads(header["config"]), str(path))
+    if earlier.recipe != config.recipe:
+        raise ValueError(
+            f"{path} belongs to recipe {earlier.recipe}, not {config.recipe}; resume it with its own recipe"
+        )
+    changed = differences(earlier, config)
+    if changed:
+        name = changed[0]
+        raise ValueError(
+            f"{path} was made with {name} {getattr(earlier, name)!r}, not {getattr(config, name)!r}; "
+            "a run resumes with its own settings"
+        )
+
+
+def _flatten(state: TrainState) -> dict[str, Tensor]:
+    tensors = {f"network.{name}": value for name, value in state.network.state_dict().items()}
+    tensors |= {f"loss.{name}": value for name, value in state.loss.state_dict().items()}
+    tensors |= {f"average.{index}": value for index, value in enumerate(state.average or ())}
+    for index, entries in state.optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{index}.{name}": value for name, value in entries.items() if value is not None}
+    return tensors
+
+
+def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    entries: dict[int, dict[str, Any]] = {}
+    parameters = [value for group in optimiser.param_groups for value in group["params"]]
+    for key, value in tensors.items():
+        index, _, name = key.partition(".")
+        parameter = parameters[int(index)]
+        if value.shape == parameter.shape:
+            # The fused kernels want the memory layout of the parameter, which the file does not keep.
+            value = torch.empty_like(parameter, requires_grad=False).copy_(value)
+        entries.setdefault(int(index), {})[name] = value
+    optimiser.load_state_dict({"state": entries, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name[len(prefix) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*.safetensors"))
+
+
+def _step_of(path: Path) -> int:
+    return int(path.stem.removeprefix("step-"))

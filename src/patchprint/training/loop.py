@@ -1,0 +1,242 @@
+"""The training loop: steps on the device, and now and then a look at them from the host.
+
+``train`` is the whole of it. A run is decided by its config, its data and its seed; it can be stopped at any moment and
+goes on from its last checkpoint with ``resume`` as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from patchprint.networks import registry
+from patchprint.networks.base import PatchNetwork
+from patchprint.patches import open_source
+from patchprint.patches.source import PatchSource
+from patchprint.training import assembly, checkpoint, distributed, memory
+from patchprint.training.config import TrainConfig
+from patchprint.training.monitor import monitor
+from patchprint.training.optimisers import learning_rate
+from patchprint.training.run_folder import RunFolder
+from patchprint.training.step import TrainStep, averaged
+from patchprint.training.validation import Validation
+
+STOPPED = 143
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished run gives: ``best`` was chosen on ``selected_on`` points, ``last`` is from the last step."""
+
+    steps: int
+    best_step: int
+    best_fpr95: float | None
+    selected_on: str
+    best: Path
+    last: Path
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "best": str(self.best), "last": str(self.last)}
+
+
+def train(
+    config: TrainConfig,
+    source: PatchSource | None,
+    out: str | Path,
+    resume: bool = False,
+    force: bool = False,
+    validation: PatchSource | None = None,
+) -> Outcome:
+    """Train by ``config`` and leave the run in folder ``out``; ``force`` replaces a run that is there already.
+
+    ``source`` defaults to the stores in ``config.data``. Its "train" points are learned from and its "val" points
+    choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses.
+    """
+    device = distributed.start(config.device)
+    source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
+    points, held_out = (source.split("train"), source.split("val")) if validation is None else (source, validation)  # type: ignore[attr-defined]
+    if config.select_on_test:
+        held_out = open_source(config.select_on_test, device, config.patch_scale)
+    with _deterministic(config.deterministic or device.type == "cpu"):
+        run = _Run(config, points, held_out.to(device), Path(out), resume, force)
+        with contextlib.closing(run):
+            return run.to_the_end()
+
+
+class _Run:
+    """One call of ``train``: the step, and what the host does around it."""
+
+    def __init__(
+        self, config: TrainConfig, source: PatchSource, held_out: PatchSource, out: Path, resume: bool, force: bool
+    ) -> None:
+        self.config, self.source, self.is_first = config, source, distributed.rank() == 0
+        self.state = assembly.create(config, source.device)
+        self.step = TrainStep(config, source, self.state)
+        self.out, self.folder = out, RunFolder(out, config, resume, force) if self.is_first else None
+        if resume:
+            checkpoint.read(checkpoint.latest(out / "checkpoints"), self.state, config)
+            self.step.step.fill_(self.state.step)
+            if self.folder:
+                self.folder.forget_after(self.state.step)
+        # Weights as they are judged and saved: the running average where there is one.
+        self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network)
+        self.validation = Validation(held_out, config.validation_pairs, config.seed)
+        self.selected_on = "test" if config.select_on_test else "validation"
+        self.started = self.counted_from = time.perf_counter()
+        self.logged_step = self.state.step
+
+    def to_the_end(self) -> Outcome:
+        config, state = self.config, self.state
+        with (
+            _listening_for_sigterm() as asked_to_stop,
+            tqdm(total=config.steps, initial=state.step, disable=None if self.is_first else True, unit="step") as bar,
+        ):
+            while state.step < config.steps:
+                self._run_step()
+                bar.update()
+                at_end = state.step == config.steps
+                to_log = at_end or state.step % config.log_every == 0
+                if to_log:
+                    self._log(bar)
+                if at_end or state.step % config.validate_every == 0:
+                    self._validate()
+                # All ranks must stop at the same step; they compare notes when they log.
+                stopping = (
+                    asked_to_stop.is_set()
+                    if distributed.world_size() == 1
+                    else (to_log and distributed.agree(asked_to_stop.is_set(), self.source.device))
+                )
+                if at_end or stopping or state.step % config.checkpoint_every == 0:
+                    self._checkpoint()
+                if stopping and not at_end:
+                    raise SystemExit(STOPPED)
+        return Outcome(
+            steps=state.step,
+            best_step=state.best_step,
+            best_fpr95=state.best_score if state.best_step >= 0 else None,
+            selected_on=self.selected_on,
+            best=self.out / "best.safetensors",
+            last=self.out / "last.safetensors",
+            seconds=round(time.perf_counter() - self.started, 3),
+        )
+
+    def close(self) -> None:
+        if self.folder:
+            self.folder.close()
+
+    def _run_step(self) -> None:
+        try:
+            self.step.run()
+        except torch.OutOfMemoryError:
+            fits = memory.largest_batch(self.config, self.source)
+            advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
+            raise ValueError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}") from None
+
+    def _check_finite(self) -> None:
+        """The only place that asks the device whether all is well."""
+        first_bad = int(self.step.first_bad)
+        if first_bad >= 0:
+            kept = sorted((self.out / "checkpoints").glob("step-*"))
+            good = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written before it"
+            raise ValueError(
+                f"the loss or the weights became NaN or infinite at step {first_bad}; {good}; try a lower --lr"
+            )
+
+    def _log(self, bar: tqdm) -> None:
+        self._check_finite()
+        if self.folder is None or self.step.batch is None:
+            return
+        losses = {f"loss/{name}": value for name, value in self.step.losses.items()}
+        measured = {**losses, **monitor(self.step.batch)}
+        numbers = torch.stack([value.float() for value in measured.values()]).tolist()
+        steps, self.logged_step = self.state.step - self.logged_step, self.state.step
+        seconds, self.counted_from = time.perf_counter() - self.counted_from, time.perf_counter()
+        rates = {
+            "lr": learning_rate(self.config, self.state.step - 1),
+            "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
+        }
+        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **rates})
+        bar.set_postfix(loss=f"{numbers[0]:.4f}", refresh=False)
+
+    def _validate(self) -> None:
+        self._check_finite()
+        if self.folder is None or not self.validation.count:
+            return
+        paused = time.perf_counter()
+        score = self.validation.fpr95(self._judged())
+        self.folder.log(self.state.step, {f"{self.selected_on}/fpr95": score})
+        if score < self.state.best_score:
+            self.state.best_score, self.state.best_step = score, self.state.step
+            self._save("best")
+        self.counted_from += time.perf_counter() - paused
+
+    def _checkpoint(self) -> None:
+        self._check_finite()
+        if self.folder is None:
+            return
+        paused = time.perf_counter()
+        checkpoint.write(self.folder.checkpoints, self.state, self.config)
+        self._save("last")
+        if self.state.best_step < 0:
+            self._save("best")
+        self.counted_from += time.perf_counter() - paused
+
+    def _judged(self) -> PatchNetwork:
+        if self.state.average is not None:
+            for value, mean in zip(averaged(self.judged), self.state.average, strict=True):
+                value.copy_(mean)
+        return self.judged
+
+    def _save(self, name: str) -> None:
+        info = dataclasses.replace(
+            self.state.network.info,
+            name=f"{self.config.network}.{self.out.resolve().name}",
+            recipe=self.config.recipe,
+            training_data=", ".join(Path(folder).name for folder in self.config.data),
+            patch_scale=float(getattr(self.source, "patch_scale", self.state.network.info.patch_scale)),
+            sha256="",
+            notes=f"step {self.state.step}, config {json.dumps(self.config.to_json())}",
+        )
+        registry.save(self._judged(), self.out / f"{name}.safetensors", info)
+
+
+@contextlib.contextmanager
+def _listening_for_sigterm() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets, so that the step under way can finish; elsewhere than in the main thread, never set."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextlib.contextmanager
+def _deterministic(wanted: bool) -> Iterator[None]:
+    """Deterministic kernels inside the block; uninitialised memory is left alone, since no step reads it."""
+    settings: Any = torch.utils.deterministic
+    before, fill = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
+    if wanted:
+        torch.use_deterministic_algorithms(True)
+        settings.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        settings.fill_uninitialized_memory = fill

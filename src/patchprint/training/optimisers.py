@@ -1,0 +1,79 @@
+"""Optimiser and learning rate. The rate is a tensor on the device, so that a captured step reads it without the host."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from patchprint.networks.base import PatchNetwork
+from patchprint.training.config import TrainConfig
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Rate of step ``step`` (from 0): a pure function, so that nothing about it needs to be saved."""
+    done = step / config.steps
+    if config.schedule == "linear":
+        return config.lr * (1 - done) + config.final_lr * done
+    if config.schedule == "cosine":
+        return config.final_lr + (config.lr - config.final_lr) * (1 + math.cos(math.pi * done)) / 2
+    if config.schedule == "drops":
+        # The small addend keeps a drop at its step where the fraction is not exact in binary (0.3 / 0.1 < 3).
+        return config.lr * config.drop_factor ** int(done / config.drop_every + 1e-9)
+    return config.lr
+
+
+def freeze(network: nn.Module, prefixes: tuple[str, ...]) -> None:
+    """Stop learning in the parameters whose names start with one of ``prefixes``; their norm layers keep their statistics."""
+    for prefix in prefixes:
+        names = [name for name, _ in network.named_parameters() if name.startswith(prefix)]
+        if not names:
+            layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_parameters()))
+            raise ValueError(f"--freeze {prefix} fits no layer of this network; its layers are {layers}")
+    for name, parameter in network.named_parameters():
+        if name.startswith(prefixes):
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise ValueError(f"--freeze {' '.join(prefixes)} leaves nothing to train")
+
+
+def train_mode(network: nn.Module, frozen: tuple[str, ...]) -> None:
+    """Training mode for all layers but the frozen ones, whose batch statistics would move otherwise."""
+    network.train()
+    for name, layer in network.named_modules():
+        if name and name.startswith(frozen):
+            layer.eval()
+
+
+def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
+    """The fused optimiser of ``network``; ``set_rates`` fills the rates of its groups."""
+    device = next(network.parameters()).device
+    parameters = []
+    for group in network.parameter_groups():
+        learning = [parameter for parameter in group["params"] if parameter.requires_grad]
+        if learning:
+            parameters.append({"params": learning, "lr": torch.zeros((), device=device), "factor": group["lr_factor"]})
+    if config.optimiser == "sgd":
+        return torch.optim.SGD(
+            parameters,
+            lr=torch.zeros((), device=device),
+            momentum=config.momentum,
+            dampening=config.dampening,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+    return torch.optim.Adam(
+        parameters,
+        lr=torch.zeros((), device=device),
+        weight_decay=config.weight_decay,
+        fused=True,
+        capturable=device.type == "cuda",
+    )
+
+
+def set_rates(config: TrainConfig, optimiser: torch.optim.Optimizer, step: int) -> None:
+    """Fill the rate tensors for step ``step``; one tiny kernel for each group, no synchronisation."""
+    rate = learning_rate(config, step)
+    for group in optimiser.param_groups:
+        group["lr"].fill_(rate * group["factor"])

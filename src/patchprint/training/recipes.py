@@ -1,0 +1,253 @@
+"""The published methods: which network, loss, data order, augmentation, optimiser and schedule belong together.
+
+One function for each method, with the numbers of the papers and their code; docstrings say where sources leave a gap.
+Steps are those of training on one of the UBC sets. A flag changes a number; drops, warm-up and moving averages are
+fractions of the run and follow ``steps`` by themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable
+from typing import Any
+
+from patchprint.training.config import TrainConfig, checked
+
+
+def l2net() -> TrainConfig:
+    """L2-Net: log-softmax of distances, compact dimensions, discriminative maps; progressive sampling of 128 points."""
+    return TrainConfig(
+        recipe="l2net",
+        network="l2net",
+        loss="l2net",
+        batcher="progressive",
+        batch=128,
+        augmentation="l2net",
+        steps=125_000,
+        lr=0.01,
+        weight_decay=1e-4,
+        schedule="drops",
+        drop_every=0.4,
+        drop_factor=0.1,
+    )
+
+
+def l2net_cs() -> TrainConfig:
+    """L2-Net's centre-surround network: give --init the weights of l2net; the surround tower stays frozen."""
+    return dataclasses.replace(l2net(), recipe="l2net-cs", network="l2net-cs")
+
+
+def doap() -> TrainConfig:
+    """DOAP: average precision of a ranking, 1024 patches a batch; the published batch size of the tables is unknown."""
+    return TrainConfig(
+        recipe="doap",
+        network="doap",
+        loss="doap",
+        batcher="groups",
+        batch=512,
+        separate_views=False,
+        augmentation="doap",
+        steps=44_000,
+        lr=0.1,
+        weight_decay=1e-4,
+        schedule="linear",
+    )
+
+
+def doap_binary() -> TrainConfig:
+    """DOAP with 256 bits: tanh in training, signs afterwards."""
+    return dataclasses.replace(
+        doap(), recipe="doap-binary", loss="doap-binary", network_options={"dim": 256, "kind": "binary"}
+    )
+
+
+def doap_st() -> TrainConfig:
+    """DOAP behind a spatial transformer: 42x42 pixels in, the affine prediction learns a hundred times slower."""
+    return dataclasses.replace(doap(), recipe="doap-st", network="doap-st")
+
+
+def doap_st_lm() -> TrainConfig:
+    """DOAP on HPatches: two sequences a batch, 32 groups of 16 patches of each, mined labels."""
+    return dataclasses.replace(
+        doap_st(),
+        recipe="doap-st-lm",
+        batcher="sequence-pairs",
+        batch=64,
+        views=16,
+        steps=91_200,
+        schedule="drops",
+        drop_every=10 / 32,
+        drop_factor=0.1,
+    )
+
+
+def tfeat() -> TrainConfig:
+    """TFeat: random triplets with anchor swap; optimiser and length after its public code, since no paper is at hand."""
+    return TrainConfig(
+        recipe="tfeat",
+        network="tfeat",
+        loss="tfeat",
+        batch=128,
+        augmentation="tfeat",
+        steps=100_000,
+        lr=0.1,
+        weight_decay=1e-4,
+        schedule="linear",
+    )
+
+
+def hardnet() -> TrainConfig:
+    """HardNet: the hardest negative in the batch; rate 10 with dampening 0.9, linear to zero."""
+    return TrainConfig(
+        recipe="hardnet",
+        network="hardnet",
+        loss="hardnet",
+        network_options={"dropout": 0.3},
+        augmentation="hardnet",
+        steps=48_828,
+        lr=10.0,
+        dampening=0.9,
+        weight_decay=1e-4,
+        schedule="linear",
+    )
+
+
+def hardnet_gor() -> TrainConfig:
+    """HardNet with global orthogonal regularisation, weight 1."""
+    return dataclasses.replace(hardnet(), recipe="hardnet-gor", loss_settings={"gor": 1.0})
+
+
+def sosnet() -> TrainConfig:
+    """SOSNet: second-order similarity; Adam at 0.01 without a schedule, as long as HyNet (its own length is not known)."""
+    return TrainConfig(
+        recipe="sosnet",
+        network="sosnet",
+        loss="sosnet",
+        network_options={"dropout": 0.1},
+        batch=512,
+        augmentation="hynet",
+        steps=87_800,
+        optimiser="adam",
+        lr=0.01,
+    )
+
+
+def cdf() -> TrainConfig:
+    """Dynamic soft margin: triplets weighed by the running distribution of their difference; one pass for both views."""
+    return TrainConfig(
+        recipe="cdf",
+        network="hardnet",
+        loss="cdf",
+        network_options={"dropout": 0.3},
+        separate_views=False,
+        augmentation="cdf",
+        steps=100_000,
+        lr=0.1,
+        weight_decay=1e-4,
+        schedule="linear",
+    )
+
+
+def hynet() -> TrainConfig:
+    """HyNet: hybrid similarity and equal norms, on filter response normalisation; Adam at 0.01 throughout."""
+    return TrainConfig(
+        recipe="hynet",
+        network="hynet",
+        loss="hynet",
+        network_options={"dropout": 0.3},
+        batch=512,
+        augmentation="hynet",
+        steps=87_800,
+        optimiser="adam",
+        lr=0.01,
+    )
+
+
+def hynet_sosr() -> TrainConfig:
+    """HyNet with SOSNet's second-order term."""
+    return dataclasses.replace(hynet(), recipe="hynet-sosr", loss_settings={"second_order": 1.0})
+
+
+def sosnet_frn() -> TrainConfig:
+    """SOSNet's loss on HyNet's network."""
+    return dataclasses.replace(sosnet(), recipe="sosnet-frn", network="hynet", network_options={"dropout": 0.3})
+
+
+def sdgmnet() -> TrainConfig:
+    """SDGMNet: gradients modulated by running statistics of the angles; rate 1 halved every tenth of the run."""
+    return TrainConfig(
+        recipe="sdgmnet",
+        network="sdgmnet",
+        loss="sdgm",
+        network_options={"dropout": 0.3},
+        augmentation="sdgmnet",
+        steps=200_000,
+        lr=1.0,
+        weight_decay=1e-4,
+        schedule="drops",
+    )
+
+
+def sdgmnet_theta() -> TrainConfig:
+    """SDGMNet's ablation: the self weight of the angle, 1."""
+    return _sdgm_ablation("sdgmnet-theta", self_weight="theta")
+
+
+def sdgmnet_s() -> TrainConfig:
+    """SDGMNet's ablation: the self weight that the cosine implies, sin(theta)."""
+    return _sdgm_ablation("sdgmnet-s", self_weight="s")
+
+
+def sdgmnet_l2() -> TrainConfig:
+    """SDGMNet's ablation: the self weight that the L2 distance implies, cos(theta / 2)."""
+    return _sdgm_ablation("sdgmnet-l2", self_weight="l2")
+
+
+def sdgmnet_step() -> TrainConfig:
+    """SDGMNet with the hard threshold of the released code in place of the paper's distribution function."""
+    return _sdgm_ablation("sdgmnet-step", coupled="step")
+
+
+def sdgmnet_no_coupling() -> TrainConfig:
+    """SDGMNet's ablation: no coupled weight, every triplet counts."""
+    return _sdgm_ablation("sdgmnet-no-coupling", coupled="none")
+
+
+def sdgmnet_no_power() -> TrainConfig:
+    """SDGMNet's ablation: no power adjustment."""
+    return _sdgm_ablation("sdgmnet-no-power", power_adjustment=False)
+
+
+def hardnet_frn() -> TrainConfig:
+    """HardNet's loss with SDGMNet's network and settings; negatives nearer than 0.6 rad are skipped."""
+    return dataclasses.replace(
+        sdgmnet(), recipe="hardnet-frn", loss="hardnet", loss_settings={"guard": 2 * math.sin(0.3)}
+    )
+
+
+def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
+    return dataclasses.replace(sdgmnet(), recipe=name, loss_settings=settings)
+
+
+_ALL: tuple[Callable[[], TrainConfig], ...] = (
+    l2net, l2net_cs, doap, doap_binary, doap_st, doap_st_lm, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_sosr,
+    hardnet_frn, sosnet_frn, sdgmnet, sdgmnet_theta, sdgmnet_s, sdgmnet_l2, sdgmnet_step, sdgmnet_no_coupling,
+    sdgmnet_no_power,
+)  # fmt: skip
+RECIPES: dict[str, Callable[[], TrainConfig]] = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
+
+
+def resolve(recipe: str, **changes: Any) -> TrainConfig:
+    """The config of a recipe with some settings changed. ``network_options`` and ``loss_settings`` are merged."""
+    if recipe not in RECIPES:
+        close = difflib.get_close_matches(recipe, RECIPES, n=2)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(RECIPES)}"
+        raise ValueError(f"there is no recipe {recipe!r}; {hint}")
+    config = RECIPES[recipe]()
+    changes = checked(changes, f"recipe {recipe}")
+    for name in ("network_options", "loss_settings", "batcher_options"):
+        if name in changes:
+            changes[name] = {**getattr(config, name), **changes[name]}
+    return dataclasses.replace(config, **changes)

@@ -1,0 +1,88 @@
+"""What a run leaves behind: config.json, metrics.jsonl, TensorBoard events, checkpoints, best and last weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from patchprint import files
+from patchprint.training.config import TrainConfig
+
+
+class RunFolder:
+    """Files of one run. Only rank 0 has one that writes."""
+
+    def __init__(self, path: str | Path, config: TrainConfig, resume: bool, force: bool = False) -> None:
+        self.path = Path(path)
+        self.checkpoints = self.path / "checkpoints"
+        self.metrics = self.path / "metrics.jsonl"
+        if not resume and self.path.exists() and any(self.path.iterdir()):
+            if not force:
+                raise ValueError(
+                    f"{self.path} holds files already; give another --out, --resume to go on with that run, "
+                    "or --force to replace it"
+                )
+            self._remove_old_run()
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        files.write_json(self.path / "config.json", config.to_json())
+        self._events: Any = None
+        self._wants_events = config.tensorboard
+
+    def forget_after(self, step: int) -> None:
+        """Drop the lines of steps that a resumed run will do again."""
+        if self.metrics.exists():
+            lines = self.metrics.read_text(encoding="utf-8").splitlines()
+            kept = [line for line in lines if (number := _step_of(line)) is not None and number <= step]
+            files.write_text(self.metrics, "".join(f"{line}\n" for line in kept))
+
+    def log(self, step: int, values: dict[str, float]) -> None:
+        """Append one line of metrics; the line is on its way to the disk when this returns."""
+        with open(self.metrics, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"step": step, **values}) + "\n")
+        events = self._open_events()
+        if events is not None:
+            for name, value in values.items():
+                events.add_scalar(name, value, step)
+
+    def _remove_old_run(self) -> None:
+        """Delete what a run writes, and nothing else that may lie in the folder."""
+        for pattern in (
+            "config.json",
+            "metrics.jsonl",
+            "best.safetensors",
+            "last.safetensors",
+            "events.out.tfevents.*",
+        ):
+            for file in self.path.glob(pattern):
+                file.unlink()
+        for file in self.checkpoints.glob("step-*.safetensors"):
+            file.unlink()
+
+    def close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+
+    def _open_events(self) -> Any:
+        """A TensorBoard writer, where the package is installed."""
+        if self._events is None and self._wants_events:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                self._wants_events = False
+            else:
+                self._events = SummaryWriter(str(self.path))
+        return self._events
+
+
+def read_metrics(path: str | Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl; a last line that a crash cut short is left out."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if _step_of(line) is not None]
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None

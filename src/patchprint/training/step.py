@@ -1,0 +1,183 @@
+"""One training step, from batch indices to new weights, all of it on the device.
+
+Everything in a step is a function of a step counter that lives on the device, so that nothing waits for the host and, on
+a GPU, the whole step is captured once in a CUDA graph and replayed. Anchors and positives go through the network in one
+pass, view after view, and batch norm takes its statistics over each view alone, as the two passes of the papers' code do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from patchprint import networks, rng
+from patchprint.networks.base import PatchNetwork
+from patchprint.patches import augment
+from patchprint.patches.source import PatchSource
+from patchprint.training import batchers, distributed, optimisers
+from patchprint.training.checkpoint import TrainState
+from patchprint.training.config import TrainConfig
+from patchprint.types import DescriptorBatch
+
+# Steps before a CUDA graph is recorded: they compile, tune and allocate, and are ordinary steps of the run.
+_STEPS_BEFORE_CAPTURE = 3
+
+
+class TrainStep:
+    """The moving parts of a run, and ``run()``, which does the next step.
+
+    After a step ``losses`` holds its loss parts (0-dim), ``batch`` the descriptors it saw, ``first_bad`` the number of
+    the first step whose loss or weights were not finite, or -1; all of them stay on the device until someone reads them.
+    """
+
+    def __init__(self, config: TrainConfig, source: PatchSource, state: TrainState) -> None:
+        device, network = source.device, state.network
+        self.config, self.source, self.state = config, source, state
+        self.step = torch.tensor(state.step, device=device)
+        self.first_bad = torch.tensor(-1, device=device)
+        self.losses: dict[str, Tensor] = {}
+        self.batch: DescriptorBatch | None = None
+        self._batcher = batchers.create(config, source)
+        self._augmentation = augment.create(config.augmentation)
+        self._loss: Callable[..., dict[str, Tensor]] = state.loss
+        self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
+        networks.set_num_views(network, config.views if config.separate_views else 1)
+        optimisers.train_mode(network, config.freeze)
+        state.loss.train()
+        self._learning: list[Tensor] = [value for value in network.parameters() if value.requires_grad]
+        self._patches: Callable[..., Any] = self._cut_patches
+        self._objective: Callable[..., Any] = self._compute_objective
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._steps_run = 0
+        self._wants_graph = self._accelerate(device)
+
+    def run(self) -> None:
+        """Do one step; returns as soon as its work is queued."""
+        optimisers.set_rates(self.config, self.state.optimiser, self.state.step)
+        self._seed_dropout()
+        if self._graph is not None:
+            self._graph.replay()
+        elif self._wants_graph and self._steps_run >= _STEPS_BEFORE_CAPTURE:
+            self._capture()
+        else:
+            self._run_once()
+        self._steps_run += 1
+        self.state.step += 1
+
+    def _run_once(self) -> None:
+        patches, valid, ignore = self._patches(self.step)
+        losses, self.batch = self._objective(patches, valid, ignore, self.step)
+        self.state.optimiser.zero_grad(set_to_none=True)
+        losses["total"].backward()
+        self.state.optimiser.step()
+        with torch.no_grad():
+            if self.state.average is not None:
+                torch._foreach_lerp_(self.state.average, averaged(self.state.network), 1 - self.config.average)
+            self.losses = {name: value.detach() for name, value in losses.items()}
+            norms = torch.stack(torch._foreach_norm(self._learning))
+            good = torch.isfinite(self.losses["total"]) & torch.isfinite(norms).all()
+            self.first_bad.copy_(torch.where(good | (self.first_bad >= 0), self.first_bad, self.step))
+            self.step += 1
+
+    def _cut_patches(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Patches (K * P, 1, S, S) of this rank, all first views first; valid (P, K); ignore of the global batch."""
+        key = rng.key(self.config.seed, step)
+        batch = self._batcher.batch(step)
+        count, views = batch.views.shape
+        # The warps are those of the global batch, so that a run does not depend on the number of ranks.
+        warp = self._augmentation.warp(rng.fold_in(key, 1), count * distributed.world_size(), views)
+        warp = warp[distributed.share(count)]
+        patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
+        patches = self._augmentation.light(rng.fold_in(key, 2 + distributed.rank()), patches)
+        return patches.transpose(0, 1).flatten(0, 1), batch.valid, batch.ignore
+
+    def _compute_objective(
+        self, patches: Tensor, valid: Tensor | None, ignore: Tensor | None, step: Tensor
+    ) -> tuple[dict[str, Tensor], DescriptorBatch]:
+        desc, raw, maps = self._describe(patches)
+
+        def by_point(value: Tensor) -> Tensor:
+            return value.unflatten(0, (self.config.views, -1)).transpose(0, 1)
+
+        batch = DescriptorBatch(
+            desc=by_point(desc),
+            raw=by_point(raw),
+            valid=valid,
+            ignore=ignore,
+            maps=tuple(by_point(value) for value in maps) if maps else None,
+            progress=step.float() / self.config.steps,
+            step=step,
+        )
+        batch = distributed.gather_batch(batch)
+        return self._loss(batch), batch
+
+    def _seed_dropout(self) -> None:
+        # Dropout is the one user of PyTorch's own generator; seeding it by the step makes resuming exact.
+        ranks = distributed.world_size()
+        seed = (self.config.seed * 0x9E3779B1 + self.state.step * ranks + distributed.rank()) & 0xFFFFFFFF
+        if self.step.device.type == "cuda":
+            torch.cuda.default_generators[self.step.device.index or 0].manual_seed(seed)
+        else:
+            torch.default_generator.manual_seed(seed)
+
+    def _accelerate(self, device: torch.device) -> bool:
+        """Compile the step where that helps, spread it over the ranks where there are several; whether to record it."""
+        mode = self.config.acceleration
+        if mode == "auto":
+            mode = "graph" if device.type == "cuda" else "eager"
+        if device.type == "cuda" and not self.config.deterministic:
+            torch.backends.cudnn.benchmark = True
+        alone = not dist.is_initialized()
+        if mode != "eager":
+            self._patches = torch.compile(self._patches, dynamic=False)
+            if alone:
+                self._objective = torch.compile(self._objective, dynamic=False)
+            else:
+                self._describe = torch.compile(self._describe, dynamic=False)
+                self._loss = torch.compile(self._loss, dynamic=False)
+        if not alone:
+            # Batch statistics are those of the global batch already, hence nothing to broadcast.
+            self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
+        return mode == "graph" and device.type == "cuda" and alone
+
+    def _capture(self) -> None:
+        """Record the step as a CUDA graph and replay it once, since recording does not compute."""
+        self.state.optimiser.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._run_once()
+        self._graph = graph
+        graph.replay()
+
+
+class _Describe(nn.Module):
+    """Network and precision: patches (N, 1, S, S) -> unit (N, D), raw (N, D), maps, all float32."""
+
+    def __init__(self, network: PatchNetwork, bf16: bool, with_maps: bool) -> None:
+        super().__init__()
+        self.network, self.bf16, self.with_maps = network, bf16, with_maps
+
+    def forward(self, patches: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        with torch.autocast(patches.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False):
+            raw, maps = self.network.forward_features(patches, with_maps=self.with_maps)
+        return self.network.head(raw), raw, tuple(value.float() for value in maps or ())
+
+
+def use_bf16(config: TrainConfig, device: torch.device) -> bool:
+    """Whether the network computes in bfloat16: on request, and by itself where the hardware multiplies in it."""
+    if config.precision != "auto":
+        return config.precision == "bf16"
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and torch.cpu._is_amx_tile_supported()
+
+
+def averaged(network: nn.Module) -> list[Tensor]:
+    """What a weight average averages: parameters and batch statistics, without counters."""
+    values = [*network.parameters(), *network.buffers()]
+    return [value.detach() for value in values if value.is_floating_point()]
