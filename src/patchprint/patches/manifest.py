@@ -1,0 +1,73 @@
+"""The ``manifest.json`` of a store: what kind it is, how much it holds, and how large every file must be.
+
+A store is a folder that appears under its name only when it is complete. Opening it compares the sizes of its files with
+the manifest, which catches truncated copies at once; ``verify`` also reads everything and compares checksums.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchprint import files
+from patchprint.provenance import sha256_of_file
+
+VERSION = 1
+NAME = "manifest.json"
+
+
+def write(folder: Path, kind: str, facts: dict[str, Any]) -> None:
+    """Record ``facts`` and the size and checksum of every file in ``folder``; call it last."""
+    listing = {
+        file.name: {"bytes": file.stat().st_size, "sha256": sha256_of_file(file)} for file in sorted(folder.iterdir())
+    }
+    files.write_json(folder / NAME, {"kind": kind, "version": VERSION, **facts, "files": listing})
+
+
+def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
+    """The manifest of a store whose files all have the recorded size."""
+    folder = Path(folder)
+    path = folder / NAME
+    if not path.is_file():
+        raise ValueError(f"{folder} is not a patch store: it has no {NAME}; make one with patchprint data build")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        found, version, listing = manifest["kind"], manifest["version"], manifest["files"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} is damaged; build the store again") from None
+    if version != VERSION:
+        raise ValueError(
+            f"{path} has version {version}, this patchprint reads version {VERSION}; build the store again"
+        )
+    if kind is not None and found != kind:
+        raise ValueError(f"{folder} holds {found!r}, expected {kind!r}")
+    for name, entry in listing.items():
+        file = folder / name
+        if not file.is_file() or file.stat().st_size != entry["bytes"]:
+            raise ValueError(f"{file} is missing or not {entry['bytes']} bytes long; copy or build the store again")
+    return manifest
+
+
+def verify(folder: str | Path) -> None:
+    """Raise ValueError naming the first file whose contents differ from the manifest."""
+    folder = Path(folder)
+    for name, entry in read(folder)["files"].items():
+        if sha256_of_file(folder / name) != entry["sha256"]:
+            raise ValueError(f"{folder / name} does not have the checksum it was written with; build the store again")
+
+
+def load(folder: Path, name: str, mmap: bool = True) -> np.ndarray:
+    """One array of the store, memory-mapped unless it is wanted in memory."""
+    return np.load(folder / f"{name}.npy", mmap_mode="r" if mmap else None, allow_pickle=False)
+
+
+def save(folder: Path, name: str, value: np.ndarray) -> None:
+    np.save(folder / f"{name}.npy", np.ascontiguousarray(value), allow_pickle=False)
+
+
+def megabytes(manifest: dict[str, Any]) -> float:
+    """Size of all files of a store in MiB."""
+    return round(sum(entry["bytes"] for entry in manifest["files"].values()) / 2**20, 2)

@@ -1,0 +1,93 @@
+"""The photos behind a TrackStore: all pyramids on the device where they fit, else decoded when they are needed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.patches.sampler import ImagePyramids, sample_patches
+
+_PYRAMID_BYTES_PER_PIXEL = 4 / 3
+
+
+def pyramid_bytes(sizes: np.ndarray) -> int:
+    """Memory of the pyramids of photos of ``sizes`` (N, 2) width, height."""
+    return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
+
+
+class PhotoBank(Protocol):
+    """Something patches can be cut out of; the arguments are those of ``sample_patches``."""
+
+    def __len__(self) -> int: ...
+
+    def cut(self, photo: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor: ...
+
+    def picture(self, photo: int) -> np.ndarray:
+        """Pixels of one photo, (H, W) uint8."""
+        ...
+
+    def to(self, device: torch.device | str) -> PhotoBank: ...
+
+
+class ResidentPhotos:
+    """All photos as pyramids in one buffer on the device. Cutting never touches the host."""
+
+    def __init__(self, pyramids: ImagePyramids) -> None:
+        self.pyramids = pyramids
+
+    def __len__(self) -> int:
+        return len(self.pyramids)
+
+    def cut(self, photo: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor:
+        return sample_patches(self.pyramids, photo, centre, frame, size)
+
+    def picture(self, photo: int) -> np.ndarray:
+        table = self.pyramids
+        start, width, height = (int(values[photo, 0]) for values in (table.offset, table.width, table.height))
+        return table.pixels[start : start + width * height].reshape(height, width).cpu().numpy()
+
+    def to(self, device: torch.device | str) -> ResidentPhotos:
+        return ResidentPhotos(self.pyramids.to(device))
+
+
+class StreamedPhotos:
+    """Photos decoded on demand; the latest ones stay in memory up to ``cache_bytes``. For sets larger than memory."""
+
+    def __init__(
+        self, count: int, decode: Callable[[int], np.ndarray], cache_bytes: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self._count, self._decode, self._cache_bytes = count, decode, cache_bytes
+        self._device = torch.device(device)
+        self._cache: OrderedDict[int, ImagePyramids] = OrderedDict()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def cut(self, photo: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor:
+        patches = torch.empty(len(photo), 1, size, size, device=self._device)
+        for number in torch.unique(photo).tolist():
+            rows = (photo == number).nonzero()[:, 0]
+            pyramids = self._pyramids(number)
+            patches[rows] = sample_patches(pyramids, torch.zeros_like(rows), centre[rows], frame[rows], size)
+        return patches
+
+    def picture(self, photo: int) -> np.ndarray:
+        return self._decode(photo)
+
+    def to(self, device: torch.device | str) -> StreamedPhotos:
+        return StreamedPhotos(self._count, self._decode, self._cache_bytes, device)
+
+    def _pyramids(self, number: int) -> ImagePyramids:
+        if number not in self._cache:
+            self._cache[number] = ImagePyramids.build([self._decode(number)], self._device)
+            self._held += self._cache[number].pixels.numel()
+            while self._held > self._cache_bytes and len(self._cache) > 1:
+                self._held -= self._cache.popitem(last=False)[1].pixels.numel()
+        self._cache.move_to_end(number)
+        return self._cache[number]

@@ -1,0 +1,180 @@
+"""Patches on disk: one memory-mapped uint8 array, with the point of each patch and the scene of each point."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchprint import files
+from patchprint.patches import manifest, splits
+from patchprint.patches.label_mining import MinedLabels
+
+KIND = "patches"
+
+
+class PatchStore:
+    """A PatchSource of patches of one size. They lie on the device where they fit, else stay on disk.
+
+    Shape:
+        patches (M, S, S) uint8 in the order of the original files; point_id (N,) and pairs keep the original numbers:
+        pairs[name] (L, 3) int64 are patch a, patch b, and 1 where both show the same point.
+    """
+
+    def __init__(self, folder: Path, facts: dict[str, Any], max_resident_gb: float) -> None:
+        self.folder, self.facts = folder, facts
+        self.patches = manifest.load(folder, "patches")
+        self.point_id = manifest.load(folder, "point_id")
+        self.scene_names: list[str] = facts["scenes"]
+        resident = self.patches.nbytes <= max_resident_gb * 2**30
+        self._resident = torch.from_numpy(np.array(self.patches)) if resident else None
+        self._order = torch.from_numpy(manifest.load(folder, "order", mmap=False))
+        self._num_views = torch.from_numpy(manifest.load(folder, "num_views", mmap=False).astype(np.int64))
+        self._start = torch.cumsum(self._num_views, 0) - self._num_views
+        self._scene = torch.from_numpy(manifest.load(folder, "scene", mmap=False).astype(np.int64))
+        self._part = torch.from_numpy(manifest.load(folder, "part", mmap=False))
+        self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
+
+    @staticmethod
+    def open(folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float = 4.0) -> PatchStore:
+        """The store in ``folder``; patches larger than ``max_resident_gb`` are read from disk when they are sampled."""
+        folder = Path(folder)
+        return PatchStore(folder, manifest.read(folder, KIND), max_resident_gb).to(device)
+
+    @staticmethod
+    def write(
+        folder: str | Path,
+        patches: Iterable[np.ndarray],
+        point: np.ndarray,
+        scene: np.ndarray,
+        scene_names: Sequence[str],
+        pairs: Mapping[str, np.ndarray] | None = None,
+        part: np.ndarray | None = None,
+        mined: MinedLabels | None = None,
+        facts: dict[str, Any] | None = None,
+        force: bool = False,
+    ) -> None:
+        """Write blocks of patches (B, S, S) uint8 one after the other, so that memory stays bounded.
+
+        Shape:
+            point (M,) original point number of each patch; scene (M,) index into ``scene_names`` of each patch;
+            part (N,) split of the points in the order of their numbers; without it whole scenes are held out.
+        """
+        order = np.argsort(point, kind="stable")
+        point_id, first, num_views = np.unique(point[order], return_index=True, return_counts=True)
+        scene_of_point = scene[order][first].astype(np.int32)
+        if not np.array_equal(np.repeat(scene_of_point, num_views), scene[order]):
+            raise ValueError(f"{folder}: a point number occurs in two scenes; number the points of each scene apart")
+        part = splits.by_scene(scene_of_point) if part is None else part
+        with files.atomic_folder(folder, force) as temporary:
+            size = _write_patches(temporary / "patches.npy", patches, len(point))
+            arrays = {
+                "point_id": point_id,
+                "num_views": num_views,
+                "order": order,
+                "scene": scene_of_point,
+                "part": part,
+            }
+            for name, values in arrays.items():
+                manifest.save(temporary, name, values)
+            for name, rows in (pairs or {}).items():
+                manifest.save(temporary, f"pairs-{name}", rows.astype(np.int64))
+            if mined is not None:
+                mined.save(temporary)
+            counts = {"points": len(point_id), "views": len(point), "size": size, "scenes": list(scene_names)}
+            split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
+            manifest.write(temporary, KIND, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})})
+
+    @property
+    def device(self) -> torch.device:
+        return self._start.device
+
+    @property
+    def num_points(self) -> int:
+        return len(self._start)
+
+    @property
+    def num_views(self) -> Tensor:
+        return self._num_views
+
+    @property
+    def scene(self) -> Tensor:
+        return self._scene
+
+    def pairs(self, name: str) -> np.ndarray:
+        """A pair list of the original set, (L, 3): patch a, patch b, same point."""
+        if name not in self.facts["pairs"]:
+            raise ValueError(
+                f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
+            )
+        return manifest.load(self.folder, f"pairs-{name}", mmap=False)
+
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        """Row of ``patches`` of each view, (P, K)."""
+        return self._order[self._start[points][:, None] + views].long()
+
+    def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
+        """See ``PatchSource.sample``; beyond its border a patch repeats its last pixels."""
+        row = self.observation(points, views).reshape(-1)
+        if self._resident is not None:
+            patches = self._resident[row]
+        else:
+            patches = torch.from_numpy(self.patches[row.cpu().numpy()]).to(self.device)
+        patches = patches[:, None].float() / 255.0
+        if warp is not None or patches.shape[-1] != size:
+            patches = _read_warped(patches, size, None if warp is None else warp.reshape(-1, 2, 3))
+        return patches.reshape(*views.shape, 1, size, size)
+
+    def select(self, points: Tensor) -> PatchStore:
+        """The store with only some points, by index or mask; the patches are shared, not copied."""
+        chosen = copy.copy(self)
+        for name in ("_start", "_num_views", "_scene", "_part"):
+            values = getattr(self, name)
+            setattr(chosen, name, values[points.to(values.device)])
+        return chosen
+
+    def split(self, part: str) -> PatchStore:
+        """The points for "train" or for "val"."""
+        return self.select(self._part == splits.check_part(part))
+
+    def to(self, device: torch.device | str) -> PatchStore:
+        moved = copy.copy(self)
+        moved.mined = None if self.mined is None else self.mined.to(device)
+        for name in ("_resident", "_order", "_start", "_num_views", "_scene", "_part"):
+            values = getattr(self, name)
+            setattr(moved, name, None if values is None else values.to(device))
+        return moved
+
+
+def _read_warped(patches: Tensor, size: int, warp: Tensor | None) -> Tensor:
+    """Bilinear reading at ``warp @ (u, 1)``; for half the side and no warp this is the mean of each 2x2 block."""
+    u = (torch.arange(size, device=patches.device, dtype=torch.float32) * 2 + 1) / size - 1
+    grid = torch.stack([u.expand(size, size), u[:, None].expand(size, size)], -1)
+    if warp is None:
+        grid = grid.expand(len(patches), -1, -1, -1)
+    else:
+        grid = (warp[:, None, None, :, :2] * grid[None, :, :, None, :]).sum(-1) + warp[:, None, None, :, 2]
+    return F.grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
+    """Fill one .npy file of ``count`` patches block by block; returns their side."""
+    target, written = None, 0
+    for block in blocks:
+        if target is None:
+            shape = (count, *block.shape[1:])
+            target = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+        if written + len(block) > count:
+            raise ValueError(f"there are more patches than the {count} that the point list names")
+        target[written : written + len(block)] = block
+        written += len(block)
+    if target is None or written != count:
+        raise ValueError(f"the point list names {count} patches, but there are only {written}")
+    target.flush()
+    return int(target.shape[1])

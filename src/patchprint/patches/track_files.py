@@ -1,0 +1,162 @@
+"""The folder of a TrackStore: encoded photos in one file, tracks as memory-mapped arrays, names as text.
+
+``photos.bin`` holds the photos as they were encoded, one after the other; ``photo_offset.npy`` (N + 1,) says where each
+begins, ``photo_size.npy`` (N, 2) its width and height. Nothing is decoded, and no track is read, before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm import tqdm
+
+from patchprint import files
+from patchprint.patches import manifest, splits
+from patchprint.patches.pictures import decode_gray, encode_jpeg
+
+if TYPE_CHECKING:
+    from patchprint.patches.tracks import Tracks
+
+KIND = "tracks"
+_REQUIRED = ("photo", "xy", "scale", "angle", "point", "scene")
+_OPTIONAL = ("xyz", "part")
+_JPEG_QUALITIES = (92, 85, 78, 70, 60, 50, 40)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What photos and scenes are called."""
+
+    photos: list[str]
+    scenes: list[str]
+
+    @staticmethod
+    def numbered(num_photos: int, num_scenes: int) -> Names:
+        return Names([f"{i:06d}.png" for i in range(num_photos)], [f"scene{i}" for i in range(num_scenes)])
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTracks:
+    """An opened folder; arrays are memory-mapped."""
+
+    folder: Path
+    names: Names
+    patch_scale: float
+    sizes: np.ndarray
+    offset: np.ndarray
+    arrays: dict[str, np.ndarray]
+
+    def photo(self, number: int) -> np.ndarray:
+        """Decoded photo, (H, W) uint8."""
+        with open(self.folder / "photos.bin", "rb") as stream:
+            stream.seek(int(self.offset[number]))
+            data = stream.read(int(self.offset[number + 1] - self.offset[number]))
+        picture = decode_gray(data, f"photo {self.names.photos[number]} of {self.folder}")
+        if picture.shape != (self.sizes[number, 1], self.sizes[number, 0]):
+            raise ValueError(f"photo {self.names.photos[number]} of {self.folder} does not have the recorded size")
+        return picture
+
+    def all_photos(self) -> Iterator[np.ndarray]:
+        for number in tqdm(range(len(self.sizes)), desc="reading photos", unit="photo", disable=None, leave=False):
+            yield self.photo(number)
+
+
+def write(
+    folder: str | Path,
+    photos: Iterable[bytes],
+    tracks: Tracks,
+    names: Names,
+    patch_scale: float = 12.0,
+    max_mb: float | None = None,
+    facts: dict[str, Any] | None = None,
+    force: bool = False,
+) -> None:
+    """Write a store of encoded photos and their tracks; without a given split the points are split by region.
+
+    Every photo is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, photos are
+    encoded again as grey JPEG of falling quality until all of them together are small enough.
+    """
+    tracks.check(names.photos)
+    part = splits.by_region(tracks) if tracks.part is None else tracks.part
+    with files.atomic_folder(folder, force) as temporary:
+        sizes, offset = _write_photos(temporary / "photos.bin", photos, names.photos)
+        if max_mb is not None:
+            offset = _shrink_photos(temporary, offset, names.photos, max_mb)
+        _refuse_outside(tracks, sizes, names.photos)
+        manifest.save(temporary, "photo_size", sizes)
+        manifest.save(temporary, "photo_offset", offset)
+        for name in _REQUIRED:
+            manifest.save(temporary, name, getattr(tracks, name))
+        manifest.save(temporary, "part", part)
+        if tracks.xyz is not None:
+            manifest.save(temporary, "xyz", tracks.xyz)
+        for name, lines in (("photo_names.txt", names.photos), ("scene_names.txt", names.scenes)):
+            (temporary / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point)}
+        split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
+        manifest.write(temporary, KIND, {**counts, **split, "patch_scale": patch_scale, **(facts or {})})
+
+
+def read(folder: str | Path) -> StoredTracks:
+    """Open a folder without reading its photos or tracks."""
+    folder = Path(folder)
+    facts = manifest.read(folder, KIND)
+    names = [(folder / f"{kind}_names.txt").read_text(encoding="utf-8").splitlines() for kind in ("photo", "scene")]
+    arrays = {name: manifest.load(folder, name) for name in _REQUIRED}
+    arrays |= {name: manifest.load(folder, name) for name in _OPTIONAL if (folder / f"{name}.npy").exists()}
+    return StoredTracks(
+        folder=folder,
+        names=Names(*names),
+        patch_scale=float(facts["patch_scale"]),
+        sizes=manifest.load(folder, "photo_size", mmap=False),
+        offset=manifest.load(folder, "photo_offset", mmap=False),
+        arrays=arrays,
+    )
+
+
+def _write_photos(path: Path, photos: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    sizes, offset = [], [0]
+    with open(path, "wb") as stream:
+        for name, data in zip(tqdm(names, desc="photos", unit="photo", disable=None), photos, strict=True):
+            height, width = decode_gray(data, name).shape
+            sizes.append((width, height))
+            stream.write(data)
+            offset.append(offset[-1] + len(data))
+    return np.array(sizes, np.int32).reshape(-1, 2), np.array(offset, np.int64)
+
+
+def _shrink_photos(folder: Path, offset: np.ndarray, names: list[str], max_mb: float) -> np.ndarray:
+    """Encode the photos of ``photos.bin`` again until they fit; the new offsets."""
+    path, limit = folder / "photos.bin", max_mb * 2**20
+    if offset[-1] <= limit:
+        return offset
+    original = path.rename(folder / "original.bin")
+    for quality in _JPEG_QUALITIES:
+        shrunk = [0]
+        with open(original, "rb") as source, open(path, "wb") as target:
+            for name, length in zip(names, np.diff(offset), strict=True):
+                data = source.read(int(length))
+                smaller = min(data, encode_jpeg(decode_gray(data, name), quality), key=len)
+                target.write(smaller)
+                shrunk.append(shrunk[-1] + len(smaller))
+        if shrunk[-1] <= limit:
+            original.unlink()
+            return np.array(shrunk, np.int64)
+    raise ValueError(f"{len(names)} photos do not fit into --max-mb {max_mb:g}: {shrunk[-1] / 2**20:.1f} MiB remain")
+
+
+def _refuse_outside(tracks: Tracks, sizes: np.ndarray, names: list[str]) -> None:
+    """A keypoint far outside of its photo means that the photo was resized after its tracks were made."""
+    limit = sizes[tracks.photo] - 0.5
+    outside = ((tracks.xy < -1.5) | (tracks.xy > limit + 1.0)).any(1)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        photo = int(tracks.photo[row])
+        raise ValueError(
+            f"{names[photo]} is {sizes[photo, 0]}x{sizes[photo, 1]}, but a track lies at ({tracks.xy[row, 0]:.0f}, "
+            f"{tracks.xy[row, 1]:.0f}) in it; the photo was resized or exchanged after its tracks were made"
+        )

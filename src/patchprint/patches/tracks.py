@@ -1,0 +1,229 @@
+"""Photos with tracks: where each 3D point is seen in which photo. Patches are cut out of the photos when they are needed.
+
+Since the pixels around a patch are at hand, noise of scale, rotation and position shows real surroundings instead of a
+border, and the side of the patch (``patch_scale`` times sigma) is free until training starts.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.patches import splits, track_files
+from patchprint.patches.photo_bank import PhotoBank, ResidentPhotos, StreamedPhotos, pyramid_bytes
+from patchprint.patches.pictures import encode_png
+from patchprint.patches.sampler import ImagePyramids
+
+
+@dataclass(frozen=True, eq=False)
+class Tracks:
+    """V observations of N points, sorted by point; positions in the convention of ``patchprint.types``.
+
+    Shape:
+        photo (V,) int32, xy (V, 2) float32 pixels, scale (V,) float32 sigma, angle (V,) float32 radians,
+        point (V,) int32 from 0 to N - 1 without gaps; scene (N,) int32; xyz (N, 3) float32 or None;
+        part (N,) uint8 or None: for training, validation or neither (``patches.splits``).
+    """
+
+    photo: np.ndarray
+    xy: np.ndarray
+    scale: np.ndarray
+    angle: np.ndarray
+    point: np.ndarray
+    scene: np.ndarray
+    xyz: np.ndarray | None = None
+    part: np.ndarray | None = None
+
+    @staticmethod
+    def from_observations(
+        photo: np.ndarray,
+        xy: np.ndarray,
+        scale: np.ndarray,
+        angle: np.ndarray,
+        point: np.ndarray,
+        scene: np.ndarray | None = None,
+        xyz: np.ndarray | None = None,
+    ) -> Tracks:
+        """Tracks from observations in any order; ``point`` may be any labels, ``scene`` and ``xyz`` are per observation."""
+        order = np.argsort(point, kind="stable")
+        labels, first, dense = np.unique(np.asarray(point)[order], return_index=True, return_inverse=True)
+        return Tracks(
+            photo=np.asarray(photo)[order].astype(np.int32),
+            xy=np.asarray(xy)[order].astype(np.float32).reshape(-1, 2),
+            scale=np.asarray(scale)[order].astype(np.float32),
+            angle=np.asarray(angle)[order].astype(np.float32),
+            point=dense.astype(np.int32),
+            scene=np.zeros(len(labels), np.int32)
+            if scene is None
+            else np.asarray(scene)[order][first].astype(np.int32),
+            xyz=None if xyz is None else np.asarray(xyz)[order][first].astype(np.float32),
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[Tracks], num_photos: Sequence[int]) -> Tracks:
+        """Several sets as one; photos, points and scenes of each are numbered after those of the one before."""
+        if len(parts) == 1:
+            return parts[0]
+        photos = np.cumsum([0, *num_photos])
+        points = np.cumsum([0, *(part.num_points for part in parts)])
+        scenes = np.cumsum([0, *(int(part.scene.max()) + 1 for part in parts)])
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("xy", "scale", "angle")}
+        for name, first in (("photo", photos), ("point", points), ("scene", scenes)):
+            joined[name] = np.concatenate([getattr(p, name) + f for p, f in zip(parts, first[:-1], strict=True)])
+        for name in ("xyz", "part"):
+            if all(getattr(part, name) is not None for part in parts):
+                joined[name] = np.concatenate([getattr(part, name) for part in parts])
+        return Tracks(**joined)
+
+    @property
+    def num_points(self) -> int:
+        return len(self.scene)
+
+    def num_views(self) -> np.ndarray:
+        """Views of each point, (N,) int64."""
+        return np.bincount(self.point, minlength=self.num_points)
+
+    def check(self, photo_names: Sequence[str]) -> None:
+        """Raise ValueError where the arrays contradict each other or name a photo that does not exist."""
+        count = len(self.point)
+        if any(len(values) != count for values in (self.photo, self.xy, self.scale, self.angle)):
+            raise ValueError("photo, xy, scale, angle and point of tracks must have the same length")
+        if count == 0:
+            raise ValueError("there are no tracks: not a single point is seen in the photos")
+        step = np.diff(self.point, prepend=-1)
+        if not np.isin(step, (0, 1)).all() or self.point[0] != 0 or self.point[-1] + 1 != self.num_points:
+            raise ValueError("the observations of tracks must be sorted by point, with points numbered without gaps")
+        if self.photo.min() < 0 or self.photo.max() >= len(photo_names):
+            missing = int(self.photo[(self.photo < 0) | (self.photo >= len(photo_names))][0])
+            raise ValueError(f"a track names photo {missing}, but there are only {len(photo_names)} photos")
+        if not (np.isfinite(self.xy).all() and np.isfinite(self.angle).all() and (self.scale > 0).all()):
+            bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & (self.scale > 0))
+            name = photo_names[int(self.photo[bad][0])]
+            raise ValueError(f"a track has a position, scale or angle that is not a number, in photo {name}")
+
+
+class TrackStore:
+    """A PatchSource that cuts patches out of photos. With resident photos ``sample`` never waits for the host."""
+
+    def __init__(self, photos: PhotoBank, tracks: Tracks, names: track_files.Names, patch_scale: float) -> None:
+        self.photos, self.tracks, self.names = photos, tracks, names
+        self.patch_scale = patch_scale
+        num_views = torch.from_numpy(tracks.num_views())
+        scale, angle = (torch.from_numpy(np.array(values)) for values in (tracks.scale, tracks.angle))
+        self._num_views = num_views
+        self._start = torch.cumsum(num_views, 0) - num_views
+        self._scene = torch.from_numpy(tracks.scene.astype(np.int64))
+        self._photo = torch.from_numpy(np.array(tracks.photo))
+        self._xy = torch.from_numpy(np.array(tracks.xy))
+        self._axis = scale[:, None] * torch.stack([torch.cos(angle), torch.sin(angle)], 1)
+        self._part = None if tracks.part is None else torch.from_numpy(np.array(tracks.part))
+
+    @staticmethod
+    def from_photos(
+        images: Sequence[np.ndarray | Tensor],
+        tracks: Tracks,
+        patch_scale: float = 12.0,
+        device: torch.device | str = "cpu",
+    ) -> TrackStore:
+        """A store in memory from grey uint8 images (H, W); without a given split the points are split by region."""
+        names = track_files.Names.numbered(len(images), int(tracks.scene.max()) + 1 if tracks.num_points else 0)
+        tracks.check(names.photos)
+        if tracks.part is None:
+            tracks = dataclasses.replace(tracks, part=splits.by_region(tracks))
+        return TrackStore(ResidentPhotos(ImagePyramids.build(images)), tracks, names, patch_scale).to(device)
+
+    @staticmethod
+    def open(
+        folder: str | Path | Sequence[str | Path],
+        device: torch.device | str = "cpu",
+        patch_scale: float | None = None,
+        max_resident_gb: float = 12.0,
+    ) -> TrackStore:
+        """The store in ``folder``, or those in several folders as one.
+
+        Photos that need more than ``max_resident_gb`` are decoded when they are sampled. ``patch_scale`` replaces the
+        one the first store was written with.
+        """
+        folders = [folder] if isinstance(folder, str | Path) else list(folder)
+        stored = [track_files.read(name) for name in folders]
+        sizes = np.concatenate([part.sizes for part in stored])
+        budget = int(max_resident_gb * 2**30)
+        photos: PhotoBank
+        if pyramid_bytes(sizes) <= budget:
+            pictures = itertools.chain.from_iterable(part.all_photos() for part in stored)
+            photos = ResidentPhotos(ImagePyramids.build(pictures, device))
+        else:
+            owner = [(part, number) for part in stored for number in range(len(part.sizes))]
+            photos = StreamedPhotos(len(owner), lambda i: owner[i][0].photo(owner[i][1]), budget, device)
+        tracks = Tracks.concatenate([Tracks(**part.arrays) for part in stored], [len(part.sizes) for part in stored])
+        names = [[name for part in stored for name in getattr(part.names, kind)] for kind in ("photos", "scenes")]
+        return TrackStore(photos, tracks, track_files.Names(*names), patch_scale or stored[0].patch_scale).to(device)
+
+    def save(self, folder: str | Path, force: bool = False) -> None:
+        """Write the store with losslessly encoded photos."""
+        pictures = (encode_png(self.photos.picture(i)) for i in range(len(self.photos)))
+        track_files.write(folder, pictures, self.tracks, self.names, self.patch_scale, force=force)
+
+    @property
+    def device(self) -> torch.device:
+        return self._xy.device
+
+    @property
+    def num_points(self) -> int:
+        return len(self._start)
+
+    @property
+    def num_views(self) -> Tensor:
+        return self._num_views
+
+    @property
+    def scene(self) -> Tensor:
+        return self._scene
+
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        """Row of ``tracks`` of each view, (P, K)."""
+        return self._start[points][:, None] + views
+
+    def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
+        """See ``PatchSource.sample``."""
+        row = self.observation(points, views).reshape(-1)
+        axis = self._axis[row] * (self.patch_scale / 2.0)
+        frame = torch.stack([axis, torch.stack([-axis[:, 1], axis[:, 0]], 1)], 2)
+        centre = self._xy[row]
+        if warp is not None:
+            # Written as sums, since a matrix product would lose digits under autocast.
+            moved = (frame[:, :, :, None] * warp.reshape(-1, 1, 2, 3)).sum(2)
+            frame, centre = moved[:, :, :2], centre + moved[:, :, 2]
+        patches = self.photos.cut(self._photo[row].long(), centre, frame, size)
+        return patches.reshape(*views.shape, 1, size, size)
+
+    def select(self, points: Tensor) -> TrackStore:
+        """The store with only some points, by index or mask; photos and observations are shared, not copied."""
+        chosen = copy.copy(self)
+        for name in ("_start", "_num_views", "_scene", "_part"):
+            values = getattr(self, name)
+            setattr(chosen, name, None if values is None else values[points.to(values.device)])
+        return chosen
+
+    def split(self, part: str) -> TrackStore:
+        """The points for "train" or for "val"."""
+        wanted = splits.check_part(part)
+        if self._part is None:
+            raise ValueError("these tracks carry no split into train and val; build the store again")
+        return self.select(self._part == wanted)
+
+    def to(self, device: torch.device | str) -> TrackStore:
+        moved = copy.copy(self)
+        moved.photos = self.photos.to(device)
+        for name in ("_start", "_num_views", "_scene", "_part", "_photo", "_xy", "_axis"):
+            values = getattr(self, name)
+            setattr(moved, name, None if values is None else values.to(device))
+        return moved

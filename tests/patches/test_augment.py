@@ -1,0 +1,116 @@
+"""Augmentation: what is drawn per point and per view, within its limits, and the same for the same key."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint import rng
+from patchprint.patches import light
+from patchprint.patches.augment import PRESETS, Augmentation, create
+from synthetic_tracks import texture
+
+KEY = rng.key(0, 7)
+SIGNED_PERMUTATIONS = {
+    (a, b, c, d)
+    for a in (-1, 0, 1)
+    for b in (-1, 0, 1)
+    for c in (-1, 0, 1)
+    for d in (-1, 0, 1)
+    if abs(a * d - b * c) == 1 and abs(a) + abs(b) == 1 and abs(c) + abs(d) == 1
+}
+
+
+def joint_maps(preset, count=4000):
+    warp = create(preset).warp(KEY, count, 2)
+    assert torch.equal(warp[:, 0], warp[:, 1]), "turns and flips belong to the point, not to the view"
+    maps, shares = torch.unique(warp[:, 0, :, :2].flatten(1), dim=0, return_counts=True)
+    return {tuple(map(int, m)): float(n) / count for m, n in zip(maps, shares, strict=True)}
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_presets_give_finite_maps_and_patches_and_repeat(preset):
+    augmentation = create(preset)
+    warp = augmentation.warp(KEY, 50, 3)
+    assert warp.shape == (50, 3, 2, 3) and warp.isfinite().all()
+    assert torch.equal(warp, augmentation.warp(KEY, 50, 3))
+    patches = (
+        torch.from_numpy(texture(96, 96)).float().unfold(0, 32, 16).unfold(1, 32, 16).reshape(-1, 1, 1, 32, 32) / 255
+    )
+    lit = augmentation.light(KEY, patches)
+    assert lit.shape == patches.shape and lit.isfinite().all()
+    assert float(lit.min()) >= 0.0 and float(lit.max()) <= 1.0
+    if preset != "strong":
+        assert torch.equal(lit, patches)
+
+
+def test_joint_shares_are_those_of_the_papers():
+    assert set(joint_maps("none")) == {(1, 0, 0, 1)}
+    hardnet = joint_maps("hardnet")
+    assert len(hardnet) == 4 and all(abs(share - 0.25) < 0.03 for share in hardnet.values())
+    assert (0, 1, 1, 0) in hardnet, "a transposed patch"
+    for preset in ("l2net", "doap", "cdf"):
+        shares = joint_maps(preset)
+        assert set(shares) == SIGNED_PERMUTATIONS and all(abs(share - 0.125) < 0.03 for share in shares.values())
+    hynet = joint_maps("hynet")
+    assert abs(hynet[(1, 0, 0, 1)] - (0.25 + 0.25 * 0)) < 0.03
+    assert abs(hynet[(1, 0, 0, -1)] - 0.25) < 0.03
+    assert set(hynet) == SIGNED_PERMUTATIONS
+
+
+def test_small_changes_differ_between_views_and_stay_inside():
+    small = Augmentation(rotation=5.0, crop=0.9, crop_ratio=(0.9, 1.1))
+    warp = small.warp(KEY, 2000, 2)
+    assert not torch.equal(warp[:, 0], warp[:, 1])
+    linear = warp[..., :2]
+    angle = torch.atan2(linear[..., 1, 0], linear[..., 0, 0]).rad2deg()
+    assert 4.5 < float(angle.abs().max()) <= 5.0001
+    area = torch.linalg.det(linear)
+    assert float(area.min()) > 0.88 and float(area.max()) <= 1.0001
+    unturned = Augmentation(crop=0.9, crop_ratio=(0.9, 1.1)).warp(KEY, 2000, 2)
+    corners = unturned[..., :2] @ torch.tensor([[1.0, -1.0], [1.0, -1.0]]) + unturned[..., 2:]
+    assert float(corners.abs().max()) <= 1.0001
+
+
+def test_scale_shear_and_shift_stay_in_their_ranges():
+    warp = Augmentation(scale=0.3, shear=0.2, shift=0.1).warp(KEY, 2000, 2)
+    singular = torch.linalg.svdvals(warp[..., :2])
+    octaves = torch.log2(singular.prod(-1).sqrt())
+    assert 0.28 < float(octaves.max()) < 0.3001 and -0.3001 < float(octaves.min()) < -0.28
+    stretch = (singular[..., 0] / singular[..., 1]).sqrt()
+    assert 1.18 < float(stretch.max()) < 1.2001
+    assert 0.095 < float(warp[..., 2].abs().max()) <= 0.1
+
+
+def test_rotation_turns_the_way_that_is_written():
+    # Reading at R u turns the content by minus the angle: a patch read along the turned x axis.
+    quarter = Augmentation(turns="uniform").warp(KEY, 100, 1)[:, 0, :, :2]
+    assert torch.allclose(torch.linalg.det(quarter), torch.ones(100))
+
+
+def test_blur_is_gaussian():
+    patch = texture(32, 32, seed=1)
+    expected = cv2.GaussianBlur(patch.astype(np.float32) / 255, (7, 7), 1.0, borderType=cv2.BORDER_REPLICATE)
+    patches = torch.from_numpy(patch)[None, None].float() / 255
+    assert np.allclose(light.blur(patches, torch.tensor([1.0]))[0, 0].numpy(), expected, atol=1e-5)
+    torch.testing.assert_close(light.blur(patches, torch.tensor([0.0])), patches)
+
+
+@pytest.mark.parametrize("quality", [10, 30, 75, 95])
+def test_jpeg_is_near_a_real_encoder(quality):
+    rough = np.random.default_rng(0).normal(0, 25, (32, 32))
+    patch = np.clip(texture(32, 32, seed=1) + rough, 0, 255).astype(np.uint8)
+    real = cv2.imdecode(cv2.imencode(".jpg", patch, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_GRAYSCALE)
+    ours = light.jpeg(torch.from_numpy(patch)[None, None].float() / 255, torch.tensor([float(quality)]))[0, 0] * 255
+    loss = np.abs(real.astype(float) - patch).mean()
+    assert np.abs(ours.numpy() - real).mean() < 0.1 * loss + 0.6
+
+
+def test_jpeg_of_a_side_that_is_not_a_multiple_of_eight():
+    patches = torch.rand(3, 1, 29, 29, generator=torch.Generator().manual_seed(0))
+    assert light.jpeg(patches, torch.full((3,), 90.0)).shape == patches.shape
+
+
+def test_unknown_preset_is_refused():
+    with pytest.raises(ValueError, match="there is no augmentation 'storng'; known are none"):
+        create("storng")

@@ -1,0 +1,168 @@
+"""Batches: distinct points, distinct views, resumable, the same for one process and for several."""
+
+import numpy as np
+import pytest
+import torch
+
+from patchprint import rng
+from patchprint.patches.batches import GroupBatcher, PairBatcher, ProgressiveBatcher, SequencePairBatcher
+from patchprint.patches.label_mining import MinedLabels
+from patchprint.patches.order import grid_of, shuffled
+
+
+class Points:
+    """A source of points without pixels."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, num_views, scene=None):
+        self.num_views = torch.as_tensor(num_views)
+        self.num_points = len(self.num_views)
+        self.scene = torch.zeros(self.num_points, dtype=torch.int64) if scene is None else torch.as_tensor(scene)
+        self.start = torch.cumsum(self.num_views, 0) - self.num_views
+
+    def observation(self, points, views):
+        return self.start[points][:, None] + views
+
+
+def step(number):
+    return torch.tensor(number)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 97, 1000, 1021])
+def test_shuffled_order_is_one_to_one_and_nearly_complete(count):
+    grid = grid_of(count)
+    reach = grid[0] * grid[1]
+    order = shuffled(rng.key(3, 5), torch.arange(reach), count, grid)
+    assert len(torch.unique(order)) == reach
+    assert int(order.min()) >= 0 and int(order.max()) < count
+    assert count - reach < max(2, count**0.5)
+
+
+def test_shuffled_order_has_no_visible_pattern():
+    count = 10_000
+    order = shuffled(rng.key(0, 0), torch.arange(count), count, grid_of(count)).double()
+    place = torch.arange(count).double()
+    assert abs(float(torch.corrcoef(torch.stack([order, place]))[0, 1])) < 0.05
+    assert abs(float(torch.corrcoef(torch.stack([order[1:], order[:-1]]))[0, 1])) < 0.05
+    other = shuffled(rng.key(0, 1), torch.arange(count), count, grid_of(count)).double()
+    assert abs(float(torch.corrcoef(torch.stack([order, other]))[0, 1])) < 0.05
+
+
+def test_pairs_cover_every_point_once_per_epoch_with_two_views():
+    source = Points(torch.randint(1, 6, (500,), generator=torch.Generator().manual_seed(0)))
+    batcher = PairBatcher(source, 32, seed=1)
+    seen = []
+    for number in range(batcher.steps_per_epoch):
+        batch = batcher.batch(step(number))
+        assert batch.points.shape == (32,) and batch.views.shape == (32, 2)
+        assert (batch.views[:, 0] != batch.views[:, 1]).all()
+        assert ((batch.views >= 0) & (batch.views < source.num_views[batch.points][:, None])).all()
+        seen.append(batch.points)
+    seen = torch.cat(seen)
+    assert len(torch.unique(seen)) == len(seen)
+    assert len(seen) > 0.9 * int((source.num_views >= 2).sum())
+
+
+def test_batches_depend_only_on_seed_and_step():
+    source = Points(torch.full((300,), 4))
+    a, b = PairBatcher(source, 16, seed=7), PairBatcher(source, 16, seed=7)
+    for number in range(5):
+        a.batch(step(number))
+    late, fresh = a.batch(step(40)), b.batch(step(40))
+    assert torch.equal(late.points, fresh.points) and torch.equal(late.views, fresh.views)
+    assert not torch.equal(PairBatcher(source, 16, seed=8).batch(step(40)).points, late.points)
+
+
+def make_batchers(source, rank, world):
+    mined = MinedLabels(
+        torch.arange(int(source.num_views.sum())).remainder(5).to(torch.int16), torch.eye(5).bool().expand(4, 5, 5)
+    )
+    share = {"seed": 3, "rank": rank, "world": world}
+    return {
+        "pairs": PairBatcher(source, 16, **share),
+        "progressive": ProgressiveBatcher(source, 16, **share),
+        "groups": GroupBatcher(source, 32, max_views=4, **share),
+        "sequences": SequencePairBatcher(source, 8, 4, mined=mined, **share),
+    }
+
+
+@pytest.mark.parametrize("name", ["pairs", "progressive", "groups", "sequences"])
+def test_ranks_together_see_the_batch_of_one_process(name):
+    source = Points(torch.randint(2, 6, (200,), generator=torch.Generator().manual_seed(0)), torch.arange(200) // 50)
+    whole = make_batchers(source, 0, 1)[name].batch(step(9))
+    parts = [make_batchers(source, rank, 4)[name].batch(step(9)) for rank in range(4)]
+    assert torch.equal(torch.cat([part.points for part in parts]), whole.points)
+    assert torch.equal(torch.cat([part.views for part in parts]), whole.views)
+    if whole.valid is not None:
+        assert torch.equal(torch.cat([part.valid for part in parts]), whole.valid)
+    if whole.ignore is not None:
+        assert all(torch.equal(part.ignore, whole.ignore) for part in parts)
+    assert len(torch.unique(whole.points)) == len(whole.points)
+
+
+def test_progressive_goes_through_all_points_in_sequence():
+    source = Points(torch.full((100,), 2))
+    batcher = ProgressiveBatcher(source, 20, sequential=10)
+    first = torch.cat([batcher.batch(step(number)).points[:10] for number in range(batcher.steps_per_epoch)])
+    assert torch.equal(first, torch.arange(100))
+    for number in range(20):
+        points = batcher.batch(step(number)).points
+        assert len(torch.unique(points)) == 20
+
+
+def test_groups_are_whole_and_hold_at_most_the_wanted_patches():
+    source = Points(torch.randint(2, 4, (300,), generator=torch.Generator().manual_seed(0)))
+    batcher = GroupBatcher(source, 64)
+    for number in range(5):
+        batch = batcher.batch(step(number))
+        group = batch.valid.sum(1)
+        whole = source.num_views[batch.points]
+        assert ((group == whole) | (group == 0)).all()
+        assert 64 - 2 <= int(batch.valid.sum()) <= 64
+        for views, valid in zip(batch.views, batch.valid, strict=True):
+            assert len(torch.unique(views[valid])) == int(valid.sum())
+
+
+def test_groups_without_mining_ignore_the_same_scene():
+    scene = torch.arange(40) % 2
+    batch = GroupBatcher(Points(torch.full((40,), 2), scene), 16, ignore_same_scene=True).batch(step(0))
+    points, scenes = batch.points.repeat_interleave(2), scene[batch.points].repeat_interleave(2)
+    expected = (scenes[:, None] == scenes[None]) & (points[:, None] != points[None])
+    assert torch.equal(batch.ignore, expected)
+
+
+def test_sequence_pairs_visit_every_pair_and_ignore_what_is_not_mined():
+    scene = torch.arange(4).repeat_interleave(30)
+    source = Points(torch.full((120,), 3), scene)
+    cluster = torch.randint(0, 6, (360,), generator=torch.Generator().manual_seed(0)).to(torch.int16)
+    far = torch.rand(4, 6, 6, generator=torch.Generator().manual_seed(1)) > 0.5
+    mined = MinedLabels(cluster, far | far.mT)
+    batcher = SequencePairBatcher(source, 5, 3, mined=mined)
+    pairs = set()
+    for number in range(batcher.steps_per_epoch):
+        batch = batcher.batch(step(number))
+        scenes = scene[batch.points]
+        assert len(torch.unique(scenes[:5])) == len(torch.unique(scenes[5:])) == 1
+        pairs.add(frozenset(scenes.tolist()))
+        points, rows = batch.points.repeat_interleave(3), source.observation(batch.points, batch.views).reshape(-1)
+        for i, j in np.random.default_rng(0).integers(0, 30, (50, 2)):
+            same_scene = scene[points[i]] == scene[points[j]]
+            distractor = mined.distractor[scene[points[i]], cluster[rows[i]].long(), cluster[rows[j]].long()]
+            assert bool(batch.ignore[i, j]) == bool(same_scene and points[i] != points[j] and not distractor)
+    assert len(pairs) == 6
+
+
+def test_too_small_sources_are_refused():
+    with pytest.raises(ValueError, match="a batch of 64 points needs as many"):
+        PairBatcher(Points(torch.full((20,), 2)), 64)
+    with pytest.raises(ValueError, match="evenly by 3 processes"):
+        PairBatcher(Points(torch.full((20,), 2)), 10, world=3)
+    with pytest.raises(ValueError, match="no mined labels"):
+        SequencePairBatcher(Points(torch.full((20,), 2)), 2, 2)
+
+
+def test_batches_compile_into_one_graph():
+    batcher = PairBatcher(Points(torch.full((100,), 3)), 8)
+    compiled = torch.compile(batcher.batch, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(step(3)).points, batcher.batch(step(3)).points)
