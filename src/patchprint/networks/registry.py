@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,8 +36,7 @@ def load(name_or_file: str | Path, device: torch.device | str = "cpu") -> PatchN
         device: where the network is put.
     """
     path = _find(name_or_file)
-    is_safetensors = path.suffix == ".safetensors"
-    network = _load_safetensors(path) if is_safetensors else network_from_published(_load_pickled(path), path)
+    network = _load_safetensors(path) if _is_safetensors(path) else network_from_published(_load_pickled(path), path)
     if not network.info.sha256:
         network.info = dataclasses.replace(network.info, sha256=weights_sha256(network.state_dict()))
     return network.eval().to(device)
@@ -57,10 +55,7 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
     """
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     if half:
-        state = {
-            name: value.half() if name.endswith("weight") and value.numel() > 4096 else value
-            for name, value in state.items()
-        }
+        state = {name: value.half() if _is_kernel(name, value) else value for name, value in state.items()}
     info = dataclasses.replace(
         info or network.info,
         network=network.info.network,
@@ -120,6 +115,18 @@ def _find(name_or_file: str | Path) -> Path:
     raise ValueError(f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), {**shipped, **NETWORKS})}")
 
 
+def _is_kernel(name: str, value: Tensor) -> bool:
+    """Whether this is the weight of a convolution or linear layer, not a scale, a threshold or a statistic."""
+    return name.endswith("weight") and value.ndim >= 2 and value.shape[0] > 1
+
+
+def _is_safetensors(path: Path) -> bool:
+    with open(path, "rb") as stream:
+        start = stream.read(9)
+    # Eight bytes of length, then a JSON object.
+    return path.suffix == ".safetensors" or start[8:] == b"{"
+
+
 def _load_safetensors(path: Path) -> PatchNetwork:
     try:
         with safe_open(path, "pt") as file:
@@ -132,10 +139,10 @@ def _load_safetensors(path: Path) -> PatchNetwork:
     info = read_info(path)
     if weights_sha256(state) != info.sha256:
         raise ValueError(f"{path} is damaged: the checksum of its weights is not the one it was written with")
-    network = create(info.network, **info.options)
     try:
+        network = create(info.network, **info.options)
         network.load_state_dict(state)
-    except RuntimeError as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} does not fit network {info.network!r}: {' '.join(str(error).split())}") from error
     network.info = info
     return network
@@ -144,13 +151,6 @@ def _load_safetensors(path: Path) -> PatchNetwork:
 def _load_pickled(path: Path) -> object:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        pickle.UnpicklingError,
-        RuntimeError,
-        EOFError,
-        ValueError,
-        KeyError,
-        AttributeError,
-        UnicodeDecodeError,
-    ) as error:
+    # Damaged files make the reader fail with whatever it stumbles on (OSError, IndexError, AssertionError, ...).
+    except Exception as error:
         raise ValueError(f"{path} is damaged or no weight file that can be read safely") from error

@@ -1,0 +1,86 @@
+"""ONNX: a network in one file, with its normalisation inside, checked in the two runtimes that people use.
+
+The graph takes ``patches`` (N, 1, S, S) float32 in [0, 1] and gives ``prints`` (N, D) float32, for any N; binary networks
+give signs / sqrt(D). OpenCV 5 runs every network; the importer of OpenCV 4.6 is too old for these graphs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from patchprint.extras import require
+from patchprint.files import atomic_file
+
+INPUT, OUTPUT = "patches", "prints"
+RUNTIMES = ("onnxruntime", "opencv")
+OPSET = 18
+
+
+def export_onnx(network: nn.Module, input_size: int, path: str | Path, metadata: Mapping[str, str]) -> None:
+    """Write ``network`` in evaluation mode, with a free batch size; ``metadata`` is stored as key and value strings."""
+    onnx = require("onnx", extra="onnx")
+    require("onnxscript", extra="onnx")
+    network = network.eval()
+    device = next(network.parameters()).device
+    example = torch.rand(2, 1, input_size, input_size, device=device)
+    with _quiet():
+        program = torch.onnx.export(
+            network,
+            (example,),
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    # The exporter leaves paths of this machine's source files in every node.
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
+    onnx.checker.check_model(model)
+    with atomic_file(path) as temporary:
+        onnx.save(model, temporary)
+
+
+def run_onnx(path: str | Path, patches: Tensor, runtime: str) -> Tensor:
+    """Prints of ``patches`` by the exported file, computed by "onnxruntime" or by "opencv" (cv2.dnn).
+
+    Shape:
+        patches (N, 1, S, S) float in [0, 1] -> (N, D) float32.
+    """
+    array = patches.float().cpu().numpy()
+    if runtime == "onnxruntime":
+        session = require("onnxruntime", extra="onnx").InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        return torch.from_numpy(session.run([OUTPUT], {INPUT: array})[0])
+    if runtime != "opencv":
+        raise ValueError(f"unknown ONNX runtime {runtime!r}; known are {', '.join(RUNTIMES)}")
+    net = require("cv2", extra="onnx").dnn.readNetFromONNX(str(path))
+    net.setInput(array, INPUT)
+    return torch.from_numpy(np.array(net.forward(), dtype=np.float32).reshape(len(array), -1))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter's remarks about packages that we do not use off the terminal."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

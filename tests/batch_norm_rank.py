@@ -1,0 +1,25 @@
+"""One process of the test of batch norm across ranks; a module of its own, because spawned processes import it by name."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from patchprint.networks.blocks import ViewBatchNorm2d
+
+
+def normalise_on_rank(
+    rank: int, world: int, rendezvous: str, layer: ViewBatchNorm2d, x: Tensor, weight: Tensor, out: str
+) -> None:
+    """Normalise this rank's share of ``x``; save the result, the gradient and the running statistics."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
+    mine = part_of(x, rank, world, layer.num_views).clone().requires_grad_()
+    result = layer(mine)
+    (result * part_of(weight, rank, world, layer.num_views)).sum().backward()
+    torch.save({"result": result.detach(), "grad": mine.grad, "state": layer.state_dict()}, f"{out}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def part_of(x: Tensor, rank: int, world: int, views: int) -> Tensor:
+    """The share of one rank: some points, in all views, view-major."""
+    return x.unflatten(0, (views, world, -1))[:, rank].flatten(0, 1)

@@ -1,0 +1,95 @@
+"""FRN, TLU, patch standardisation and batch norm against their formulas, and batch norm across processes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from torch import nn
+
+from batch_norm_rank import normalise_on_rank, part_of
+from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardisation, ViewBatchNorm2d, set_num_views
+
+
+def test_frn_follows_its_formula():
+    layer = FilterResponseNorm2d(3)
+    nn.init.normal_(layer.weight)
+    nn.init.normal_(layer.bias)
+    x = torch.randn(2, 3, 5, 5) + 0.5
+    for n in range(2):
+        for c in range(3):
+            power = (x[n, c] ** 2).sum() / 25
+            expected = layer.weight[0, c] * x[n, c] / torch.sqrt(power + 1e-6) + layer.bias[0, c]
+            assert torch.allclose(layer(x)[n, c], expected, atol=1e-6)
+
+
+def test_frn_takes_its_statistics_in_float32():
+    """Sixteen thousand squares near 1e4 overflow float16 and lose their sum in bfloat16."""
+    x = 100 + torch.randn(1, 1, 128, 128)
+    expected = x / x.square().mean().sqrt()
+    for dtype in (torch.float16, torch.bfloat16):
+        result = FilterResponseNorm2d(1)(x.to(dtype))
+        assert result.dtype == dtype
+        assert torch.allclose(result.float(), expected, atol=2e-2)
+
+
+def test_tlu_keeps_the_larger_of_input_and_threshold():
+    layer = TLU(2)
+    with torch.no_grad():
+        layer.tau[0, 1] = 0.5
+    result = layer(torch.tensor([-2.0, 0.0, 2.0]).expand(1, 2, 1, 3))
+    assert result.tolist() == [[[[-1.0, 0.0, 2.0]], [[0.5, 0.5, 2.0]]]]
+
+
+def test_standardised_patches_have_mean_zero_and_unbiased_deviation_one():
+    result = PatchStandardisation()(torch.rand(4, 1, 32, 32))
+    assert torch.allclose(result.mean((1, 2, 3)), torch.zeros(4), atol=1e-6)
+    assert torch.allclose(result.flatten(1).std(1), torch.ones(4), atol=1e-4)
+
+
+def test_standardisation_passes_no_gradient_through_its_statistics():
+    patches = torch.rand(2, 1, 8, 8, requires_grad=True)
+    PatchStandardisation()(patches)[0, 0, 3, 3].backward()
+    assert patches.grad is not None
+    assert patches.grad.count_nonzero() == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_view_batch_norm_is_several_passes_in_one(dtype):
+    x = (torch.randn(12, 4, 3, 3) * torch.arange(1, 13)[:, None, None, None]).to(dtype)
+    ours, plain = ViewBatchNorm2d(4), nn.BatchNorm2d(4, affine=False)
+    set_num_views(nn.Sequential(ours), 3)
+    assert torch.equal(ours(x), torch.cat([plain(view) for view in x.chunk(3)]))
+    assert ours.state_dict().keys() == plain.state_dict().keys()
+    for key, value in plain.state_dict().items():
+        assert torch.equal(ours.state_dict()[key], value), key
+    assert torch.equal(ours.eval()(x), plain.eval()(x))
+
+
+def test_views_that_do_not_divide_the_batch_are_refused():
+    layer = ViewBatchNorm2d(2)
+    layer.num_views = 2
+    with pytest.raises(ValueError, match="5 patches cannot be split into 2"):
+        layer(torch.rand(5, 2, 3, 3))
+
+
+def test_statistics_are_those_of_all_ranks(tmp_path):
+    """Two processes, each with half of the points, agree with one process that has them all."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(12, 3, 2, 2, generator=generator) * 2 + 7
+    weight = torch.randn(12, 3, 2, 2, generator=generator)
+    layer = ViewBatchNorm2d(3)
+    layer.num_views = 2
+    alone = copy.deepcopy(layer)
+    mp.spawn(normalise_on_rank, args=(2, str(tmp_path / "rendezvous"), layer, x, weight, str(tmp_path)), nprocs=2)
+    whole = x.clone().requires_grad_()
+    expected = alone(whole)
+    (expected * weight).sum().backward()
+    for rank in range(2):
+        saved = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        assert torch.allclose(saved["result"], part_of(expected, rank, 2, 2), atol=1e-5)
+        assert torch.allclose(saved["grad"], part_of(whole.grad, rank, 2, 2), atol=1e-5)
+        for key, value in alone.state_dict().items():
+            assert torch.allclose(saved["state"][key].float(), value.float(), atol=1e-5), key

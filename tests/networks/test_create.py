@@ -1,0 +1,63 @@
+"""``create``: options, their names, and what is recorded about them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from network_patches import smooth_patches, trained_looking
+from patchprint.networks import create
+
+
+def test_options_change_width_dimension_and_kind():
+    network = create("hardnet", width=4, dim=24, kind="binary", dropout=0.25)
+    assert network.features[0].weight.shape == (4, 1, 3, 3)
+    assert network.features[18].p == 0.25
+    assert network.describe(smooth_patches(2)).shape == (2, 3)
+    assert network.info.options == {"dim": 24, "width": 4, "dropout": 0.25, "kind": "binary"}
+
+
+def test_unknown_names_are_answered_with_close_ones():
+    with pytest.raises(ValueError, match="did you mean hardnet"):
+        create("hardnett")
+    with pytest.raises(ValueError, match=r"no option 'dropot'; did you mean dropout"):
+        create("hynet", dropot=0.1)
+    with pytest.raises(ValueError, match="'float' or 'binary'"):
+        create("hardnet", kind="ternary")
+    with pytest.raises(ValueError, match="multiple of 8"):
+        create("hardnet", kind="binary", dim=20)
+
+
+@pytest.mark.parametrize(
+    ("name", "eps", "dropout", "bias"),
+    [
+        ("l2net", 1e-4, 0.0, True),
+        ("hardnet", 1e-5, 0.3, False),
+        ("sosnet", 1e-5, 0.1, False),
+        ("doap", 1e-5, 0.1, False),
+    ],
+)
+def test_settings_of_the_l2net_family_are_the_published_ones(name, eps, dropout, bias):
+    network = create(name)
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    convolutions = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
+    assert len(norms) == len(convolutions) == 7
+    assert all(not norm.affine and norm.eps == eps for norm in norms)
+    assert all((convolution.bias is not None) == bias for convolution in convolutions)
+    assert [module.p for module in network.modules() if isinstance(module, nn.Dropout)] == [dropout]
+
+
+def test_hardnet_starts_orthogonal_with_gain_06():
+    weight = create("hardnet").features[3].weight.flatten(1)
+    assert torch.allclose(weight @ weight.T, 0.36 * torch.eye(32), atol=1e-4)
+
+
+def test_hynet_as_published_feels_brightness_and_its_standardised_form_does_not():
+    patches = smooth_patches(6).float() / 255
+    moved = {}
+    for norm in ("frn", "standard"):
+        network = trained_looking("hynet", input_norm=norm)
+        moved[norm] = (network(0.7 * patches + 0.25) - network(patches)).norm(dim=1).max()
+    assert moved["frn"] > 0.05
+    assert moved["standard"] < 1e-3

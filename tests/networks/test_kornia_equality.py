@@ -1,0 +1,53 @@
+"""HardNet, SOSNet, HyNet and TFeat: same keys and same prints as kornia's, whichever side the weights come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from network_patches import smooth_patches, trained_looking
+from patchprint.networks.registry import load
+
+kornia = pytest.importorskip("kornia.feature")
+
+PEERS = {"hardnet": kornia.HardNet, "sosnet": kornia.SOSNet, "hynet": kornia.HyNet, "tfeat": kornia.TFeat}
+TFEAT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers" / "tfeat-liberty.params"
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_our_weights_in_kornia(name):
+    ours, peer = trained_looking(name), PEERS[name](pretrained=False).eval()
+    peer.load_state_dict(ours.state_dict(), strict=True)
+    assert_same_prints(ours, peer)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_kornias_weights_here(name):
+    torch.manual_seed(5)
+    ours, peer = trained_looking(name, seed=9), PEERS[name](pretrained=False).eval()
+    ours.load_state_dict(peer.state_dict(), strict=True)
+    assert_same_prints(ours, peer)
+
+
+def test_the_published_tfeat_file_gives_kornias_prints_on_a_photograph():
+    if not TFEAT.exists():
+        pytest.skip(f"{TFEAT} is not here")
+    picture = torch.from_numpy(pytest.importorskip("skimage.data").camera())
+    patches = picture.unfold(0, 32, 32).unfold(1, 32, 32).reshape(-1, 1, 32, 32)
+    peer = kornia.TFeat(pretrained=False).eval()
+    peer.load_state_dict(torch.load(TFEAT, map_location="cpu", weights_only=True), strict=True)
+    ours = load(TFEAT)
+    assert ours.info.name == "tfeat.liberty"
+    assert_same_prints(ours, peer, patches)
+
+
+@torch.no_grad()
+def assert_same_prints(ours, peer, patches=None):
+    for uint8 in (
+        (smooth_patches(8), torch.randint(0, 256, (4, 1, 32, 32), dtype=torch.uint8)) if patches is None else (patches,)
+    ):
+        expected = F.normalize(peer(uint8.float() / 255), dim=1)
+        assert (ours(uint8) - expected).abs().max() < 1e-5

@@ -1,0 +1,169 @@
+"""Weights on disk: what is written comes back, damage is noticed, names are helped."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import patchprint
+from network_patches import smooth_patches, trained_looking
+from patchprint.networks import NETWORKS, create, registry
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers"
+OPTIONS = {
+    "network": "hardnet",
+    "patch_scale": 16.0,
+    "recipe": "hardnet, 10 steps",
+    "training_data": "Ansichten (CC0), größtenteils",
+    "licence": "Apache-2.0",
+    "ratio": 0.85,
+    "provisional": True,
+    "notes": "for a test",
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_saved_weights_rebuild_the_network(name, tmp_path):
+    network = trained_looking(name, width=4, dim=16)
+    info = registry.save(network, tmp_path / "w.safetensors", dataclasses.replace(network.info, **OPTIONS, name="mine"))
+    loaded = patchprint.load(tmp_path / "w.safetensors")
+    assert not loaded.training
+    assert loaded.info == info
+    assert (info.network, info.dim, info.licence, info.ratio) == (name, 16, "Apache-2.0", 0.85)
+    patches = smooth_patches(3, network.input_size)
+    assert torch.equal(loaded.describe(patches), network.describe(patches))
+
+
+def test_half_precision_storage_halves_the_file_and_keeps_the_prints(tmp_path):
+    network = trained_looking("hynet", width=16)
+    full = registry.save(network, tmp_path / "full.safetensors")
+    half = registry.save(network, tmp_path / "half.safetensors", half=True)
+    assert full.sha256 != half.sha256
+    sizes = [(tmp_path / f"{kind}.safetensors").stat().st_size for kind in ("full", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    loaded = registry.load(tmp_path / "half.safetensors")
+    assert loaded.layer1[0].eps.item() == network.layer1[0].eps.item()
+    patches = smooth_patches(4)
+    assert (loaded(patches) - network(patches)).norm(dim=1).max() < 5e-3
+
+
+def test_the_checksum_depends_on_the_weights_only(tmp_path):
+    network = trained_looking("tfeat", width=4)
+    a = registry.save(network, tmp_path / "a.safetensors", dataclasses.replace(network.info, name="a"))
+    b = registry.save(network, tmp_path / "b.safetensors", dataclasses.replace(network.info, name="b"))
+    assert a.sha256 == b.sha256
+    with torch.no_grad():
+        network.descr[0].bias[0] += 1
+    assert registry.save(network, tmp_path / "b.safetensors").sha256 != a.sha256
+
+
+def test_shipped_weights_are_found_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path / "weights")
+    assert registry.list_models() == []
+    with pytest.raises(ValueError, match="comes without weights"):
+        registry.load("hardnet")
+    network = trained_looking("hardnet", width=4)
+    for name in ("hardnet", "hardnet.small"):
+        registry.save(
+            network, tmp_path / "weights" / f"{name}.safetensors", dataclasses.replace(network.info, name=name)
+        )
+    assert [info.name for info in registry.list_models()] == ["hardnet", "hardnet.small"]
+    assert registry.load("hardnet.small").info.name == "hardnet.small"
+    with pytest.raises(ValueError, match=r"no model 'hardnet.smal'; did you mean hardnet.small"):
+        registry.load("hardnet.smal")
+    with pytest.raises(ValueError, match="weights are there for hardnet"):
+        registry.load("sosnet")
+
+
+@pytest.mark.parametrize("name", ["hardnet", "sosnet", "hynet", "tfeat"])
+@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "checkpoint"])
+def test_published_files_are_recognised_by_their_keys(name, wrapped, tmp_path):
+    """Plain state dicts, and checkpoints as HardNet's: wrapped, from DataParallel, from before batches were counted."""
+    network = trained_looking(name)
+    state = network.state_dict()
+    if wrapped:
+        old = {f"module.{key}": value for key, value in state.items() if not key.endswith("num_batches_tracked")}
+        content = {"epoch": 9, "state_dict": collections.OrderedDict(old)}
+    else:
+        content = collections.OrderedDict(state)
+    torch.save(content, tmp_path / "published.pth", _use_new_zipfile_serialization=not wrapped)
+    loaded = registry.load(tmp_path / "published.pth")
+    assert loaded.info.network == name
+    assert len(loaded.info.sha256) == 64
+    patches = smooth_patches(3)
+    assert torch.equal(loaded(patches), network(patches))
+
+
+def test_the_real_tfeat_file_survives_conversion(tmp_path):
+    file = SHARED / "tfeat-liberty.params"
+    if not file.exists():
+        pytest.skip(f"{file} is not here")
+    network = registry.load(file)
+    assert (network.info.name, network.info.licence) == ("tfeat.liberty", "MIT")
+    info = registry.save(network, tmp_path / "tfeat.liberty.safetensors")
+    assert info.sha256 == network.info.sha256
+    patches = smooth_patches(3)
+    assert torch.equal(registry.load(tmp_path / "tfeat.liberty.safetensors")(patches), network(patches))
+
+
+def small_file(folder: Path, kind: str) -> Path:
+    network = trained_looking("hardnet", width=4, dim=16)
+    if kind == "safetensors":
+        registry.save(network, folder / "w.safetensors")
+        return folder / "w.safetensors"
+    torch.save(network.state_dict(), folder / "w.pth", _use_new_zipfile_serialization=kind == "zip")
+    return folder / "w.pth"
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "zip", "legacy"])
+@pytest.mark.parametrize("keep", [0.0, 0.001, 0.1, 0.5, 0.99])
+def test_truncated_files_are_refused_in_a_sentence(kind, keep, tmp_path):
+    path = small_file(tmp_path, kind)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(ValueError, match=path.name):
+        registry.load(path)
+
+
+def test_a_changed_byte_is_noticed(tmp_path):
+    path = small_file(tmp_path, "safetensors")
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="checksum"):
+        registry.load(path)
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("this must never be printed",))
+
+
+def test_foreign_files_are_refused_in_a_sentence(tmp_path, capsys):
+    def refused(path, words):
+        with pytest.raises(ValueError, match=words) as caught:
+            registry.load(path)
+        assert path.name in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    (tmp_path / "text.pth").write_text("not weights")
+    refused(tmp_path / "text.pth", "damaged or no weight file")
+    torch.save({"weights": Evil()}, tmp_path / "evil.pth")
+    refused(tmp_path / "evil.pth", "read safely")
+    assert "never" not in capsys.readouterr().out
+    torch.save({"fc.weight": torch.zeros(3, 3)}, tmp_path / "other.pth")
+    refused(tmp_path / "other.pth", "another network")
+    torch.save([1, 2, 3], tmp_path / "list.pth")
+    refused(tmp_path / "list.pth", "no weights")
+    deeper = create("hardnet", width=4).state_dict() | {"features.22.weight": torch.zeros(4, 4, 8, 8)}
+    torch.save(deeper, tmp_path / "hardnet8.pth")
+    refused(tmp_path / "hardnet8.pth", "looks like hardnet but does not fit")
+    save_file({"a": torch.zeros(2)}, tmp_path / "other.safetensors")
+    refused(tmp_path / "other.safetensors", "another network")
+    refused(tmp_path / "missing.safetensors", "no weight file")
+    refused(tmp_path, "is a folder")
