@@ -1,0 +1,104 @@
+"""Writing COLMAP databases through pycolmap: cameras, images, keypoints and raw matches.
+
+Descriptors are never written: COLMAP stores 128 bytes per point and its matcher compares them as SIFT, so learned prints
+disguised as SIFT give no matches or wrong ones. We match ourselves and let COLMAP verify and map.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchprint.interop.colmap import from_keypoints
+from patchprint.types import Keypoints
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Cameras:
+    """How COLMAP should guess cameras: ``single`` for all photos, else by EXIF; ``params`` (comma separated) fixes a start."""
+
+    single: bool = False
+    model: str = "SIMPLE_RADIAL"
+    params: str = ""
+
+
+def write_features(
+    database: str | Path, image_folder: str | Path, keypoints: Mapping[str, Keypoints], cameras: Cameras | None = None
+) -> dict[str, int]:
+    """Add photos with their keypoints; photos that are there already keep their id and keypoints. Returns ids by name.
+
+    Args:
+        keypoints: by name of the photo, relative to ``image_folder`` with forward slashes.
+    """
+    from patchprint.interop.colmap import pycolmap
+
+    cameras = cameras or Cameras()
+    with _one_writer(Path(database)):
+        with pycolmap.Database.open(database) as store:
+            known = {image.name for image in store.read_all_images()}
+        missing = [name for name in keypoints if name not in known]
+        if missing:
+            options = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
+            mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
+            pycolmap.import_images(database, image_folder, mode, missing, options)
+        with pycolmap.Database.open(database) as store:
+            ids = {image.name: image.image_id for image in store.read_all_images()}
+            unread = [name for name in keypoints if name not in ids]
+            if unread:
+                raise ValueError(f"COLMAP cannot read {Path(image_folder) / unread[0]}; convert it to JPEG or PNG")
+            with pycolmap.DatabaseTransaction(store):
+                for name, points in keypoints.items():
+                    if not store.exists_keypoints(ids[name]):
+                        store.write_keypoints(ids[name], from_keypoints(points))
+    return ids
+
+
+def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> None:
+    """Add raw matches, (M, 2) indices into the keypoints of the first and the second photo; existing pairs are kept."""
+    from patchprint.interop.colmap import pycolmap
+
+    with _one_writer(Path(database)), pycolmap.Database.open(database) as store:
+        images = store.read_all_images()
+        ids = {image.name: image.image_id for image in images}
+        counts = {image.name: store.num_keypoints_for_image(image.image_id) for image in images}
+        with pycolmap.DatabaseTransaction(store):
+            for (first, second), pairs in matches.items():
+                for name in (first, second):
+                    if name not in ids:
+                        raise ValueError(f"{database} has no photo {name}; write its features first")
+                pairs = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+                if len(pairs) and ((pairs < 0) | (pairs >= [counts[first], counts[second]])).any():
+                    raise ValueError(f"matches of {first} and {second} point at keypoints that are not there")
+                if len(pairs) and not store.exists_matches(ids[first], ids[second]):
+                    store.write_matches(ids[first], ids[second], pairs.astype(np.uint32))
+
+
+def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
+    """Let COLMAP find the two-view geometry of every pair that has raw matches and no geometry yet."""
+    from patchprint.interop.colmap import pycolmap
+
+    options = pycolmap.TwoViewGeometryOptions()
+    options.ransac.max_error = max_error
+    options.ransac.random_seed = seed
+    pycolmap.geometric_verification(database, two_view_geometry_options=options)
+
+
+@contextlib.contextmanager
+def _one_writer(database: Path) -> Iterator[Any]:
+    """Hold a lock file beside the database, since SQLite answers a second writer with an error instead of waiting."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows: one writer at a time is then up to the caller
+        yield None
+        return
+    with open(database.with_name(f".{database.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
