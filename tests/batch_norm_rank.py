@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,7 @@ def normalise_on_rank(
 ) -> None:
     """Normalise this rank's share of ``x``; save the result, the gradient and the running statistics."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
+    layer = copy.deepcopy(layer)  # spawn shares the memory of tensors, and the running statistics are changed in place
     mine = part_of(x, rank, world, layer.num_views).clone().requires_grad_()
     result = layer(mine)
     (result * part_of(weight, rank, world, layer.num_views)).sum().backward()

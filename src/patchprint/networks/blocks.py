@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_reduce
 
 
 class PatchStandardisation(nn.Module):
@@ -102,9 +103,9 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         world = dist.get_world_size()
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         local_variance, local_mean = torch.var_mean(wide, (0, 2, 3), correction=0)
-        mean = all_reduce(local_mean) / world
+        mean = _SumOverRanks.apply(local_mean) / world
         # Parallel variance: within the ranks plus between them, without the cancellation of E[x^2] - E[x]^2.
-        variance = all_reduce(local_variance + (local_mean - mean).square()) / world
+        variance = _SumOverRanks.apply(local_variance + (local_mean - mean).square()) / world
         self._track(mean.detach(), variance.detach(), count=world * x.numel() // x.shape[1])
         scale = torch.rsqrt(variance + self.eps)
         return ((wide - mean[:, None, None]) * scale[:, None, None]).to(x.dtype)
@@ -118,6 +119,22 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
         unbiased = variance * (count / max(count - 1, 1))
         self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+
+
+class _SumOverRanks(torch.autograd.Function):
+    """All-reduce whose gradient is summed over the ranks as well."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        total = value.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        total = gradient.contiguous().clone()
+        dist.all_reduce(total)
+        return total
 
 
 def set_num_views(network: nn.Module, num_views: int) -> None:
