@@ -102,7 +102,7 @@ def finite_differences(value: Callable[[np.ndarray], float], at: np.ndarray, ste
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_value_and_gradient(variant: str) -> None:
-    points, dim = 6, 8
+    points, dim = 6, 6
     loss = make_loss(variant).double()
     reference = reference_of(variant, points, dim)
     for number, progress in enumerate(PROGRESS):
