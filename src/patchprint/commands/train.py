@@ -63,8 +63,8 @@ class Settings:
 
 def _command(recipe: str) -> Callable[..., int]:
     def command(
-        data: tyro.conf.UseAppendAction[tuple[Path, ...]],
-        out: Path,
+        data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
+        out: Path = Path("runs") / recipe,
         settings: Settings = Settings(),  # noqa: B008 - frozen
         network: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
         loss: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
@@ -77,6 +77,8 @@ def _command(recipe: str) -> Callable[..., int]:
         deterministic: bool = False,
         json: bool = False,
     ) -> int:
+        if not data:
+            raise ValueError(f"patchprint train {recipe} needs --data STORE; patchprint data build makes one")
         changes: dict[str, Any] = {k: v for k, v in dataclasses.asdict(settings).items() if v is not None}
         for name, given in (("network_options", network), ("loss_settings", loss)):
             if given:
