@@ -48,6 +48,9 @@ def average_precision(
         raise ValueError(f"num_positives is {total:g}, but {gain.sum():g} entries of the list are correct")
     if total == 0:
         return float("nan")
+    # What lies beyond the last positive changes nothing, and is most of a retrieval list.
+    needed = distance <= distance[gain > 0].max() if gain.any() else np.zeros(len(gain), dtype=bool)
+    distance, gain = distance[needed], gain[needed]
     order = np.argsort(distance, kind="stable")
     distance, gain = distance[order], gain[order]
     starts = np.arange(len(gain)) if ties == "file-order" else _tie_starts(distance)

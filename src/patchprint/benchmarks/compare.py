@@ -1,0 +1,109 @@
+"""Results side by side: the few numbers of each benchmark that one looks at first, with what the papers print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchprint.benchmarks.published import comparable
+
+LOWER_IS_BETTER = {"FPR95 %", "reprojection px"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of one benchmark with one setting on one data set: rows of numbers by model, None where unknown."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[str, list[float | None]]]
+
+
+def headline(result: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a result that go into tables, by name."""
+    scores = result["scores"]
+    match result["benchmark"]:
+        case "ubc":
+            return {"FPR95 %": scores["fpr95"], "ROC area": scores["roc_auc"]}
+        case "hpatches":
+            tasks = ("verification", "matching", "retrieval")
+            spread = {f"{task} easy-tough": scores[task]["easy_minus_tough"]["python"] for task in tasks}
+            return {task: scores[task]["map"]["python"] for task in tasks} | spread
+        case "rome" | "oxford":
+            return {"mAP": scores["map"], **scores.get("sequences", {})}
+        case "pairs":
+            return {"correct": scores["correct"], "solved": scores["solved"], "of pairs": scores["num_pairs"]}
+        case "eth":
+            names = ("registered", "points", "observations", "track_length", "reprojection_error_px", "inlier_matches")
+            shown = ("registered", "points", "observations", "track length", "reprojection px", "inlier matches")
+            return {title: scores[name] for title, name in zip(shown, names, strict=True)}
+        case "rotation" | "scale":
+            return {"oriented": scores["mean_oriented"], "upright": scores["mean_upright"]}
+    return {name: value for name, value in scores.items() if isinstance(value, int | float)}
+
+
+def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
+    """Group results that may be compared: same benchmark, settings, data and seed."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        same = [result["benchmark"], result["settings"], result["data"]["sha256"], result["seed"]]
+        groups.setdefault(json.dumps(same, sort_keys=True), []).append(result)
+    return [_comparison(group, with_published) for group in groups.values()]
+
+
+def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Result files of ``patchprint eval``, others refused by name."""
+    if not files:
+        raise ValueError("no result files were given; name some, as in results/*.json")
+    results: list[dict[str, Any]] = []
+    for path in files:
+        try:
+            value = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, UnicodeDecodeError):
+            raise ValueError(f"{path} is not a JSON file") from None
+        for entry in value if isinstance(value, list) else [value]:
+            needed = ("benchmark", "settings", "data", "seed", "scores", "model")
+            if not isinstance(entry, dict) or any(name not in entry for name in needed):
+                raise ValueError(f"{path} is not a result of patchprint eval")
+            results.append(entry)
+    return results
+
+
+def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str]) -> Comparison:
+    """FPR95 of models on the sets they were not trained on: one row, columns ``train>test`` and their mean."""
+    cells: dict[str, float] = {}
+    for result, train in zip(results, trained_on, strict=True):
+        test = data_name(result)
+        if test != train:
+            cells[f"{train}>{test}"] = result["scores"]["fpr95"]
+    if not cells:
+        raise ValueError("every model was tested on its own training set; give the other sets with --data")
+    mean = sum(cells.values()) / len(cells)
+    return Comparison("ubc: FPR95 % by training > test set", [*cells, "mean"], [("FPR95 %", [*cells.values(), mean])])
+
+
+def data_name(result: dict[str, Any]) -> str:
+    """The last part of the data's path; of several folders, their common parent."""
+    folders = [Path(name) for name in str(result["data"]["path"]).split(",")]
+    return folders[0].parent.name if len(folders) > 1 else folders[0].name
+
+
+def _comparison(group: list[dict[str, Any]], with_published: bool) -> Comparison:
+    rows = [(_label(result), headline(result)) for result in group]
+    beside = next((result for result in group if "colmap_sift" in result["scores"]), None)
+    if beside is not None:
+        rows.append(("COLMAP's own SIFT", headline({**beside, "scores": beside["scores"]["colmap_sift"]})))
+    if with_published:
+        rows += [(f"published: {name}", row) for name, row in comparable(group[0]).items()]
+    columns = list(headline(group[0]))
+    changed = {name: value for name, value in group[0]["settings"].items() if value not in (None, (), [], False, "all")}
+    title = f"{group[0]['benchmark']} on {data_name(group[0])} ({', '.join(f'{k} {v}' for k, v in changed.items())})"
+    return Comparison(title, columns, [(label, [row.get(column) for column in columns]) for label, row in rows])
+
+
+def _label(result: dict[str, Any]) -> str:
+    scale = result["model"].get("patch_scale")
+    return result["model"]["name"] + ("" if scale in (None, 12.0) else f" at {scale:g} sigma")

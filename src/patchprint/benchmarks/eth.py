@@ -1,0 +1,152 @@
+"""3D reconstruction as in the ETH local feature benchmark, with COLMAP's own SIFT beside it in the same run.
+
+DoG keypoints, prints, mutual nearest neighbours of all photo pairs, then pycolmap verifies and maps. The ratio test is off
+by default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP built with CUDA.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from patchprint.benchmarks import strecha
+from patchprint.benchmarks.pictures import features_of
+from patchprint.benchmarks.setup import Setup, checksum
+from patchprint.features import match
+from patchprint.interop.colmap_database import Cameras
+from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarise
+from patchprint.interop.images import list_images, read_gray
+from patchprint.types import Features, Keypoints
+
+DENSE_SIZE, DENSE_VIEWS = 1200, 5  # longer side of undistorted photos, photos that must agree on a dense point
+FEWEST_MATCHES = 15  # pairs with fewer are taken as not matching at all, as in the published benchmark
+
+
+@dataclass(frozen=True)
+class Settings:
+    # Strongest keypoints kept in each photo.
+    keypoints: int = 8192
+    # Largest quotient of the nearest and second nearest distance; no ratio test if not given.
+    ratio: float | None = None
+    # Also run COLMAP's own SIFT on the same photos.
+    colmap_sift: bool = True
+
+
+def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
+    """Sparse model statistics for our prints and for COLMAP's SIFT, with camera errors where the truth is known."""
+    photos, images = _photos(setup)
+    cameras = _cameras(setup.data)
+    truth = strecha.read_cameras(setup.data / "gt_dense_cameras")
+    features = {name: features_of(setup, image, name, "dog", settings.keypoints) for name, image in images.items()}
+    matches = _matches(setup, features, settings)
+    with _work_folder(
+        setup, {"model": _model(setup), "keypoints": settings.keypoints, "ratio": settings.ratio}
+    ) as work:
+        keypoints: dict[str, Keypoints] = {name: found.keypoints for name, found in features.items()}
+        model = reconstruct(photos, keypoints, matches, work, cameras, seed=setup.seed)
+        scores = {
+            **_summary(model, work, len(images), truth),
+            "raw_matches": sum(map(len, matches.values())),
+            "dense_points": _dense_points(photos, work),
+        }
+    if settings.colmap_sift:
+        with _work_folder(setup, {"colmap-sift": settings.keypoints, "names": sorted(images)}) as work:
+            names = sorted(images)
+            model = sift_reconstruction(photos, work, names, cameras, max_keypoints=settings.keypoints, seed=setup.seed)
+            scores["colmap_sift"] = _summary(model, work, len(images), truth)
+    return scores
+
+
+def _photos(setup: Setup) -> tuple[Path, dict[str, np.ndarray]]:
+    folder = setup.data / "images" if (setup.data / "images").is_dir() else setup.data
+    images: dict[str, np.ndarray] = {}
+    for name in list_images(folder):
+        try:
+            images[name] = read_gray(folder / name)
+        except ValueError:
+            if not setup.skip_bad:
+                raise
+            setup.skipped.append(name)
+    if len(images) < 3:
+        raise ValueError(f"{folder} holds {len(images)} photos; a reconstruction needs at least 3")
+    return folder, images
+
+
+def _cameras(data: Path) -> Cameras | None:
+    """One pinhole camera for all photos where the set brings ``K.txt``, moved to COLMAP's pixel frame."""
+    known = strecha.read_intrinsics(data / "K.txt")
+    if known is None:
+        return None
+    fx, fy, cx, cy = known
+    return Cameras(single=True, model="PINHOLE", params=f"{fx},{fy},{cx + 0.5},{cy + 0.5}")
+
+
+def _matches(setup: Setup, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:
+    """Mutual nearest neighbours of all pairs of photos, (M, 2) each."""
+    pairs = list(itertools.combinations(sorted(features), 2))
+
+    def compute() -> dict[str, np.ndarray]:
+        found = {}
+        for number, (first, second) in enumerate(tqdm(pairs, desc="photo pairs", disable=None)):
+            indices = match(features[first], features[second], ratio=settings.ratio, mutual=True).indices
+            found[str(number)] = indices.cpu().numpy() if len(indices) >= FEWEST_MATCHES else np.zeros((0, 2), np.int64)
+        return found
+
+    key = {"matches": sorted(features), "keypoints": settings.keypoints, "ratio": settings.ratio}
+    arrays = setup.predictions(key, compute)
+    return {pair: arrays[str(number)] for number, pair in enumerate(pairs)}
+
+
+def _summary(model: Any, work: Path, photos: int, truth: dict[str, strecha.Pose]) -> dict[str, Any]:
+    from patchprint.interop.colmap import pycolmap
+
+    with pycolmap.Database.open(work / "database.db") as database:
+        inliers = np.array(database.read_two_view_geometry_num_inliers()[1])
+    scores = {
+        **summarise(model, photos),
+        "inlier_pairs": int((inliers > 0).sum()),
+        "inlier_matches": int(inliers.sum()),
+    }
+    if truth:
+        scores["against_true_cameras"] = strecha.camera_errors(strecha.poses_of_model(model), truth)
+    return scores
+
+
+def _dense_points(photos: Path, work: Path) -> int | str:
+    """Points of the fused depth maps, as the published benchmark counts them; says "not run" without CUDA."""
+    from patchprint.interop.colmap import pycolmap
+
+    if not pycolmap.has_cuda:
+        return "not run: this pycolmap was built without CUDA"
+    dense = work / "dense"
+    smaller = pycolmap.UndistortCameraOptions(max_image_size=DENSE_SIZE)
+    pycolmap.undistort_images(dense, work / "sparse", photos, undistort_options=smaller)
+    pycolmap.patch_match_stereo(dense, options=pycolmap.PatchMatchOptions(geom_consistency=False))
+    fusion = pycolmap.StereoFusionOptions(min_num_pixels=DENSE_VIEWS)
+    fused = pycolmap.stereo_fusion(dense / "fused", dense, input_type="photometric", options=fusion)
+    return int(fused.num_points3D())
+
+
+def _model(setup: Setup) -> list[Any]:
+    return [setup.describer.id.name, setup.describer.id.sha256, setup.describer.patch_scale]
+
+
+@contextlib.contextmanager
+def _work_folder(setup: Setup, key: dict[str, Any]) -> Iterator[Path]:
+    """A folder for COLMAP, in which a second run finds the model; a temporary one where nothing is kept."""
+    if setup.cache.folder is None:
+        with tempfile.TemporaryDirectory(prefix="patchprint-eth-") as name:
+            yield Path(name) / "work"
+        return
+    text = json.dumps({**key, "data": checksum(setup.data), "seed": setup.seed}, sort_keys=True)
+    yield setup.cache.folder / f"sfm-{hashlib.sha256(text.encode()).hexdigest()[:24]}"

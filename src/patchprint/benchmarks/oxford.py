@@ -1,0 +1,137 @@
+"""Matching along picture sequences with known homographies (Oxford affine covariant regions and sets of its form).
+
+Keypoints are found in both pictures, every print of the first picks its nearest in the second (or pairs are joined
+greedily), and the list, ranked by distance, is scored by average precision. The positives there are to find are the pairs
+that geometry alone can join one to one. A keypoint of the second picture can be found once: of several matches that
+rightly name it the nearest counts. So detectors that answer twice at a point (SIFT's second orientations) gain nothing.
+
+``keypoint_noise`` says how many keypoints of the first picture that fall inside the second have no counterpart there at
+all, and ``detector_limited`` marks pairs where that is more than half: there the detector, not the descriptor, decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from patchprint.benchmarks.geometry import (
+    greedy_pairs,
+    inside,
+    one_to_one,
+    overlap_errors,
+    project,
+    reprojection_errors,
+)
+from patchprint.benchmarks.pictures import Detector, features_of
+from patchprint.benchmarks.prints import distance_matrix, nearest
+from patchprint.benchmarks.sequences import list_sequences, read_sequence
+from patchprint.benchmarks.setup import Setup
+from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision, precision_recall
+from patchprint.types import Features
+
+CURVE_POINTS = 50
+
+
+@dataclass(frozen=True)
+class Settings:
+    detector: Detector = "dog"
+    # Strongest keypoints kept in each picture.
+    keypoints: int = 2000
+    # What makes a match right: distance in pixels, or overlap of the regions.
+    correct: Literal["reprojection", "overlap"] = "reprojection"
+    # Largest distance in pixels of a right match.
+    px: float = 4.0
+    # Largest overlap error of a right match, after both regions were enlarged to radius 30.
+    overlap: float = 0.5
+    # Plain nearest neighbour, or VLBenchmarks' greedy joining of pairs, nearest first.
+    match: Literal["nn", "greedy"] = "nn"
+    # Ignore the angles of keypoints.
+    upright: bool = False
+    # Mean precision at positives (matlab) or the trapezoid (python).
+    ap: Definition = "matlab"
+    # Only these sequences; all of them if not given.
+    sequences: tuple[str, ...] = ()
+    # Record precision-recall curves.
+    curves: bool = False
+
+
+def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
+    """Average precision of every pair, its mean per sequence, and the mean over all pairs."""
+    pairs: dict[str, dict[str, Any]] = {}
+    sequences: dict[str, float] = {}
+    for folder in tqdm(list_sequences(setup.data, settings.sequences), desc="sequences", disable=None):
+        sequence = read_sequence(folder, setup)
+        if sequence is None:
+            continue
+        features = {
+            number: features_of(
+                setup, image, f"{folder.name}/{number}", settings.detector, settings.keypoints, settings.upright
+            )
+            for number, image in sequence.images.items()
+        }
+        for number, homography in sequence.homographies.items():
+            pairs[f"{folder.name}/1-{number}"] = score_pair(features[1], features[number], homography, settings)
+        here = [pair["ap"] for name, pair in pairs.items() if name.startswith(f"{folder.name}/")]
+        sequences[folder.name] = mean_average_precision(here)
+    return {
+        "map": mean_average_precision([pair["ap"] for pair in pairs.values()]),
+        "sequences": sequences,
+        "pairs": pairs,
+        "detector_limited": [name for name, pair in pairs.items() if pair["keypoint_noise"] > 0.5],
+    }
+
+
+def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Settings) -> dict[str, Any]:
+    """Scores of one pair of pictures; the homography leads from a to b."""
+    if settings.correct == "reprojection":
+        errors, limit = reprojection_errors(a.keypoints, b.keypoints, homography), settings.px
+    else:
+        errors, limit = overlap_errors(a.keypoints, b.keypoints, homography), settings.overlap
+    rows, columns, distance = _match(a, b, settings.match)
+    right = errors[rows, columns] < limit
+    counted = right & _first_claims(columns, distance, right)
+    positives = max(one_to_one(errors, limit), int(counted.sum()))
+    visible = inside(project(homography, a.keypoints.xy.double().numpy()), b.image_size[::-1])
+    found = (errors < limit).any(axis=1)
+    scores = {
+        "ap": average_precision(distance, counted, positives, settings.ap),
+        "matches": len(rows),
+        "correct": int(counted.sum()),
+        "positives": positives,
+        "keypoint_noise": round(1.0 - float(found[visible].mean()), 4) if visible.any() else 1.0,
+    }
+    if settings.curves:
+        scores["curve"] = _thinned(*precision_recall(distance, counted, positives))
+    return scores
+
+
+def _match(a: Features, b: Features, how: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Matches as rows of a, rows of b and distances, each (M,)."""
+    if len(a) == 0 or len(b) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    if how == "nn":
+        columns, distance = nearest(a.descriptors, b.descriptors)
+        return np.arange(len(a)), columns, distance
+    matrix = distance_matrix(a.descriptors, b.descriptors).numpy()
+    order = np.argsort(matrix, axis=None, kind="stable")
+    rows, columns = np.unravel_index(order, matrix.shape)
+    kept = greedy_pairs(rows, columns)
+    return rows[kept], columns[kept], matrix[rows[kept], columns[kept]]
+
+
+def _first_claims(columns: np.ndarray, distance: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Among right matches, whether a match is the nearest that names its keypoint of the second picture, (M,) bool."""
+    candidates = np.flatnonzero(right)
+    candidates = candidates[np.argsort(distance[candidates], kind="stable")]
+    _, first = np.unique(columns[candidates], return_index=True)
+    claims = np.zeros(len(columns), dtype=bool)
+    claims[candidates[first]] = True
+    return claims
+
+
+def _thinned(precision: np.ndarray, recall: np.ndarray) -> dict[str, list[float]]:
+    chosen = np.unique(np.linspace(0, len(recall) - 1, CURVE_POINTS).astype(int)) if len(recall) else []
+    return {"precision": precision[chosen].round(4).tolist(), "recall": recall[chosen].round(4).tolist()}

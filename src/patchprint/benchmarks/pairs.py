@@ -1,0 +1,99 @@
+"""SDGMNet's Fig. 5 task: 200 random keypoints, plain nearest neighbours, and whether the picture pair can be solved.
+
+The keypoints are drawn from those of the first picture; all keypoints of the second are kept. Every print picks its
+nearest, without ratio test. Right matches are counted, and a homography is estimated from all matches by RANSAC: its
+error is the mean distance in pixels at the corners of the first picture.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from patchprint.benchmarks.geometry import project, reprojection_errors
+from patchprint.benchmarks.pictures import Detector, features_of
+from patchprint.benchmarks.prints import nearest
+from patchprint.benchmarks.sequences import list_sequences, read_sequence
+from patchprint.benchmarks.setup import Setup
+from patchprint.features import verify
+from patchprint.types import Features, Matches
+
+
+@dataclass(frozen=True)
+class Settings:
+    detector: Detector = "dog"
+    # Strongest keypoints kept in each picture.
+    keypoints: int = 2000
+    # Keypoints drawn in the first picture.
+    draw: int = 200
+    # Largest distance in pixels of a right match.
+    px: float = 4.0
+    # Largest mean corner error in pixels of a solved pair.
+    solved_px: float = 5.0
+    # Ignore the angles of keypoints.
+    upright: bool = False
+    # Only these sequences; all of them if not given.
+    sequences: tuple[str, ...] = ()
+
+
+def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
+    """Right matches of every pair, corner errors, and how many pairs were solved."""
+    pairs: dict[str, dict[str, Any]] = {}
+    for folder in tqdm(list_sequences(setup.data, settings.sequences), desc="sequences", disable=None):
+        sequence = read_sequence(folder, setup)
+        if sequence is None:
+            continue
+        features = {
+            number: features_of(
+                setup, image, f"{folder.name}/{number}", settings.detector, settings.keypoints, settings.upright
+            )
+            for number, image in sequence.images.items()
+        }
+        for number, homography in sequence.homographies.items():
+            name = f"{folder.name}/1-{number}"
+            rng = np.random.default_rng([setup.seed, zlib.crc32(name.encode())])
+            pairs[name] = score_pair(features[1], features[number], homography, settings, rng)
+    correct = [pair["correct"] for pair in pairs.values()]
+    drawn = [pair["drawn"] for pair in pairs.values()]
+    return {
+        "correct": float(np.mean(correct)),
+        "accuracy": float(np.sum(correct) / max(np.sum(drawn), 1)),
+        "solved": sum(pair["solved"] for pair in pairs.values()),
+        "num_pairs": len(pairs),
+        "pairs": pairs,
+    }
+
+
+def score_pair(
+    a: Features, b: Features, homography: np.ndarray, settings: Settings, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Scores of one pair of pictures; the homography leads from a to b."""
+    drawn = np.sort(rng.permutation(len(a))[: settings.draw])
+    if len(drawn) == 0 or len(b) == 0:
+        return {"drawn": len(drawn), "correct": 0, "corner_error": None, "solved": False}
+    errors = reprojection_errors(a.keypoints[drawn], b.keypoints, homography)
+    index, distance = nearest(a.descriptors[drawn], b.descriptors)
+    matches = Matches(torch.from_numpy(np.stack([drawn, index], 1)), torch.from_numpy(distance).float())
+    estimate = verify(a, b, matches, "homography").model
+    error = corner_error(None if estimate is None else estimate.numpy(), homography, a.image_size)
+    return {
+        "drawn": len(drawn),
+        "correct": int((errors[np.arange(len(drawn)), index] < settings.px).sum()),
+        "corner_error": error,
+        "solved": error is not None and error <= settings.solved_px,
+    }
+
+
+def corner_error(estimate: np.ndarray | None, truth: np.ndarray, image_size: tuple[int, int]) -> float | None:
+    """Mean distance in pixels between the corners of a picture under two homographies; None without an estimate."""
+    if estimate is None:
+        return None
+    right, bottom = image_size[0] - 1.0, image_size[1] - 1.0
+    corners = np.array([[0.0, 0.0], [right, 0.0], [right, bottom], [0.0, bottom]])
+    distance = np.linalg.norm(project(estimate, corners) - project(truth, corners), axis=1)
+    return round(float(distance.mean()), 3) if np.isfinite(distance).all() else None

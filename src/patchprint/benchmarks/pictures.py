@@ -1,0 +1,47 @@
+"""Keypoints and prints of the pictures of a benchmark, each computed once and kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+import torch
+
+from patchprint.benchmarks.cache import Arrays
+from patchprint.benchmarks.setup import Setup
+from patchprint.interop import kornia, opencv
+from patchprint.types import Features, Keypoints
+
+Detector = Literal["dog", "harris-affine"]
+
+
+def features_of(
+    setup: Setup, image: np.ndarray, name: str, detector: Detector, keypoints: int | None, upright: bool = False
+) -> Features:
+    """Keypoints with prints of one picture, uint8 (H, W); ``name`` must be unique in the data set."""
+    key = {"picture": name, "detector": detector, "keypoints": keypoints}
+    found = from_arrays(setup.inputs(key, lambda: to_arrays(detect(image, detector, keypoints))))
+
+    def describe() -> Arrays:
+        return {"prints": setup.describer.describe_keypoints(image, found, upright=upright).numpy()}
+
+    prints = setup.predictions({**key, "upright": upright}, describe)["prints"]
+    size = (image.shape[1], image.shape[0])
+    return Features(found, torch.from_numpy(prints), size, None, setup.describer.id)
+
+
+def detect(image: np.ndarray, detector: Detector, keypoints: int | None) -> Keypoints:
+    """Difference-of-Gaussian points of OpenCV's SIFT, or Harris corners with elliptic shape through kornia."""
+    if detector == "dog":
+        return opencv.detect_sift(image, max_keypoints=keypoints)
+    return kornia.detect_harris(image, max_keypoints=keypoints or 2000, affine=True)
+
+
+def to_arrays(keypoints: Keypoints) -> Arrays:
+    values = {field.name: getattr(keypoints, field.name) for field in dataclasses.fields(keypoints)}
+    return {name: value.cpu().numpy() for name, value in values.items() if value is not None}
+
+
+def from_arrays(arrays: Arrays) -> Keypoints:
+    return Keypoints(**{name: torch.from_numpy(value) for name, value in arrays.items()})

@@ -1,0 +1,136 @@
+"""Patch verification as on the UBC (Brown) sets: FPR95 over 100,000 pairs, half of them matching.
+
+A store built from the original files brings their pair list ``m50_100000_100000_0``. From any other source of patches as
+many pairs are drawn with a seed: a matching pair is two views of one point, a non-matching pair two points of one scene.
+Every distinct patch is described once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint import rng
+from patchprint.benchmarks.prints import pair_distances
+from patchprint.benchmarks.setup import Setup
+from patchprint.benchmarks.stored import describe, open_for
+from patchprint.metrics.ranking import average_precision
+from patchprint.metrics.verification import FPR95_VARIANTS, roc_auc
+from patchprint.patches import PatchSource, PatchStore
+
+OFFICIAL_PAIRS = "m50_100000_100000_0"
+
+
+@dataclass(frozen=True)
+class Settings:
+    # Pairs to draw where the data brings no list; half of them match.
+    pairs: int = 100_000
+    # Only the points of one part of the split of a store.
+    split: Literal["all", "train", "val"] = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Distinct patches and which of them are compared.
+
+    Shape:
+        points (U,), views (U,): the distinct patches; index (L, 2) into them; is_match (L,) bool.
+    """
+
+    points: Tensor
+    views: Tensor
+    index: Tensor
+    is_match: np.ndarray
+
+
+def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
+    """FPR95 in percent, tie-safe and in the authors' variants, with ROC area and average precision."""
+    key = {"ubc": settings.pairs, "split": settings.split, "seed": setup.seed}
+    arrays = setup.predictions(key, lambda: _export(setup, settings))
+    distance, is_match = arrays["distance"], arrays["is_match"]
+    variants = {name: 100 * function(distance, is_match) for name, function in FPR95_VARIANTS.items()}
+    return {
+        "fpr95": variants.pop("tie-safe"),
+        "fpr95_variants": variants,
+        "roc_auc": roc_auc(distance, is_match),
+        "ap": average_precision(distance, is_match),
+        "pairs": len(distance),
+        "patches": int(arrays["patches"]),
+        "pair_list": str(arrays["pair_list"]),
+    }
+
+
+def draw_pairs(source: PatchSource, count: int, seed: int) -> Pairs:
+    """Half matching, half non-matching pairs, a function of the seed alone."""
+    num_views, scene = source.num_views.cpu(), source.scene.cpu()
+    usable = torch.nonzero((num_views >= 2) & (torch.bincount(scene)[scene] >= 2) if len(scene) else num_views >= 2)[
+        :, 0
+    ]
+    half = count // 2
+    if len(usable) < 2 or half == 0:
+        raise ValueError(f"{len(usable)} points have two views and another point in their scene; pairs need at least 2")
+    key = rng.fold_in(rng.key(seed), 0x0BC)
+    chosen = usable[rng.integers(rng.fold_in(key, 1), len(usable), (half,))]
+    first = rng.integers(rng.fold_in(key, 2), num_views[chosen], (half,))
+    second = (first + 1 + rng.integers(rng.fold_in(key, 3), num_views[chosen] - 1, (half,))) % num_views[chosen]
+    left = usable[rng.integers(rng.fold_in(key, 4), len(usable), (half,))]
+    right = _another_of_the_scene(rng.fold_in(key, 5), left, scene)
+    points = torch.cat([torch.stack([chosen, chosen], 1), torch.stack([left, right], 1)])
+    left_view, right_view = (
+        rng.integers(rng.fold_in(key, k), num_views[p], (half,)) for k, p in ((6, left), (7, right))
+    )
+    views = torch.cat([torch.stack([first, second], 1), torch.stack([left_view, right_view], 1)])
+    return _distinct(points, views, np.arange(2 * half) < half)
+
+
+def official_pairs(store: PatchStore) -> Pairs:
+    """The pair list of the original files."""
+    rows = torch.from_numpy(store.pairs(OFFICIAL_PAIRS))
+    num_views = store.num_views.cpu()
+    points = torch.repeat_interleave(torch.arange(len(num_views)), num_views)
+    views = torch.arange(len(points)) - torch.repeat_interleave(torch.cumsum(num_views, 0) - num_views, num_views)
+    patch = torch.cat(
+        [store.observation(p, v[:, None])[:, 0] for p, v in zip(points.split(2**16), views.split(2**16), strict=True)]
+    ).cpu()
+    place = torch.empty(int(patch.max()) + 1, dtype=torch.int64)
+    place[patch] = torch.arange(len(patch))
+    wanted = place[rows[:, :2]]
+    return _distinct(points[wanted], views[wanted], rows[:, 2].numpy().astype(bool))
+
+
+def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
+    source = open_for(setup, settings.split)
+    listed = isinstance(source, PatchStore) and OFFICIAL_PAIRS in source.facts["pairs"] and settings.split == "all"
+    pairs = official_pairs(source) if listed else draw_pairs(source, settings.pairs, setup.seed)  # type: ignore[arg-type]
+    prints = describe(setup, source, pairs.points, pairs.views)
+    distance = pair_distances(prints[pairs.index[:, 0]], prints[pairs.index[:, 1]])
+    origin = np.array("official" if listed else "drawn")
+    return {
+        "distance": distance,
+        "is_match": pairs.is_match,
+        "patches": np.array(len(pairs.points)),
+        "pair_list": origin,
+    }
+
+
+def _another_of_the_scene(key: Tensor, points: Tensor, scene: Tensor) -> Tensor:
+    """For each point another one of its scene, uniformly, (N,) -> (N,)."""
+    by_scene = torch.argsort(scene, stable=True)
+    place = torch.empty_like(by_scene)
+    place[by_scene] = torch.arange(len(scene))
+    size = torch.bincount(scene)
+    start = (torch.cumsum(size, 0) - size)[scene[points]]
+    number = size[scene[points]]
+    step = 1 + rng.integers(key, number - 1, (len(points),))
+    return by_scene[start + (place[points] - start + step) % number]
+
+
+def _distinct(points: Tensor, views: Tensor, is_match: np.ndarray) -> Pairs:
+    """Pairs (L, 2) of points and views as an index into distinct patches."""
+    width = int(views.max()) + 1
+    codes, index = torch.unique(points * width + views, return_inverse=True)
+    return Pairs(codes // width, codes % width, index, is_match)
