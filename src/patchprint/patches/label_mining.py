@@ -36,7 +36,9 @@ class MinedLabels:
 
     @staticmethod
     def load(folder: Path) -> MinedLabels:
-        return MinedLabels(*(torch.from_numpy(manifest.load(folder, n, mmap=False)) for n in ("cluster", "distractor")))
+        return MinedLabels(
+            *(torch.from_numpy(manifest.load(folder, n, in_memory=True)) for n in ("cluster", "distractor"))
+        )
 
     def to(self, device: torch.device | str) -> MinedLabels:
         return MinedLabels(self.cluster.to(device), self.distractor.to(device))

@@ -7,6 +7,7 @@ the manifest, which catches truncated copies at once; ``verify`` also reads ever
 from __future__ import annotations
 
 import json
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,20 @@ def verify(folder: str | Path) -> None:
             raise ValueError(f"{folder / name} does not have the checksum it was written with; build the store again")
 
 
-def load(folder: Path, name: str, mmap: bool = True) -> np.ndarray:
+def load(folder: Path, name: str, in_memory: bool = False) -> np.ndarray:
     """One array of the store, memory-mapped unless it is wanted in memory."""
-    return np.load(folder / f"{name}.npy", mmap_mode="r" if mmap else None, allow_pickle=False)
+    return np.load(folder / f"{name}.npy", mmap_mode=None if in_memory else "r", allow_pickle=False)
 
 
 def save(folder: Path, name: str, value: np.ndarray) -> None:
     np.save(folder / f"{name}.npy", np.ascontiguousarray(value), allow_pickle=False)
+
+
+def expect_random_reads(mapped: np.ndarray) -> None:
+    """Tell the system not to read ahead: single patches of a huge file are wanted, not their neighbours."""
+    pages = getattr(mapped, "_mmap", None)
+    if pages is not None and hasattr(mmap, "MADV_RANDOM"):
+        pages.madvise(mmap.MADV_RANDOM)
 
 
 def megabytes(manifest: dict[str, Any]) -> float:

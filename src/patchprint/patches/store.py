@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint import files
-from patchprint.patches import manifest, splits
+from patchprint.patches import label_mining, manifest, splits
 from patchprint.patches.label_mining import MinedLabels
 
 KIND = "patches"
@@ -33,12 +33,14 @@ class PatchStore:
         self.point_id = manifest.load(folder, "point_id")
         self.scene_names: list[str] = facts["scenes"]
         resident = self.patches.nbytes <= max_resident_gb * 2**30
+        if not resident:
+            manifest.expect_random_reads(self.patches)
         self._resident = torch.from_numpy(np.array(self.patches)) if resident else None
-        self._order = torch.from_numpy(manifest.load(folder, "order", mmap=False))
-        self._num_views = torch.from_numpy(manifest.load(folder, "num_views", mmap=False).astype(np.int64))
+        self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
+        self._num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
         self._start = torch.cumsum(self._num_views, 0) - self._num_views
-        self._scene = torch.from_numpy(manifest.load(folder, "scene", mmap=False).astype(np.int64))
-        self._part = torch.from_numpy(manifest.load(folder, "part", mmap=False))
+        self._scene = torch.from_numpy(manifest.load(folder, "scene", in_memory=True).astype(np.int64))
+        self._part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
         self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
 
     @staticmethod
@@ -56,7 +58,8 @@ class PatchStore:
         scene_names: Sequence[str],
         pairs: Mapping[str, np.ndarray] | None = None,
         part: np.ndarray | None = None,
-        mined: MinedLabels | None = None,
+        mine_labels: bool = False,
+        extra: Mapping[str, np.ndarray] | None = None,
         facts: dict[str, Any] | None = None,
         force: bool = False,
     ) -> None:
@@ -64,13 +67,19 @@ class PatchStore:
 
         Shape:
             point (M,) original point number of each patch; scene (M,) index into ``scene_names`` of each patch;
-            part (N,) split of the points in the order of their numbers; without it whole scenes are held out.
+            part (N,) split of the points in the order of their numbers; without it whole scenes are held out;
+            mine_labels adds DOAP's label mining, for which the patches must be ordered by scene, 0, 1, 2 ...;
+            extra: further arrays (M, ...) that stand beside the patches, such as the photo of each.
         """
         order = np.argsort(point, kind="stable")
         point_id, first, num_views = np.unique(point[order], return_index=True, return_counts=True)
         scene_of_point = scene[order][first].astype(np.int32)
         if not np.array_equal(np.repeat(scene_of_point, num_views), scene[order]):
             raise ValueError(f"{folder}: a point number occurs in two scenes; number the points of each scene apart")
+        if mine_labels and not np.array_equal(
+            np.unique(scene, return_index=True)[1], np.flatnonzero(np.diff(scene, prepend=-1))
+        ):
+            raise ValueError(f"{folder}: label mining needs patches that are ordered by scene")
         part = splits.by_scene(scene_of_point) if part is None else part
         with files.atomic_folder(folder, force) as temporary:
             size = _write_patches(temporary / "patches.npy", patches, len(point))
@@ -83,10 +92,13 @@ class PatchStore:
             }
             for name, values in arrays.items():
                 manifest.save(temporary, name, values)
+            for name, values in (extra or {}).items():
+                manifest.save(temporary, f"extra-{name}", values)
             for name, rows in (pairs or {}).items():
                 manifest.save(temporary, f"pairs-{name}", rows.astype(np.int64))
-            if mined is not None:
-                mined.save(temporary)
+            if mine_labels:
+                written = np.load(temporary / "patches.npy", mmap_mode="r")
+                label_mining.mine(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
             counts = {"points": len(point_id), "views": len(point), "size": size, "scenes": list(scene_names)}
             split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
             manifest.write(temporary, KIND, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})})
@@ -113,7 +125,13 @@ class PatchStore:
             raise ValueError(
                 f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
             )
-        return manifest.load(self.folder, f"pairs-{name}", mmap=False)
+        return manifest.load(self.folder, f"pairs-{name}", in_memory=True)
+
+    def extra(self, name: str) -> np.ndarray:
+        """A further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
+        if not (self.folder / f"extra-{name}.npy").exists():
+            raise ValueError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
+        return manifest.load(self.folder, f"extra-{name}")
 
     def observation(self, points: Tensor, views: Tensor) -> Tensor:
         """Row of ``patches`` of each view, (P, K)."""

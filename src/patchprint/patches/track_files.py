@@ -112,8 +112,8 @@ def read(folder: str | Path) -> StoredTracks:
         folder=folder,
         names=Names(*names),
         patch_scale=float(facts["patch_scale"]),
-        sizes=manifest.load(folder, "photo_size", mmap=False),
-        offset=manifest.load(folder, "photo_offset", mmap=False),
+        sizes=manifest.load(folder, "photo_size", in_memory=True),
+        offset=manifest.load(folder, "photo_offset", in_memory=True),
         arrays=arrays,
     )
 

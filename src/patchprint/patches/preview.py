@@ -1,0 +1,37 @@
+"""Contact sheets: rows of patches that should all show the same point, for a person to look at."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from patchprint import rng
+from patchprint.patches.batches import several_views
+from patchprint.patches.source import PatchSource
+
+GAP = 2
+WHITE = 255
+
+
+def contact_sheet(
+    source: PatchSource, num_points: int = 100, num_views: int = 8, size: int = 48, columns: int = 4, seed: int = 0
+) -> np.ndarray:
+    """Grey picture (H, W) uint8: random points, one per row, in ``columns`` blocks beside each other; white where a point
+    has fewer than ``num_views`` views."""
+    eligible = (source.num_views >= 2).nonzero()[:, 0]
+    if len(eligible) == 0:
+        raise ValueError("there is no point with two views to show")
+    key = rng.key(seed, 0, device=source.device)
+    points = eligible[rng.permutation(rng.fold_in(key, 0), len(eligible))[:num_points]]
+    most = int(source.num_views.max())
+    views, valid = several_views(rng.fold_in(key, 1), source.num_views[points], num_views, most)
+    patches = (source.sample(points, views, size)[:, :, 0] * 255).round().to(torch.uint8)
+    patches[~valid] = WHITE
+    cells = torch.nn.functional.pad(patches, (0, GAP, 0, GAP), value=WHITE)
+    rows = -(-len(points) // columns)
+    blank = torch.full((rows * columns - len(points), *cells.shape[1:]), WHITE, dtype=torch.uint8, device=cells.device)
+    cells = torch.cat([cells, blank])
+    side, wide = cells.shape[-1], num_views * cells.shape[-1]
+    strips = cells.transpose(1, 2).reshape(columns, rows * side, wide)
+    strips = torch.nn.functional.pad(strips, (0, 6 * GAP), value=WHITE)
+    return strips.transpose(0, 1).reshape(rows * side, -1).cpu().numpy()

@@ -1,0 +1,54 @@
+"""Tracks from a COLMAP model and its photos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchprint import files
+from patchprint.patches import track_files
+from patchprint.patches.sources import densify as densification
+from patchprint.patches.sources.sfm_scene import find_photos, frames_from_database, frames_from_detection, read_scene
+from patchprint.patches.tracks import Tracks
+
+
+def build(
+    src: str | Path,
+    out: str | Path,
+    images: str | Path | None = None,
+    sparse: str | Path | None = None,
+    database: str | Path | None = None,
+    densify: bool = False,
+    patch_scale: float = 12.0,
+    max_mb: float | None = None,
+    scene_name: str | None = None,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Write a TrackStore of the model in ``src``, which holds ``images/``, ``sparse/`` and, if it can be had, ``database.db``.
+
+    Returns how many views densification added (0 without it).
+    """
+    files.refuse_overwrite(out, force)
+    root = Path(src)
+    scene = read_scene(Path(sparse) if sparse else root)
+    paths = find_photos(scene, Path(images) if images else root / "images")
+    store = Path(database) if database else root / "database.db"
+    if store.is_file() or database:
+        scale, angle = frames_from_database(scene, store)
+    else:
+        scale, angle = frames_from_detection(scene, paths)
+    known = scene.seen_twice(scale > 0)
+    scene, scale, angle = scene.select(known), scale[known], angle[known]
+    columns = {"photo": scene.photo, "xy": scene.xy, "scale": scale, "angle": angle, "point": scene.point}
+    added = 0
+    if densify:
+        more = densification.add_views(scene, scale, angle, paths)
+        columns = {name: np.concatenate([values, getattr(more, name)]) for name, values in columns.items()}
+        added = len(more)
+    tracks = Tracks.from_observations(**columns, xyz=scene.xyz[columns["point"]])
+    names = track_files.Names(scene.names, [scene_name or root.resolve().name])
+    facts = {"added_views": added, "scenes": names.scenes}
+    track_files.write(out, (path.read_bytes() for path in paths), tracks, names, patch_scale, max_mb, facts, force)
+    return facts

@@ -1,0 +1,168 @@
+"""More views for the points of a model: keypoints that lie where a point must be, although SIFT could not match them.
+
+Tracks made by SIFT hold only what SIFT recognises, and a network trained on them alone learns little more. The model knows
+where each point is in every registered photo. A keypoint there is taken as a further view if its distance to the
+projection, its scale (by the depth) and its angle (by the camera's turn) all agree and nothing stands in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from patchprint.patches.sources.sfm_scene import SfmScene, detect_keypoints
+from patchprint.types import Keypoints
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``px`` from the projection; ``octaves`` and ``radians`` from the predicted scale and angle; ``view_angle`` in degrees
+    between the new ray and the nearest ray of the track; ``depth`` relative difference to the surface around, which is
+    known from ``neighbours`` observed points at most ``radius`` pixels away."""
+
+    px: float = 2.0
+    octaves: float = 0.4
+    radians: float = 0.4
+    view_angle: float = 40.0
+    depth: float = 0.08
+    radius: float = 50.0
+    neighbours: int = 4
+
+
+@dataclass(frozen=True, eq=False)
+class AddedViews:
+    """Shape: photo, point, scale, angle (A,), xy (A, 2)."""
+
+    photo: np.ndarray
+    point: np.ndarray
+    xy: np.ndarray
+    scale: np.ndarray
+    angle: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.point)
+
+
+def add_views(
+    scene: SfmScene, scale: np.ndarray, angle: np.ndarray, paths: Sequence[Path], limits: Limits | None = None
+) -> AddedViews:
+    """Views that ``scene`` lacks. ``scale`` and ``angle`` (V,) are those of its observations."""
+    limits = limits or Limits()
+    start = np.flatnonzero(np.r_[True, np.diff(scene.point) > 0])
+    rays, widths, tips = _appearance(scene, scale, angle)
+    size = np.exp(np.add.reduceat(np.log(widths), start) / np.diff(np.r_[start, len(scene.point)]))
+    parts = []
+    for photo, path in enumerate(tqdm(paths, desc="densifying", unit="photo", disable=None)):
+        seen = scene.photo == photo
+        unseen = np.ones(len(scene.xyz), bool)
+        unseen[scene.point[seen]] = False
+        points = _visible(scene, photo, np.flatnonzero(unseen), scene.point[seen], scene.xy[seen], limits)
+        view, reference = _nearest_view(scene, photo, points, rays, start)
+        close = view >= np.cos(np.radians(limits.view_angle))
+        points, reference = points[close], reference[close]
+        if len(points) == 0:
+            continue
+        parts.append(_matching_keypoints(scene, photo, points, reference, size, tips, detect_keypoints(path), limits))
+    if not parts:
+        empty = np.zeros(0)
+        return AddedViews(empty.astype(int), empty.astype(int), np.zeros((0, 2)), empty, empty)
+    return AddedViews(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def _appearance(scene: SfmScene, scale: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every observation: unit ray from the point to the camera (V, 3), sigma in world units (V,), and a world point (V, 3)
+    one sigma away from the point in the direction of the keypoint's angle."""
+    rays, tips, widths = np.zeros((len(scene.xy), 3)), np.zeros((len(scene.xy), 3)), np.zeros(len(scene.xy))
+    for photo, image in enumerate(scene.images):
+        rows = np.flatnonzero(scene.photo == photo)
+        xyz = scene.xyz[scene.point[rows]]
+        towards = image.projection_center() - xyz
+        rays[rows] = towards / np.linalg.norm(towards, axis=1, keepdims=True)
+        rotation = image.cam_from_world().rotation.matrix()
+        depth = (image.cam_from_world() * xyz)[:, 2]
+        widths[rows] = scale[rows] * depth / image.camera.mean_focal_length()
+        direction = np.stack([np.cos(angle[rows]), np.sin(angle[rows]), np.zeros(len(rows))], 1) @ rotation
+        tips[rows] = xyz + direction * widths[rows, None]
+    return rays, widths, tips
+
+
+def _visible(
+    scene: SfmScene, photo: int, points: np.ndarray, seen: np.ndarray, seen_xy: np.ndarray, limits: Limits
+) -> np.ndarray:
+    """Those of ``points`` that lie in the picture and on the surface that the photo's own points show there."""
+    camera = scene.images[photo].camera
+    xy, depth = scene.project(photo, scene.xyz[points])
+    inside = (xy > 0).all(1) & (xy < (camera.width - 1, camera.height - 1)).all(1)
+    points, xy, depth = points[inside], xy[inside], depth[inside]
+    if len(points) == 0 or len(seen) < limits.neighbours:
+        return points[:0]
+    surface = torch.from_numpy(scene.project(photo, scene.xyz[seen])[1])
+    around = torch.cdist(torch.from_numpy(xy), torch.from_numpy(seen_xy)).topk(limits.neighbours, largest=False)
+    near = around.values <= limits.radius
+    ratio = torch.from_numpy(depth)[:, None] / surface[around.indices]
+    # Every neighbour must agree: beside a depth edge one cannot know what is seen.
+    agrees = ((ratio > 1 - limits.depth) & (ratio < 1 + limits.depth)) | ~near
+    return points[(agrees.all(1) & near[:, 0]).numpy()]
+
+
+def _nearest_view(
+    scene: SfmScene, photo: int, points: np.ndarray, rays: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cosine to the nearest ray of each point's track, and the observation it belongs to."""
+    towards = scene.images[photo].projection_center() - scene.xyz
+    towards = towards / np.linalg.norm(towards, axis=1, keepdims=True)
+    cosine = (rays * towards[scene.point]).sum(1)
+    best = np.maximum.reduceat(cosine, start)
+    is_best = np.flatnonzero(cosine == best[scene.point])
+    row = np.zeros(len(scene.xyz), np.int64)
+    row[scene.point[is_best]] = is_best
+    return best[points], row[points]
+
+
+def _matching_keypoints(
+    scene: SfmScene,
+    photo: int,
+    points: np.ndarray,
+    reference: np.ndarray,
+    size: np.ndarray,
+    tips: np.ndarray,
+    keypoints: Keypoints,
+    limits: Limits,
+) -> tuple[np.ndarray, ...]:
+    """For each point the best keypoint that agrees, each keypoint given to one point only: fields of AddedViews."""
+    xy, depth = scene.project(photo, scene.xyz[points])
+    expected_scale = size[points] * scene.images[photo].camera.mean_focal_length() / depth
+    direction = scene.project(photo, tips[reference])[0] - xy
+    expected_angle = np.arctan2(direction[:, 1], direction[:, 0])
+    distance = torch.cdist(torch.from_numpy(xy).float(), keypoints.xy)
+    point_row, keypoint = (distance <= limits.px).nonzero().numpy().T
+    octaves = np.abs(np.log2(keypoints.scale.numpy()[keypoint] / expected_scale[point_row]))
+    turn = np.abs(np.angle(np.exp(1j * (keypoints.angle.numpy()[keypoint] - expected_angle[point_row]))))
+    agrees = (octaves <= limits.octaves) & (turn <= limits.radians)
+    point_row, keypoint, octaves, turn = (values[agrees] for values in (point_row, keypoint, octaves, turn))
+    offset = distance.numpy()[point_row, keypoint]
+    cost = offset / limits.px + octaves / limits.octaves + turn / limits.radians
+    chosen: list[int] = []
+    used_points: set[int] = set()
+    used_places: set[bytes] = set()
+    for candidate in np.argsort(cost, kind="stable"):
+        # Two orientations of one detection are one place.
+        place = keypoints.xy[keypoint[candidate]].numpy().tobytes()
+        if point_row[candidate] not in used_points and place not in used_places:
+            used_points.add(point_row[candidate])
+            used_places.add(place)
+            chosen.append(candidate)
+    pick = keypoint[chosen]
+    found = keypoints[pick]
+    return (
+        np.full(len(chosen), photo),
+        points[point_row[chosen]],
+        found.xy.numpy(),
+        found.scale.numpy(),
+        found.angle.numpy(),
+    )

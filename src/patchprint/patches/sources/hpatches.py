@@ -1,0 +1,93 @@
+"""The released patch strips of HPatches: ``ref``, ``e1`` to ``e5``, ``h1`` to ``h5``, ``t1`` to ``t5`` of every sequence.
+
+A strip is 65 pixels wide; patch k of all sixteen strips of a sequence shows the same point. The views of a point in the store
+are in that order: view 0 is ``ref``, views 1 to 5 are ``e1`` to ``e5``, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from patchprint import files
+from patchprint.patches import splits
+from patchprint.patches.pictures import decode_gray
+from patchprint.patches.sources.hpatches_splits import Split, is_test
+from patchprint.patches.store import PatchStore
+
+SIDE = 65
+STRIPS = ("ref", *(f"{level}{number}" for level in "eht" for number in range(1, 6)))
+
+
+def build(
+    src: str | Path, out: str | Path, split: Split | None = None, mine_labels: bool = False, force: bool = False
+) -> None:
+    """Write the sequences below ``src`` as a PatchStore.
+
+    With ``split`` the published test sequences become the "val" part and the others "train"; without it, some sequences at
+    the end of the alphabet are held out. ``mine_labels`` adds DOAP's label mining.
+    """
+    files.refuse_overwrite(out, force)
+    root = Path(src)
+    sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
+    if not sequences:
+        raise ValueError(f"{root} holds no HPatches sequences (folders like i_ajuntament with ref.png, e1.png ...)")
+    heights = [len(read_strip(folder / "ref.png")) for folder in sequences]
+    write(
+        out,
+        (read_sequence(folder) for folder in sequences),
+        [f.name for f in sequences],
+        heights,
+        split,
+        mine_labels,
+        force,
+    )
+
+
+def write(
+    out: str | Path,
+    sequences: Iterable[np.ndarray],
+    names: list[str],
+    num_points: list[int],
+    split: Split | None,
+    mine_labels: bool,
+    force: bool,
+) -> None:
+    """Write sequences (16, N, 65, 65) as a PatchStore whose views are in the order of STRIPS."""
+    first = np.cumsum([0, *num_points])
+    point = np.concatenate([np.tile(np.arange(first[i], first[i + 1]), len(STRIPS)) for i in range(len(names))])
+    scene = np.repeat(np.arange(len(names)), np.array(num_points) * len(STRIPS))
+    part = None
+    if split is not None:
+        held = np.array([is_test(split, name) for name in names])
+        part = np.where(held, splits.VAL, splits.TRAIN).astype(np.uint8).repeat(num_points)
+    blocks = (block.reshape(-1, SIDE, SIDE) for block in tqdm(sequences, "sequences", len(names), disable=None))
+    facts = {"strips": list(STRIPS), "split": split}
+    PatchStore.write(out, blocks, point, scene, names, part=part, mine_labels=mine_labels, facts=facts, force=force)
+
+
+def read_sequence(folder: Path) -> np.ndarray:
+    """All strips of a sequence, (16, N, 65, 65)."""
+    strips = [read_strip(folder / f"{name}.png") for name in STRIPS]
+    for name, strip in zip(STRIPS, strips, strict=True):
+        if len(strip) != len(strips[0]):
+            raise ValueError(f"{folder / name}.png holds {len(strip)} patches, but ref.png holds {len(strips[0])}")
+    return np.stack(strips)
+
+
+def read_strip(path: Path) -> np.ndarray:
+    """Patches of one strip, (N, 65, 65)."""
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
+    data = path.read_bytes()
+    if b"IEND" not in data[-16:]:
+        raise ValueError(f"{path} is cut short or no PNG file; unpack the set again")
+    strip = decode_gray(data, str(path))
+    if strip.shape[1] != SIDE or strip.shape[0] % SIDE:
+        raise ValueError(
+            f"{path} is {strip.shape[1]}x{strip.shape[0]}; a strip is {SIDE} wide and a multiple of it high"
+        )
+    return strip.reshape(-1, SIDE, SIDE)

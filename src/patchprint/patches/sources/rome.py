@@ -1,0 +1,52 @@
+"""RomePatches: 51 x 51 patches in groups of ten that show one point, a training and a test part.
+
+``train/`` and ``test/`` hold the patches as single pictures, taken in the order of their names, or as strips 51 pixels wide
+(patches below each other). Ten after each other are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from patchprint import files
+from patchprint.interop.images import list_images, read_gray
+from patchprint.patches import splits
+from patchprint.patches.store import PatchStore
+
+SIDE = 51
+GROUP = 10
+
+
+def build(src: str | Path, out: str | Path, force: bool = False) -> None:
+    """Write ``src/train`` and ``src/test`` as a PatchStore; the test part becomes "val"."""
+    files.refuse_overwrite(out, force)
+    root = Path(src)
+    parts = [root / "train", root / "test"]
+    names = {folder: list_images(folder) for folder in parts}
+    counts = [_count(folder, names[folder]) for folder in parts]
+    groups = [count // GROUP for count in counts]
+    point = np.arange(sum(counts)) // GROUP
+    scene = np.repeat([0, 1], counts)
+    part = np.repeat(np.array([splits.TRAIN, splits.VAL], np.uint8), groups)
+    blocks = (patches for folder in parts for patches in _read(folder, names[folder]))
+    PatchStore.write(out, blocks, point, scene, [folder.name for folder in parts], part=part, force=force)
+
+
+def _read(folder: Path, names: list[str]) -> Iterator[np.ndarray]:
+    for name in tqdm(names, desc=folder.name, unit="file", disable=None):
+        picture = read_gray(folder / name)
+        if picture.shape[1] != SIDE or picture.shape[0] % SIDE:
+            size = f"{picture.shape[1]}x{picture.shape[0]}"
+            raise ValueError(f"{folder / name} is {size}; RomePatches are {SIDE}x{SIDE}, alone or below each other")
+        yield picture.reshape(-1, SIDE, SIDE)
+
+
+def _count(folder: Path, names: list[str]) -> int:
+    count = sum(len(block) for block in _read(folder, names))
+    if count % GROUP:
+        raise ValueError(f"{folder} holds {count} patches, which is no multiple of {GROUP}; some are missing")
+    return count
