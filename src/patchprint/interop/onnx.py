@@ -1,7 +1,8 @@
 """ONNX: a network in one file, with its normalisation inside, checked in the two runtimes that people use.
 
 The graph takes ``patches`` (N, 1, S, S) float32 in [0, 1] and gives ``prints`` (N, D) float32, for any N; binary networks
-give signs / sqrt(D). OpenCV 5 runs every network; the importer of OpenCV 4.6 is too old for these graphs.
+give signs / sqrt(D). OpenCV 5 runs every network, OpenCV 4.10 and 4.13 all but those with a spatial transformer (they have no
+GridSample); the importer of OpenCV 4.6 is too old for these graphs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,43 @@
+"""``patchprint models``: tables for people, everything in JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from network_patches import trained_looking
+from patchprint import cli
+from patchprint.networks import NETWORKS, registry
+
+
+def test_an_empty_folder_of_weights_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path)
+    assert cli.main(["models"]) == 0
+    text = capsys.readouterr().out
+    assert "no weights are shipped" in text
+    assert all(name in text for name in NETWORKS)
+    assert cli.main(["models", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["weights"] == []
+    assert [network["name"] for network in answer["networks"]] == list(NETWORKS)
+
+
+def test_weights_are_listed_with_licence_data_and_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path)
+    network = trained_looking("sdgmnet", width=4)
+    facts = {"licence": "Apache-2.0", "training_data": "bundled photographs", "provisional": True, "patch_scale": 16.0}
+    info = registry.save(network, tmp_path / "sdgmnet.safetensors", dataclasses.replace(network.info, **facts))
+    assert cli.main(["models", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["weights"]
+    assert entry == dataclasses.asdict(info)
+    assert cli.main(["models"]) == 0
+    text = capsys.readouterr().out
+    for word in ("sdgmnet (provisional)", "Apache-2.0", "bundled photographs", info.sha256[:12], "16"):
+        assert word in text

@@ -1,0 +1,55 @@
+"""Every network as ONNX: same prints as torch in onnxruntime and in OpenCV, for any number of patches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from network_patches import smooth_patches, trained_looking
+from patchprint.commands.export import measure_parity
+from patchprint.interop.onnx import INPUT, OUTPUT, RUNTIMES, export_onnx, run_onnx
+from patchprint.networks import NETWORKS, create
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("cv2")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_exported_networks_agree_with_torch(name: str, tmp_path: Path) -> None:
+    network = trained_looking(name, width=8)
+    export_onnx(network, network.input_size, tmp_path / "net.onnx", {"name": name})
+    patches = smooth_patches(5, network.input_size).float() / 255
+    with torch.no_grad():
+        expected = network(patches)
+    for runtime in RUNTIMES:
+        for count in (5, 1):
+            prints = run_onnx(tmp_path / "net.onnx", patches[:count], runtime)
+            assert prints.shape == (count, network.dim)
+            assert (prints - expected[:count]).abs().max() < 1e-4, runtime
+
+
+def test_the_file_says_what_it_is_and_nothing_about_this_machine(tmp_path: Path) -> None:
+    network = create("tfeat", width=4)
+    export_onnx(network, 32, tmp_path / "net.onnx", {"name": "tfeat", "patch_scale": "12.0"})
+    model = onnx.load(tmp_path / "net.onnx")
+    assert {entry.key: entry.value for entry in model.metadata_props} == {"name": "tfeat", "patch_scale": "12.0"}
+    (entry,), (result,) = model.graph.input, model.graph.output
+    assert (entry.name, result.name) == (INPUT, OUTPUT)
+    assert [side.dim_value for side in entry.type.tensor_type.shape.dim] == [0, 1, 32, 32], "0 is a free batch size"
+    assert entry.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert str(Path(__file__).parents[2]).encode() not in (tmp_path / "net.onnx").read_bytes()
+
+
+def test_parity_notices_other_weights(tmp_path: Path) -> None:
+    network = trained_looking("tfeat", width=4)
+    export_onnx(network, 32, tmp_path / "net.onnx", {})
+    assert max(measure_parity(network, tmp_path / "net.onnx").values()) < 1e-4
+    assert min(measure_parity(trained_looking("tfeat", width=4, seed=1), tmp_path / "net.onnx").values()) > 1e-2
+
+
+def test_unknown_runtime() -> None:
+    with pytest.raises(ValueError, match="known are onnxruntime, opencv"):
+        run_onnx("net.onnx", torch.rand(1, 1, 32, 32), "tensorrt")
