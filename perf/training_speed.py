@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from patchprint import files, losses, networks, provenance, rng
+from patchprint.networks.hynet import HyNet
 from patchprint.patches import Tracks, TrackStore, augment, open_source
 from patchprint.patches.batches import PairBatcher
 from patchprint.training import assembly, resolve
@@ -79,6 +80,8 @@ def main() -> None:
         attempt("ours, sdgmnet", ours("sdgmnet", acceleration="graph", precision="bf16", profile=True))
         attempt("ours, hardnet", ours("hardnet", acceleration="graph", precision="bf16", profile=True))
     if not arguments.no_compile and not arguments.quick:
+        with without_fused_layers():
+            attempt("ours, sdgmnet, FRN by the compiler", ours("sdgmnet", acceleration="graph", profile=True))
         attempt("ours, sdgmnet, compiled without graph", ours("sdgmnet", acceleration="compile", precision="bf16"))
         attempt("parts of sdgmnet, compiled", lambda: time_parts(source, arguments, options))
         with inductor(max_autotune=True, coordinate_descent_tuning=True):
@@ -268,6 +271,15 @@ def against_limit(milliseconds: float, pairs: int, width: int) -> dict[str, floa
         "part_of_limit": round(limit / milliseconds, 3),
         "minutes_for_200000_steps": round(milliseconds * 200_000 / 60e3, 1),
     }
+
+
+@contextlib.contextmanager
+def without_fused_layers() -> Iterator[None]:
+    kept, HyNet.fuse = HyNet.fuse, lambda self: None
+    try:
+        yield
+    finally:
+        HyNet.fuse = kept
 
 
 @contextlib.contextmanager

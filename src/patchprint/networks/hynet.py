@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor, nn
@@ -32,6 +33,7 @@ class HyNet(PatchNetwork):
         kind: Kind = "float",
     ) -> None:
         super().__init__(dim, kind)
+        self._fused: Callable[..., tuple[Tensor, Tensor]] | None = None
         if input_norm not in ("frn", "standard"):
             raise ValueError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
         self.standardise = PatchStandardisation() if input_norm == "standard" else nn.Identity()
@@ -46,13 +48,25 @@ class HyNet(PatchNetwork):
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         x = self.standardise(patches).to(self.dtype)
-        x = first = self.layer1[:-1](x)
-        x = self.layer1[-1](x)
-        for layer in (self.layer2, self.layer3, self.layer4, self.layer5, self.layer6):
-            x = layer(x)
+        x = self.layer1[:2](x)
+        first = self.layer1[2:4](x) if with_maps else None
+        for layer in (self.layer1[2:], self.layer2, self.layer3, self.layer4, self.layer5, self.layer6):
+            x = self._run_block(layer, x)
         x = self.layer7[:-1](x)
         raw = self.layer7[-1](x.to(self.dtype)).flatten(1)
-        return raw, (first.flatten(1), raw) if with_maps else None
+        return raw, None if first is None else (first.flatten(1), raw)
+
+    def fuse(self) -> None:
+        """Compute FRN and TLU in one GPU kernel from now on, which makes training faster and changes only roundings."""
+        from patchprint.networks.frn_kernel import frn_tlu
+
+        self._fused = frn_tlu
+
+    def _run_block(self, layer: nn.Module, x: Tensor) -> Tensor:
+        if self._fused is None:
+            return layer(x)
+        convolution, norm, unit = layer.children()
+        return self._fused(convolution(x), norm.weight, norm.bias, unit.tau, norm.eps)[0]
 
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:

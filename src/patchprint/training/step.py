@@ -7,6 +7,7 @@ pass, view after view, and batch norm takes its statistics over each view alone,
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from patchprint import networks, rng
 from patchprint.networks.base import PatchNetwork
+from patchprint.networks.hynet import HyNet
 from patchprint.patches import augment
 from patchprint.patches.source import PatchSource
 from patchprint.training import batchers, distributed, optimisers
@@ -133,6 +135,7 @@ class TrainStep:
             torch.backends.cudnn.benchmark = True
         alone = not dist.is_initialized()
         if mode != "eager":
+            _fuse_layers(self.state.network, device)
             self._patches = torch.compile(self._patches, dynamic=False)
             if alone:
                 self._objective = torch.compile(self._objective, dynamic=False)
@@ -153,6 +156,14 @@ class TrainStep:
             self._run_once()
         self._graph = graph
         graph.replay()
+
+
+def _fuse_layers(network: PatchNetwork, device: torch.device) -> None:
+    """Hand-written kernels where the network has some and the machine can run them; they need Triton."""
+    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+        for module in network.modules():
+            if isinstance(module, HyNet):
+                module.fuse()
 
 
 class _Describe(nn.Module):
