@@ -76,6 +76,17 @@ def check_finite(loss: Loss, kind: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("variant", EVERY_LOSS)
+def test_not_a_number_shows_in_the_total(variant: str) -> None:
+    """Training looks for it there; it must neither vanish nor make an index that stops the device."""
+    raw = random_raw()
+    raw[2, 1] = torch.nan
+    raw.requires_grad_()
+    total = make_loss(variant).double()(batch_of(raw))["total"]
+    assert torch.isnan(total)
+    total.backward()
+
+
+@pytest.mark.parametrize("variant", EVERY_LOSS)
 def test_half_precision_input_is_computed_in_float32(variant: str) -> None:
     raw = random_raw().to(torch.bfloat16)
     batch = batch_of(raw)

@@ -45,7 +45,9 @@ class CDF(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         if self.bins > len(pairs.anchor):
-            raise ValueError(f"bins must not exceed the {len(pairs.anchor)} pairs of the batch, got {self.bins}")
+            raise ValueError(
+                f"bins must not exceed the {len(pairs.anchor)} pairs of the batch, got {self.bins}; half is usual"
+            )
         if self.binary:
             triplets, hardness = _binary_triplets(pairs, self.guard_bits)
         else:
@@ -70,7 +72,8 @@ class CDF(PairLoss):
         if self.training:
             self.histogram.copy_(histogram)
             self.started.fill_(True)
-        return histogram.cumsum(0)[position.floor().long()]
+        # The clamp keeps even NaN a valid index, which a GPU would not survive otherwise.
+        return histogram.cumsum(0).gather(0, position.floor().long().clamp_(0, self.bins - 1))
 
 
 class Triplets(NamedTuple):

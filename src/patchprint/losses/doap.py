@@ -5,10 +5,12 @@ shared linearly between its two nearest bins; the counts give the tie-aware aver
 
     ``AP = 1/N+ sum_k h+_k (H+_{k-1} + H+_k + 1) / (H_{k-1} + H_k + 1)``.
 
-**Memory** is O(M^2) for M patches: no (M, M, b) tensor exists, forward or backward. The share of an item that falls into
-bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)`` of its position x, so the cumulative counts H_k are b + 1 sums over the
-same (M, M) matrix, one after the other, and the slope of all of them with respect to x is -1 at ``k = floor(x)`` and zero
-elsewhere: backward is one gather. Positives sit in the (K, K) blocks of the groups and are counted from those alone.
+**Memory** is O(M^2) for M patches, and so is the time: no (M, M, b) tensor exists, forward or backward. Forward, each item
+adds its two shares to two entries of an (M, b + 1) table. The shares are whole numbers of 2^-30, so that the order of
+additions does not matter and every run gives the same bits. Backward needs no table of bins either: the part of an item
+that lies in bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)`` of its position x, so the cumulative counts H_k have slope -1
+at ``k = floor(x)`` and zero elsewhere, which is one gather. Positives sit in the (K, K) blocks of the groups and are
+counted from those alone.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from torch import Tensor
 from patchprint.losses.base import Loss, at_least_float32, require_at_least
 from patchprint.losses.distances import root, squared_l2
 from patchprint.types import DescriptorBatch
+
+_ONE = 2**30
 
 
 class _AveragePrecisionLoss(Loss):
@@ -121,14 +125,25 @@ class _CumulativeCounts(torch.autograd.Function):
     def forward(ctx: Any, position: Tensor, bins: int) -> Tensor:
         ctx.save_for_backward(position)
         ctx.bins = bins
-        return torch.stack([(k + 1 - position).clamp(0.0, 1.0).sum(1) for k in range(bins + 1)], dim=1)
+        low = _bin_below(position, bins)
+        upper_share = ((position - low) * _ONE).round().long()
+        table = torch.zeros(len(position), bins + 3, dtype=torch.int64, device=position.device)
+        table = table.scatter_add(1, low, _ONE - upper_share).scatter_add(1, low + 1, upper_share)
+        # An item that is not a number must not vanish in whole numbers.
+        poison = (0.0 * position).sum(1, keepdim=True)
+        return table[:, : bins + 1].cumsum(1).to(position.dtype) / _ONE + poison
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (position,) = ctx.saved_tensors
         # The last count holds all items whatever their position, and items outside have none: slope zero for both.
-        slope = -torch.nn.functional.pad(gradients[0][:, :-1], (0, 1))
-        return slope.gather(1, position.floor().long().clamp_(max=ctx.bins)), None
+        slope = -torch.nn.functional.pad(gradients[0][:, :-1], (0, 2))
+        return slope.gather(1, _bin_below(position, ctx.bins)), None
+
+
+def _bin_below(position: Tensor, bins: int) -> Tensor:
+    """Number of the bin at or below each item, ``bins + 1`` outside; the clamp keeps even NaN a valid index."""
+    return position.floor().long().clamp_(0, bins + 1)
 
 
 def _relations(batch: DescriptorBatch) -> tuple[Tensor, Tensor]:
