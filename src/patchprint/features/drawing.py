@@ -1,0 +1,85 @@
+"""A picture of matches: both photos side by side, lines between corresponding keypoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from patchprint.extras import require
+from patchprint.files import atomic_file
+from patchprint.interop.images import Picture, read_color
+from patchprint.types import Features, Matches
+
+MAX_SIDE = 1200  # pixels of one photo in the drawing
+AGREE, DISAGREE, UNKNOWN = (60, 190, 80), (210, 70, 60), (240, 180, 40)  # RGB
+
+
+def draw(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    path: str | Path,
+    images: Sequence[Picture] | None = None,
+    max_lines: int = 1000,
+    outliers: bool = False,
+) -> None:
+    """Write a PNG or JPEG (by the suffix of ``path``).
+
+    Args:
+        images: the two pictures; read from ``image_path`` of the features if not given.
+        max_lines: so many matches with the smallest distance are drawn.
+        outliers: draw the matches that verification rejected too, in red. Without verification all are drawn, in yellow.
+    """
+    cv2 = require("cv2", extra="images")
+    pictures = [_load(f, None if images is None else images[i]) for i, f in enumerate((a, b))]
+    scales = [min(1.0, MAX_SIDE / max(picture.shape[:2])) for picture in pictures]
+    pictures = [
+        cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) if scale < 1 else picture
+        for picture, scale in zip(pictures, scales, strict=True)
+    ]
+    canvas = np.full((max(p.shape[0] for p in pictures), sum(p.shape[1] for p in pictures), 3), 255, np.uint8)
+    shift = pictures[0].shape[1]
+    canvas[: pictures[0].shape[0], :shift] = pictures[0]
+    canvas[: pictures[1].shape[0], shift:] = pictures[1]
+
+    order = np.argsort(matches.distance.cpu().numpy(), kind="stable")
+    inliers = None if matches.inliers is None else matches.inliers.cpu().numpy()
+    if inliers is not None:
+        order = order[inliers[order] | outliers]
+        order = order[np.argsort(inliers[order][:max_lines], kind="stable")]  # green over red
+    from_a = (a.keypoints.xy.cpu().numpy() + 0.5) * scales[0] - 0.5
+    from_b = (b.keypoints.xy.cpu().numpy() + 0.5) * scales[1] - 0.5 + [shift, 0]
+    for row in order[:max_lines]:
+        i, j = matches.indices[row].tolist()
+        color = UNKNOWN if inliers is None else AGREE if inliers[row] else DISAGREE
+        ends = [tuple(round(float(v) * 16) for v in point) for point in (from_a[i], from_b[j])]
+        cv2.line(canvas, *ends, color, 1, cv2.LINE_AA, shift=4)
+        for end in ends:
+            cv2.circle(canvas, end, 2 * 16, color, -1, cv2.LINE_AA, shift=4)
+    _write(Path(path), canvas)
+
+
+def _load(features: Features, picture: Picture | None) -> np.ndarray:
+    source = features.image_path if picture is None else picture
+    if source is None:
+        raise ValueError("the features come from an array: give draw(..., images=(a, b))")
+    image = read_color(source)
+    if (image.shape[1], image.shape[0]) != features.image_size and isinstance(source, (str, Path)):
+        image = read_color(source, exif=True)  # the features may have been made from the turned picture
+    if (image.shape[1], image.shape[0]) != features.image_size:
+        size = f"{image.shape[1]}x{image.shape[0]}"
+        raise ValueError(f"the picture is {size}, but the features were made from one of {features.image_size}")
+    return image
+
+
+def _write(path: Path, rgb: np.ndarray) -> None:
+    cv2 = require("cv2", extra="images")
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
+        raise ValueError(f"{path}: drawings are written as .png, .jpg or .jpeg")
+    done, data = cv2.imencode(path.suffix.lower(), np.ascontiguousarray(rgb[..., ::-1]))
+    if not done:
+        raise ValueError(f"{path}: the drawing of {rgb.shape[1]}x{rgb.shape[0]} pixels could not be encoded")
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(data.tobytes())
