@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.benchmarks.prints import nearest, pair_distances
+from patchprint.benchmarks.ubc import draw_pairs
 from patchprint.features.describers import Describer
 from patchprint.interop.opencv import detect_sift
 from patchprint.metrics.ranking import average_precision
@@ -39,21 +41,11 @@ class ImagePair:
 
 
 def verification(describer: Describer, source: TrackStore, seed: int = 0, num_pairs: int = NUM_PAIRS) -> float:
-    """FPR95 over pairs of tracked keypoints, one half of them matching."""
-    prints = _prints_of_observations(describer, source)
-    generator = torch.Generator().manual_seed(seed)
-    first = torch.randint(source.num_points, (num_pairs // 2,), generator=generator)
-    stranger = (first + torch.randint(1, source.num_points, first.shape, generator=generator)) % source.num_points
-    count = source.num_views[first]
-    view = (torch.rand(first.shape, generator=generator) * count).long()
-    second_view = (view + 1 + (torch.rand(first.shape, generator=generator) * (count - 1)).long()) % count
-    view_of_stranger = (torch.rand(first.shape, generator=generator) * source.num_views[stranger]).long()
-    anchor, positive, negative = (
-        prints[source.observation(points, views[:, None])[:, 0]]
-        for points, views in ((first, view), (first, second_view), (stranger, view_of_stranger))
-    )
-    distance = torch.cat([_distance((anchor * other).sum(1)) for other in (positive, negative)])
-    return fpr95(distance.numpy(), np.repeat([True, False], len(first)))
+    """FPR95 over pairs of tracked keypoints, one half of them matching, the other from two points of one scene."""
+    pairs = draw_pairs(source, num_pairs, seed)
+    rows = source.observation(pairs.points, pairs.views[:, None])[:, 0]
+    prints = observation_prints(describer, source)[rows]
+    return fpr95(pair_distances(prints[pairs.index[:, 0]], prints[pairs.index[:, 1]]), pairs.is_match)
 
 
 def held_out_pairs(views: int = 3, seed: int = 2000) -> list[ImagePair]:
@@ -83,12 +75,12 @@ def stereo_pair() -> ImagePair:
 def matching(describer: Describer, pair: ImagePair) -> dict[str, float]:
     """Nearest neighbours from the first to the second image: average precision and number of correct matches."""
     prints = [describer.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True)]
-    distance, nearest = _nearest(prints[0], prints[1])
-    error = (pair.keypoints[1].xy[nearest] - pair.truth).norm(dim=1)
+    index, distance = nearest(*prints)
+    error = (pair.keypoints[1].xy[index] - pair.truth).norm(dim=1)
     possible = torch.cdist(pair.truth, pair.keypoints[1].xy).min(dim=1).values <= MAX_ERROR
     correct = error <= MAX_ERROR
     return {
-        "ap": average_precision(distance.numpy(), correct.numpy(), num_positives=int(possible.sum())),
+        "ap": average_precision(distance, correct.numpy(), num_positives=int(possible.sum())),
         "correct": int(correct.sum()),
         "possible": int(possible.sum()),
         "keypoints": len(correct),
@@ -112,8 +104,8 @@ def evaluate(
     return scores
 
 
-def _prints_of_observations(describer: Describer, source: TrackStore) -> Tensor:
-    """Prints of all observations of a store, in the order of its tracks."""
+def observation_prints(describer: Describer, source: TrackStore) -> Tensor:
+    """Prints of all observations of a store, in the order of its tracks, each described in its own photo: (V, D)."""
     tracks = source.tracks
     rows, prints = [], []
     for photo in range(len(source.photos)):
@@ -121,16 +113,4 @@ def _prints_of_observations(describer: Describer, source: TrackStore) -> Tensor:
         keypoints = Keypoints(*(torch.from_numpy(values[here]) for values in (tracks.xy, tracks.scale, tracks.angle)))
         rows.append(torch.from_numpy(here))
         prints.append(describer.describe_keypoints(source.photos.picture(photo), keypoints))
-    order = torch.argsort(torch.cat(rows))
-    return torch.cat(prints)[order]
-
-
-def _nearest(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Distance to and index of the nearest of b for each of a, (N,) each; prints are unit vectors."""
-    best = (a @ b.T).max(dim=1)
-    return _distance(best.values), best.indices
-
-
-def _distance(cosine: Tensor) -> Tensor:
-    """L2 distance of unit vectors from their cosine, any shape."""
-    return (2 - 2 * cosine).clamp_min(0).sqrt()
+    return torch.cat(prints)[torch.argsort(torch.cat(rows))]

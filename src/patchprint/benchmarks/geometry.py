@@ -6,6 +6,8 @@ import numpy as np
 
 from patchprint.types import Keypoints
 
+_OVERLAP_CHUNK = 4096
+
 
 def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
     """Points (N, 2) through a homography (3, 3); those beyond the horizon become infinite."""
@@ -24,7 +26,8 @@ def jacobian(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
 
 def inside(xy: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Whether points (N, 2) lie on the pixels of a picture of shape (H, W) -> (N,) bool."""
-    return ((xy >= -0.5) & (xy <= np.array([shape[1], shape[0]]) - 0.5)).all(axis=1)
+    right, bottom = shape[1] - 0.5, shape[0] - 0.5
+    return (xy[:, 0] >= -0.5) & (xy[:, 1] >= -0.5) & (xy[:, 0] <= right) & (xy[:, 1] <= bottom)
 
 
 def reprojection_errors(a: Keypoints, b: Keypoints, homography: np.ndarray) -> np.ndarray:
@@ -34,35 +37,31 @@ def reprojection_errors(a: Keypoints, b: Keypoints, homography: np.ndarray) -> n
 
 
 def overlap_errors(a: Keypoints, b: Keypoints, homography: np.ndarray, size: float = 30.0) -> np.ndarray:
-    """One minus intersection over union of the regions of keypoints, (N, M) in [0, 1].
+    """One minus intersection over union of the regions of keypoints, (N, M); what is above 0.5 is only told to be so.
 
-    The region of a is an ellipse carried to the second picture by the local affine map. As in VLBenchmarks, both regions
+    The region of a is an ellipse, carried to the second picture by the local affine map. As in VLBenchmarks, both regions
     are first enlarged by the factor that gives the one from a the radius ``size``, so that large regions have no easier
-    life; only pairs whose centres are nearer than that can overlap. Areas are counted on a grid in the frame where the
-    region of a is the unit circle.
+    life. Areas are counted on a grid in the frame where the region of a is the unit circle.
+
+    Only near pairs are counted. If the centre of one region lies outside of the other, a line through that centre leaves
+    half of its region without overlap, so that the error is above 0.5; the same holds for areas that differ by half.
     """
     xy_a, xy_b = a.xy.cpu().double().numpy(), b.xy.cpu().double().numpy()
     ahead = project(homography, xy_a)
-    frames_a = jacobian(homography, xy_a) @ a.frames().cpu().double().numpy()
-    frames_b = b.frames().cpu().double().numpy()
     errors = np.ones((len(a), len(b)))
-    radius = np.sqrt(np.abs(np.linalg.det(frames_a)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        enlarge = size / radius
-        distance = np.linalg.norm(ahead[:, None] - xy_b[None], axis=2)
-        reach = enlarge * (np.linalg.norm(frames_a, ord=2, axis=(1, 2)))
-        reach_b = enlarge[:, None] * np.linalg.norm(frames_b, ord=2, axis=(1, 2))[None]
-    near = np.isfinite(distance) & (distance < reach[:, None] + reach_b)
-    areas = np.abs(np.linalg.det(frames_a))[:, None], np.abs(np.linalg.det(frames_b))[None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        near &= np.minimum(areas[0] / areas[1], areas[1] / areas[0]) > 0.25
-    rows, columns = np.nonzero(near)
-    for start in range(0, len(rows), 4096):
-        i, j = rows[start : start + 4096], columns[start : start + 4096]
-        to_circle = np.linalg.inv(frames_a[i] * enlarge[i, None, None])
-        offset = np.einsum("nij,nj->ni", to_circle, xy_b[j] - ahead[i])
-        other = to_circle @ (frames_b[j] * enlarge[i, None, None])
-        errors[i, j] = _circle_ellipse_error(offset, other)
+    seen = np.flatnonzero(np.isfinite(ahead).all(axis=1))
+    frames_a = (jacobian(homography, xy_a) @ a.frames().cpu().double().numpy())[seen]
+    frames_b = b.frames().cpu().double().numpy()
+    area_a, area_b = np.abs(np.linalg.det(frames_a)), np.abs(np.linalg.det(frames_b))
+    enlarge = size / np.sqrt(area_a)
+    to_circle = np.linalg.inv(frames_a * enlarge[:, None, None])
+    offset = np.einsum("nij,nmj->nmi", to_circle, xy_b[None] - ahead[seen][:, None])
+    ratio = area_a[:, None] / area_b[None]
+    rows, columns = np.nonzero(((offset**2).sum(-1) < 1.0) & (np.minimum(ratio, 1 / ratio) > 0.5))
+    for start in range(0, len(rows), _OVERLAP_CHUNK):
+        i, j = rows[start : start + _OVERLAP_CHUNK], columns[start : start + _OVERLAP_CHUNK]
+        other = to_circle[i] @ (frames_b[j] * enlarge[i, None, None])
+        errors[seen[i], j] = _circle_ellipse_error(offset[i, j], other)
     return errors
 
 
@@ -86,12 +85,13 @@ def greedy_pairs(rows: np.ndarray, columns: np.ndarray) -> list[int]:
     return kept
 
 
-def _circle_ellipse_error(offset: np.ndarray, frame: np.ndarray, steps: int = 41) -> np.ndarray:
+def _circle_ellipse_error(offset: np.ndarray, frame: np.ndarray, steps: int = 31) -> np.ndarray:
     """One minus intersection over union of the unit circle and ellipses ``offset + frame @ circle``, (N,)."""
     line = (np.arange(steps) + 0.5) / steps * 2 - 1
-    grid = np.stack(np.meshgrid(line, line), -1).reshape(-1, 2)
-    grid = grid[(grid**2).sum(1) <= 1.0]
-    local = np.einsum("nij,npj->npi", np.linalg.inv(frame), grid[None] - offset[:, None])
-    share = ((local**2).sum(-1) <= 1.0).mean(axis=1) * np.pi
-    union = np.pi + np.abs(np.linalg.det(frame)) * np.pi - share
-    return 1.0 - share / union
+    x, y = (axis.ravel() for axis in np.meshgrid(line, line))
+    x, y = x[x**2 + y**2 <= 1.0], y[x**2 + y**2 <= 1.0]
+    to_ellipse = np.linalg.inv(frame)
+    dx, dy = x[None] - offset[:, :1], y[None] - offset[:, 1:]
+    inner = sum((to_ellipse[:, row, :1] * dx + to_ellipse[:, row, 1:] * dy) ** 2 for row in (0, 1)) <= 1.0
+    share = inner.mean(axis=1) * np.pi
+    return 1.0 - share / (np.pi + np.abs(np.linalg.det(frame)) * np.pi - share)

@@ -15,13 +15,14 @@ import numpy as np
 import torch
 
 from patchprint.benchmarks import hpatches_tasks
-from patchprint.benchmarks.hpatches_tasks import Split, Tasks
+from patchprint.benchmarks.hpatches_tasks import Tasks
 from patchprint.benchmarks.prints import chance_of_same_index, distance_matrix, pair_distances
 from patchprint.benchmarks.setup import Setup
 from patchprint.benchmarks.stored import describe, open_for
 from patchprint.metrics.ranking import Definition, average_precision
 from patchprint.metrics.verification import roc_auc
 from patchprint.patches import PatchStore
+from patchprint.patches.sources.hpatches_splits import Split
 
 LEVELS = {"easy": 1, "hard": 6, "tough": 11}  # first of the five images of a level; 0 is the reference
 VIEWS = 16

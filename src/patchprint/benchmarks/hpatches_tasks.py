@@ -11,35 +11,14 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-Split = Literal["a", "b", "c", "full", "illum", "view"]
+from patchprint.patches.sources.hpatches_splits import Split, is_test
 
 VERIFICATION_PAIRS = 1_000_000
 QUERIES, DISTRACTORS = 10_000, 20_000
 SMALLEST_STD = 10.0  # of the pixels, 0 to 255: flat patches make no fair query
-_TEST_SEQUENCES = {  # as the authors of HPatches fixed them: names of i_ and of v_ sequences
-    "a": (
-        "ajuntament resort table troulos bologna lionnight porta zion brooklyn fruits books bridger whitebuilding kurhaus "
-        "salon autannes tools santuario fog nijmegen",
-        "courses coffeehouse abstract feast woman talent tabletop bees strand fest yard underground azzola eastsouth yuri "
-        "soldiers man pomegranate birdwoman busstop",
-    ),
-    "b": (
-        "fruits melon castle resort chestnuts kions kurhaus autannes duda partyfood ski dome greenhouse pencils porta "
-        "lionday school bridger village fog",
-        "astronautis bip charing woman feast yard churchill graffiti london sunseason posters bees apprentices birdwoman "
-        "colors laptop there adam underground war",
-    ),
-    "c": (
-        "ski table troulos melon tools kions londonbridge nijmegen boutique parking steps fog leuven dc partyfood pool "
-        "castle bologna smurf crownnight",
-        "azzola tempera machines coffeehouse graffiti artisans maskedman talent bees dirtywall blueprint war adam "
-        "pomegranate busstop weapons gardens feast man wounded",
-    ),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +37,8 @@ class Tasks:
 
 
 def test_sequences(split: Split, names: Sequence[str]) -> list[str]:
-    """Those of ``names`` that a split tests on."""
-    if split in _TEST_SEQUENCES:
-        light, view = _TEST_SEQUENCES[split]
-        wanted = {f"i_{name}" for name in light.split()} | {f"v_{name}" for name in view.split()}
-    else:
-        prefix = {"full": "", "illum": "i_", "view": "v_"}[split]
-        wanted = {name for name in names if name.startswith(prefix)}
-    chosen = [name for name in names if name in wanted]
+    """Those of ``names`` that a split tests on; "full" takes all, whatever they are called."""
+    chosen = [name for name in names if split == "full" or is_test(split, name)]
     if not chosen:
         raise ValueError(f"split {split!r} is empty: none of its sequences is among {', '.join(list(names)[:8])} ...")
     return chosen

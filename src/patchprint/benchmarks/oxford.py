@@ -60,6 +60,8 @@ class Settings:
 
 def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
     """Average precision of every pair, its mean per sequence, and the mean over all pairs."""
+    if not 0 < settings.overlap <= 0.5:
+        raise ValueError(f"--overlap {settings.overlap:g} is not between 0 and 0.5")
     pairs: dict[str, dict[str, Any]] = {}
     sequences: dict[str, float] = {}
     for folder in tqdm(list_sequences(setup.data, settings.sequences), desc="sequences", disable=None):
@@ -95,8 +97,8 @@ def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Setti
     counted = right & _first_claims(columns, distance, right)
     positives = max(one_to_one(errors, limit), int(counted.sum()))
     visible = inside(project(homography, a.keypoints.xy.double().numpy()), b.image_size[::-1])
-    found = (errors < limit).any(axis=1)
-    scores = {
+    found = np.asarray((errors < limit).any(axis=1))
+    scores: dict[str, Any] = {
         "ap": average_precision(distance, counted, positives, settings.ap),
         "matches": len(rows),
         "correct": int(counted.sum()),
@@ -133,5 +135,5 @@ def _first_claims(columns: np.ndarray, distance: np.ndarray, right: np.ndarray) 
 
 
 def _thinned(precision: np.ndarray, recall: np.ndarray) -> dict[str, list[float]]:
-    chosen = np.unique(np.linspace(0, len(recall) - 1, CURVE_POINTS).astype(int)) if len(recall) else []
+    chosen = np.unique(np.linspace(0, len(recall) - 1, min(CURVE_POINTS, len(recall))).astype(int))
     return {"precision": precision[chosen].round(4).tolist(), "recall": recall[chosen].round(4).tolist()}

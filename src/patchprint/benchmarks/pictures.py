@@ -22,6 +22,8 @@ def features_of(
     """Keypoints with prints of one picture, uint8 (H, W); ``name`` must be unique in the data set."""
     key = {"picture": name, "detector": detector, "keypoints": keypoints}
     found = from_arrays(setup.inputs(key, lambda: to_arrays(detect(image, detector, keypoints))))
+    if upright:
+        found = without_second_angles(found)
 
     def describe() -> Arrays:
         return {"prints": setup.describer.describe_keypoints(image, found, upright=upright).numpy()}
@@ -36,6 +38,13 @@ def detect(image: np.ndarray, detector: Detector, keypoints: int | None) -> Keyp
     if detector == "dog":
         return opencv.detect_sift(image, max_keypoints=keypoints)
     return kornia.detect_harris(image, max_keypoints=keypoints or 2000, affine=True)
+
+
+def without_second_angles(keypoints: Keypoints) -> Keypoints:
+    """One keypoint for each place and scale, the first: without angles, SIFT's second orientations are mere copies."""
+    places = torch.cat([keypoints.xy, keypoints.scale[:, None]], dim=1).cpu().numpy()
+    _, first = np.unique(places, axis=0, return_index=True)
+    return keypoints[np.sort(first)]
 
 
 def to_arrays(keypoints: Keypoints) -> Arrays:

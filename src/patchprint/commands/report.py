@@ -1,0 +1,44 @@
+"""``patchprint report RESULTS... --out page.html``: one page that can be sent by mail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from patchprint.benchmarks.compare import read_results
+from patchprint.commands.output import emit
+from patchprint.files import refuse_overwrite
+from patchprint.report.page import write
+from patchprint.report.results_page import results_page
+from patchprint.report.runs import read_run, run_section
+
+
+def main(
+    sources: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    out: Path = Path("report.html"),
+    title: str = "Benchmark results",
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """One HTML page from results and training runs.
+
+    Args:
+        sources: result files of patchprint eval, and folders of patchprint train.
+        out: the page.
+        title: its heading.
+        force: replace a page that exists.
+        json: print the name of the page and what it holds as JSON.
+    """
+    if not sources:
+        raise ValueError("nothing to report on; name result files (results/*.json) or folders of runs")
+    for source in sources:
+        if not source.exists():
+            raise ValueError(f"there is no {source}; name result files or folders of runs")
+    refuse_overwrite(out, force)
+    runs = [read_run(source) for source in sources if source.is_dir()]
+    files = [source for source in sources if not source.is_dir()]
+    page = results_page(read_results(files) if files else [], [run_section(run) for run in runs], title)
+    write(page, out)
+    emit({"out": str(out), "results": len(files), "runs": len(runs)}, json, f"wrote {out}")

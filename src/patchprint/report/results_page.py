@@ -1,0 +1,78 @@
+"""Result files as one page: a table for each benchmark, curves where there are some, and the commands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from patchprint.benchmarks.compare import LOWER_IS_BETTER, Comparison, compare, data_name
+from patchprint.extras import require
+from patchprint.report.page import Figure, Page, Section, Table, best_of
+
+
+def results_page(
+    results: Sequence[dict[str, Any]], more: Sequence[Section] = (), title: str = "Benchmark results"
+) -> Page:
+    """The page of results that ``patchprint eval`` wrote, with further sections after the tables."""
+    sections = [Section(c.title, tables=[_table(c)]) for c in compare(results)]
+    curves = [r for r in results if r["benchmark"] in ("rotation", "scale")]
+    sections += [
+        _curves(name, [r for r in curves if r["benchmark"] == name])
+        for name in sorted({r["benchmark"] for r in curves})
+    ]
+    sections += more
+    if not results:
+        return Page(title, sections=sections)
+    origin = [
+        [r["benchmark"], data_name(r), r["model"]["name"], r["model"]["sha256"][:12] or "-", *map(str, _effort(r))]
+        for r in results
+    ]
+    header = ["benchmark", "data", "model", "weights", "date", "seconds", "peak MiB"]
+    commands = "\n".join(dict.fromkeys(r["run"]["command"] for r in results if "run" in r))
+    sections.append(Section("Where the numbers come from", tables=[Table(header, origin)], code=commands))
+    return Page(title, f"{len(results)} results", sections)
+
+
+def _table(comparison: Comparison) -> Table:
+    rows = [[label, *map(_cell, values)] for label, values in comparison.rows]
+    best = set()
+    for column, name in enumerate(comparison.columns):
+        ours = [
+            (row[column + 1], values[column])
+            for row, (label, values) in zip(rows, comparison.rows, strict=True)
+            if values[column] is not None and not label.startswith("published")
+        ]
+        if len(ours) > 1:
+            cells, numbers = zip(*ours, strict=True)
+            best.add(best_of(column + 1, list(cells), list(numbers), name in LOWER_IS_BETTER))
+    return Table(["", *comparison.columns], rows, best=frozenset(best))
+
+
+def _curves(name: str, results: Sequence[dict[str, Any]]) -> Section:
+    """Average precision over the angle or factor; a solid line where angles were used, a dashed one without."""
+    require("matplotlib", extra="images").use("agg")
+    pyplot = require("matplotlib.pyplot", extra="images")
+    figure, axes = pyplot.subplots(figsize=(7, 3.5))
+    axis = "degrees" if name == "rotation" else "factor"
+    for number, result in enumerate(results):
+        scores, label = result["scores"], f"{result['model']['name']} on {data_name(result)}"
+        axes.plot(scores[axis], scores["oriented"], color=f"C{number % 10}", label=label)
+        axes.plot(scores[axis], scores["upright"], color=f"C{number % 10}", linestyle="--")
+    axes.set(xlabel=axis, ylabel="average precision", ylim=(0, 1.02))
+    axes.legend()
+    try:
+        picture = Figure.from_plot(figure, "Solid: with the keypoints' angles. Dashed: upright.")
+    finally:
+        pyplot.close(figure)
+    return Section(f"Robustness to {name}", figures=[picture])
+
+
+def _effort(result: dict[str, Any]) -> tuple[object, ...]:
+    run = result.get("run", {})
+    return run.get("date", "-"), run.get("seconds", "-"), run.get("peak_mib", "-")
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"

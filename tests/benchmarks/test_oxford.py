@@ -1,0 +1,130 @@
+"""Matching along made sequences, and what happens to sequences that are not whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmark_data import write_sequence
+from fake_describers import BinaryPixels, ConstantDescriber
+from patchprint.benchmarks import oxford, pairs
+from patchprint.benchmarks.cache import PredictionCache
+from patchprint.benchmarks.setup import Setup
+from patchprint.features.describers import Describer, PixelDescriber, create
+from patchprint.types import Features, Keypoints, ModelId
+
+
+@pytest.fixture(scope="module")
+def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sequences")
+    write_sequence(root / "one")
+    write_sequence(root / "two", pictures=2, seed=9)
+    return root
+
+
+def evaluate(describer: Describer, data: Path, **settings: object) -> dict:
+    return oxford.evaluate(Setup(describer, data), oxford.Settings(keypoints=300, **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("correct", ["reprojection", "overlap"])
+@pytest.mark.parametrize("match", ["nn", "greedy"])
+def test_rootsift_solves_made_sequences(sequences: Path, correct: str, match: str) -> None:
+    scores = evaluate(create("rootsift"), sequences, correct=correct, match=match)
+    assert scores["map"] > 0.6
+    assert set(scores["pairs"]) == {"one/1-2", "one/1-3", "two/1-2"}
+    assert scores["sequences"]["two"] == scores["pairs"]["two/1-2"]["ap"]
+    assert scores["map"] == pytest.approx(np.mean([pair["ap"] for pair in scores["pairs"].values()]))
+
+
+def test_order_of_models_is_sane(sequences: Path) -> None:
+    maps = [evaluate(model, sequences)["map"] for model in (ConstantDescriber(), BinaryPixels(), create("rootsift"))]
+    assert maps[0] < 0.02 < maps[1] < maps[2]
+
+
+def test_harris_affine(sequences: Path) -> None:
+    pytest.importorskip("kornia")
+    scores = evaluate(PixelDescriber(), sequences / "two", detector="harris-affine", sequences=("two",))
+    assert scores["map"] > 0.2
+
+
+def features(xy: list[tuple[float, float]], prints: list[list[float]]) -> Features:
+    count = len(xy)
+    points = Keypoints(torch.tensor(xy), torch.ones(count), torch.zeros(count))
+    return Features(points, torch.tensor(prints), (100, 100), None, ModelId("hand"))
+
+
+def test_counted_by_hand() -> None:
+    # Two keypoints of a at one place (two orientations) find the same keypoint of b: only the nearer one counts.
+    a = features([(10, 10), (10, 10), (50, 50)], [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+    b = features([(10, 11), (80, 80), (50, 50)], [[1.0, 0.0], [0.1, 0.9], [-1.0, 0.0]])
+    scores = oxford.score_pair(a, b, np.eye(3), oxford.Settings(curves=True))
+    assert scores["positives"] == 2
+    assert scores["correct"] == 1
+    # Ranked: right (distance 0), then two wrong ones at one distance; one positive is never found.
+    assert scores["ap"] == pytest.approx(0.5)
+    assert scores["keypoint_noise"] == 0.0
+    assert scores["curve"] == {"precision": [1.0, 0.3333], "recall": [0.5, 0.5]}
+
+
+def test_pictures_without_counterparts_are_marked() -> None:
+    a, b = features([(10, 10)], [[1.0, 0.0]]), features([(90, 90)], [[1.0, 0.0]])
+    scores = oxford.score_pair(a, b, np.eye(3), oxford.Settings())
+    assert np.isnan(scores["ap"])
+    assert scores["keypoint_noise"] == 1.0
+
+
+def test_cache_gives_the_same_scores(sequences: Path, tmp_path: Path) -> None:
+    results = []
+    for _ in range(2):
+        cache = PredictionCache(tmp_path)
+        results.append(oxford.evaluate(Setup(PixelDescriber(), sequences, cache=cache), oxford.Settings(keypoints=200)))
+    assert results[0] == results[1]
+    assert cache.misses == 0
+
+
+def test_solved_pairs(sequences: Path) -> None:
+    good = pairs.evaluate(Setup(create("rootsift"), sequences), pairs.Settings(draw=100))
+    assert good["solved"] == 3
+    assert all(pair["corner_error"] < 5 for pair in good["pairs"].values())
+    assert good["accuracy"] == pytest.approx(good["correct"] / 100)
+    poor = pairs.evaluate(Setup(ConstantDescriber(), sequences), pairs.Settings(draw=100))
+    assert poor["solved"] == 0
+    assert poor["correct"] < 5
+
+
+def test_corner_error_by_hand() -> None:
+    shift = np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]])
+    assert pairs.corner_error(shift, np.eye(3), (100, 80)) == 5.0
+    assert pairs.corner_error(None, np.eye(3), (100, 80)) is None
+
+
+def test_bad_sequences_are_named(sequences: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="holds no sequences"):
+        evaluate(PixelDescriber(), tmp_path / "empty")
+    with pytest.raises(ValueError, match="has no sequence three; it has one, two"):
+        evaluate(PixelDescriber(), sequences, sequences=("three",))
+    write_sequence(tmp_path / "a" / "single", pictures=1)
+    with pytest.raises(ValueError, match="single has only one picture"):
+        evaluate(PixelDescriber(), tmp_path / "a")
+    write_sequence(tmp_path / "b" / "s")
+    (tmp_path / "b" / "s" / "H1to3p").unlink()
+    with pytest.raises(ValueError, match="H1to3p is missing"):
+        evaluate(PixelDescriber(), tmp_path / "b")
+    (tmp_path / "b" / "s" / "H1to3p").write_text("1 2 three")
+    with pytest.raises(ValueError, match="H1to3p is not a homography"):
+        evaluate(PixelDescriber(), tmp_path / "b")
+
+
+def test_unreadable_picture_is_skipped_only_on_demand(tmp_path: Path) -> None:
+    write_sequence(tmp_path / "s")
+    (tmp_path / "s" / "img2.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=r"img2\.png"):
+        evaluate(PixelDescriber(), tmp_path)
+    setup = Setup(PixelDescriber(), tmp_path, skip_bad=True)
+    scores = oxford.evaluate(setup, oxford.Settings(keypoints=200))
+    assert list(scores["pairs"]) == ["s/1-3"]
+    assert setup.skipped == ["s/img2.png"]

@@ -1,0 +1,91 @@
+"""Patch verification on made stores: pairs are what they claim, chance is chance, every patch is described once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmark_data import texture, write_store
+from fake_describers import BinaryPixels, ConstantDescriber, CountingPixels
+from patchprint.benchmarks import ubc
+from patchprint.benchmarks.cache import PredictionCache
+from patchprint.benchmarks.setup import Setup, measure
+from patchprint.patches import PatchStore
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ubc") / "store"
+    write_store(folder)
+    return folder
+
+
+def test_pairs_are_what_they_claim(store: Path) -> None:
+    source = PatchStore.open(store)
+    pairs = ubc.draw_pairs(source, 1000, seed=3)
+    points, views = pairs.points[pairs.index], pairs.views[pairs.index]
+    same = (points[:, 0] == points[:, 1]).numpy()
+    np.testing.assert_array_equal(same, pairs.is_match)
+    assert same.sum() == 500
+    assert (views[same, 0] != views[same, 1]).all()
+    assert (source.scene[points[:, 0]] == source.scene[points[:, 1]]).all()
+    assert (views < source.num_views[points]).all()
+    again = ubc.draw_pairs(source, 1000, seed=3)
+    assert torch.equal(again.index, pairs.index)
+    assert (
+        not torch.equal(ubc.draw_pairs(source, 1000, seed=4).points[:50], pairs.points[:50]) or len(pairs.points) < 241
+    )
+
+
+def test_pixels_beat_chance_and_constants_score_it(store: Path) -> None:
+    settings = ubc.Settings(pairs=1000)
+    good = ubc.evaluate(Setup(CountingPixels(), store), settings)
+    assert good["fpr95"] < 5
+    chance = ubc.evaluate(Setup(ConstantDescriber(), store), settings)
+    assert chance["fpr95"] == 100
+    assert chance["roc_auc"] == 0.5
+    assert chance["ap"] == pytest.approx(0.5, abs=0.01)
+    assert ubc.evaluate(Setup(BinaryPixels(), store), settings)["fpr95"] < 20
+
+
+def test_every_patch_is_described_once_and_then_never_again(store: Path, tmp_path: Path) -> None:
+    settings = ubc.Settings(pairs=1000)
+    model = CountingPixels("first")
+    first = measure("ubc", Setup(model, store, cache=PredictionCache(tmp_path)), settings, ubc.evaluate)
+    assert model.asked == first.scores["patches"] <= 240
+    second = measure("ubc", Setup(model, store, cache=PredictionCache(tmp_path)), settings, ubc.evaluate)
+    assert model.asked == first.scores["patches"]
+    assert second.scores == first.scores
+    assert second.run["cache"] == {"hits": 1, "misses": 0}
+    changed = CountingPixels("second")
+    measure("ubc", Setup(changed, store, cache=PredictionCache(tmp_path)), settings, ubc.evaluate)
+    assert changed.asked > 0
+
+
+def test_official_pair_list(tmp_path: Path) -> None:
+    clean = np.stack([texture(32, 32, seed) for seed in range(3)])
+    patches = clean[[2, 0, 1, 0, 2]]  # points 2 0 1 0 2 in the order of the file
+    rows = np.array([[0, 4, 1], [1, 3, 1], [0, 1, 0], [2, 3, 0]])
+    PatchStore.write(
+        tmp_path / "s", [patches], np.array([2, 0, 1, 0, 2]), np.zeros(5, int), ["liberty"], {ubc.OFFICIAL_PAIRS: rows}
+    )
+    scores = ubc.evaluate(Setup(CountingPixels(), tmp_path / "s"), ubc.Settings())
+    assert scores["pair_list"] == "official"
+    assert scores["pairs"] == 4
+    assert scores["fpr95"] == 0
+
+
+def test_bad_input_is_one_sentence(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match="is not a patch store"):
+        ubc.evaluate(Setup(CountingPixels(), tmp_path / "other"), ubc.Settings())
+    large = CountingPixels()
+    large.input_size = 64
+    with pytest.raises(ValueError, match=r"needs patches of 64 pixels, .* holds 32"):
+        ubc.evaluate(Setup(large, store), ubc.Settings())
+    write_store(tmp_path / "one", scenes=1, points=1)
+    with pytest.raises(ValueError, match="pairs need at least 2"):
+        ubc.evaluate(Setup(CountingPixels(), tmp_path / "one"), ubc.Settings())
