@@ -22,14 +22,14 @@ def draw(
     matches: Matches,
     path: str | Path,
     images: Sequence[Picture] | None = None,
-    max_lines: int = 1000,
+    max_lines: int = 250,
     outliers: bool = False,
 ) -> None:
     """Write a PNG or JPEG (by the suffix of ``path``).
 
     Args:
         images: the two pictures; read from ``image_path`` of the features if not given.
-        max_lines: so many matches with the smallest distance are drawn.
+        max_lines: more matches than this are thinned evenly, since a picture full of lines shows nothing.
         outliers: draw the matches that verification rejected too, in red. Without verification all are drawn, in yellow.
     """
     cv2 = require("cv2", extra="images")
@@ -44,14 +44,14 @@ def draw(
     canvas[: pictures[0].shape[0], :shift] = pictures[0]
     canvas[: pictures[1].shape[0], shift:] = pictures[1]
 
-    order = np.argsort(matches.distance.cpu().numpy(), kind="stable")
     inliers = None if matches.inliers is None else matches.inliers.cpu().numpy()
+    rows = np.arange(len(matches)) if inliers is None or outliers else np.flatnonzero(inliers)
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), max_lines)).round().astype(int)]
     if inliers is not None:
-        order = order[inliers[order] | outliers]
-        order = order[np.argsort(inliers[order][:max_lines], kind="stable")]  # green over red
+        rows = rows[np.argsort(inliers[rows], kind="stable")]  # green over red
     from_a = (a.keypoints.xy.cpu().numpy() + 0.5) * scales[0] - 0.5
     from_b = (b.keypoints.xy.cpu().numpy() + 0.5) * scales[1] - 0.5 + [shift, 0]
-    for row in order[:max_lines]:
+    for row in rows:
         i, j = matches.indices[row].tolist()
         color = UNKNOWN if inliers is None else AGREE if inliers[row] else DISAGREE
         ends = [tuple(round(float(v) * 16) for v in point) for point in (from_a[i], from_b[j])]

@@ -1,0 +1,81 @@
+"""``patchprint describe PHOTOS --out OUT``: keypoints and prints of many photos, in the format of the next tool."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from patchprint.commands.output import emit, say
+from patchprint.features import describers, formats
+from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
+from patchprint.features.folder import Settings, describe_folder
+from patchprint.files import refuse_overwrite
+
+
+def main(
+    photos: tyro.conf.Positional[Path],
+    /,
+    out: Path,
+    model: str = describers.DEFAULT_MODEL,
+    format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
+    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
+    max_keypoints: int = MAX_KEYPOINTS,
+    upright: bool = False,
+    exif: bool = False,
+    workers: int = 1,
+    device: str = "auto",
+    force: bool = False,
+    json: bool = False,
+) -> int:
+    """Detect and describe the keypoints of photos.
+
+    Args:
+        photos: folder of photos, searched with its subfolders
+        out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db) to write
+        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
+        format: npz continues where it stopped; hloc and colmap are single files, written at the end
+        max_keypoints: per photo, by response, spread over the picture
+        upright: ignore the orientation of keypoints
+        exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
+        workers: processes that work side by side; under torchrun the photos are shared out as well
+        device: auto, cpu, cuda or mps
+        force: replace what is there
+        json: print the result as JSON
+    """
+    first = int(os.environ.get("RANK", 0)) == 0
+    chosen = str(describers.choose_device(device))
+    settings = Settings(model, detector, max_keypoints, upright, exif, chosen)
+    # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
+    parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
+    if format != "npz":
+        refuse_overwrite(out, force)
+    if force and first and format == "npz" and parts.exists():
+        _remove_features(parts)
+    features = describe_folder(photos, parts, settings, workers, report=say)
+    if not first:
+        return 0
+    if format != "npz":
+        formats.write_features(features, out, format, force)
+        shutil.rmtree(parts)
+    left_out = len(features.manifest["photos"]) - len(features)
+    counts = [len(item) for item in features.values()] if format == "npz" else None
+    result = {
+        "out": str(out),
+        "format": format,
+        "model": features.manifest["model"],
+        "photos": len(features),
+        "left_out": left_out,
+        "keypoints": None if counts is None else sum(counts),
+    }
+    emit(result, json, f"{out}: {len(features)} photos described with {result['model']['name']}, {left_out} left out")
+    return 0
+
+
+def _remove_features(folder: Path) -> None:
+    if not (folder / "features.json").is_file():
+        raise ValueError(f"{folder} was not made by patchprint describe, so --force does not remove it")
+    shutil.rmtree(folder)

@@ -1,0 +1,113 @@
+"""hloc: ``features.h5`` and ``matches.h5`` as hloc writes and reads them.
+
+Features: one group per photo, named as the photo, with ``keypoints`` (N, 2) (centre of the top-left pixel at (0, 0), as
+ours; hloc adds the half pixel when it writes a COLMAP database), ``descriptors`` (D, N), ``scores`` (N,), ``image_size`` (2,);
+we add ``scales``, ``angles``, ``affine`` and the model as attributes, which hloc leaves alone. Matches: group
+``NAME0/NAME1`` with slashes inside names written as dashes, ``matches0`` (N0,) with -1 for none, ``matching_scores0`` (N0,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint.extras import require
+from patchprint.files import atomic_file
+from patchprint.types import Features, Keypoints, Matches, ModelId
+
+
+def write_features(path: str | Path, features: Iterable[tuple[str, Features]]) -> None:
+    """Write ``features.h5``; vectors in float16 as hloc does by default, packed bits as signs of unit length."""
+    h5py = require("h5py", extra="sfm")
+    with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
+        for name, item in features:
+            group = store.create_group(name)
+            keypoints = item.keypoints
+            group["keypoints"] = keypoints.xy.cpu().numpy()
+            group["descriptors"] = _as_vectors(item).T
+            group["scores"] = (keypoints.scale if keypoints.score is None else keypoints.score).cpu().numpy()
+            group["image_size"] = np.array(item.image_size)
+            group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
+            if keypoints.affine is not None:
+                group["affine"] = keypoints.affine.cpu().numpy()
+            group.attrs["model"], group.attrs["sha256"] = item.model.name, item.model.sha256
+
+
+def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
+    """The features of an hloc file, ours or another's (then without scales: 1, and without angles: 0)."""
+    with _open(path) as store:
+        names: list[str] = []
+        store.visititems(lambda name, item: names.append(name) if _is_features(item) else None)
+        if not names:
+            raise ValueError(
+                f"{path} holds no features in hloc's layout (a group per photo with keypoints, descriptors)"
+            )
+        for name in names:
+            group = store[name]
+            xy = torch.from_numpy(group["keypoints"][()].astype(np.float32))
+            scale = torch.from_numpy(group["scales"][()]) if "scales" in group else torch.ones(len(xy))
+            angle = torch.from_numpy(group["angles"][()]) if "angles" in group else torch.zeros(len(xy))
+            score = torch.from_numpy(group["scores"][()]).float() if "scores" in group else None
+            affine = torch.from_numpy(group["affine"][()]) if "affine" in group else None
+            descriptors = torch.from_numpy(np.ascontiguousarray(group["descriptors"][()].T))
+            width, height = (int(side) for side in group["image_size"][()])
+            model = ModelId(str(group.attrs.get("model", "unknown")), str(group.attrs.get("sha256", "")))
+            yield name, Features(Keypoints(xy, scale, angle, score, affine), descriptors, (width, height), None, model)
+
+
+def write_matches(path: str | Path, matches: Mapping[tuple[str, str], Matches], counts: Mapping[str, int]) -> None:
+    """Write ``matches.h5``; ``counts`` is the number of keypoints by photo. Rejected matches are left out."""
+    h5py = require("h5py", extra="sfm")
+    with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
+        for (first, second), found in matches.items():
+            indices, distance = found.indices.cpu().numpy(), found.distance.cpu().numpy()
+            if found.inliers is not None:
+                kept = found.inliers.cpu().numpy()
+                indices, distance = indices[kept], distance[kept]
+            target = np.full(counts[first], -1, np.int32)
+            score = np.zeros(counts[first], np.float16)
+            target[indices[:, 0]] = indices[:, 1]
+            score[indices[:, 0]] = 1 / (1 + distance)
+            group = store.create_group(pair_name(first, second))
+            group["matches0"], group["matching_scores0"] = target, score
+
+
+def read_matches(path: str | Path, first: str, second: str) -> np.ndarray:
+    """Matches of two photos as (M, 2) indices, in whichever order the file has them."""
+    with _open(path) as store:
+        for one, two, flip in ((first, second, False), (second, first, True)):
+            if pair_name(one, two) in store:
+                target = store[pair_name(one, two)]["matches0"][()]
+                pairs = np.stack([np.flatnonzero(target >= 0), target[target >= 0]], 1).astype(np.int64)
+                return pairs[:, ::-1] if flip else pairs
+    raise ValueError(f"{path} has no matches of {first} and {second}")
+
+
+def pair_name(first: str, second: str) -> str:
+    return "/".join(name.replace("/", "-") for name in (first, second))
+
+
+def _as_vectors(item: Features) -> np.ndarray:
+    descriptors = item.descriptors.cpu()
+    if item.is_binary:
+        bits = np.unpackbits(descriptors.numpy(), axis=1).astype(np.float16)
+        return (bits * 2 - 1) / np.float16(max(1, bits.shape[1]) ** 0.5)
+    return descriptors.numpy().astype(np.float16) if descriptors.is_floating_point() else descriptors.numpy()
+
+
+def _open(path: str | Path) -> Any:
+    h5py = require("h5py", extra="sfm")
+    if not Path(path).is_file():
+        raise ValueError(f"{path} is not there; expected an HDF5 file")
+    try:
+        return h5py.File(path, "r")
+    except OSError:
+        raise ValueError(f"{path} is not an HDF5 file, or is cut short") from None
+
+
+def _is_features(item: Any) -> bool:
+    return hasattr(item, "keys") and "keypoints" in item and "descriptors" in item

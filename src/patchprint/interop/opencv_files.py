@@ -1,0 +1,70 @@
+"""Features as OpenCV's YAML: ``keypoints`` as ``cv::KeyPoint``, ``descriptors`` as a matrix, read by ``cv::FileStorage``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from patchprint.extras import require
+from patchprint.files import atomic_file
+from patchprint.interop.opencv import from_keypoints, to_keypoints
+from patchprint.types import Features, ModelId
+
+SUFFIXES = (".yml", ".yaml")
+
+
+def write_features(path: str | Path, features: Features) -> None:
+    """Write ``path`` (.yml): C++ reads it with ``fs["keypoints"] >> keypoints; fs["descriptors"] >> descriptors;``."""
+    cv2 = require("cv2", extra="images")
+    if Path(path).suffix not in SUFFIXES:
+        raise ValueError(f"{path}: OpenCV features are written as .yml or .yaml")
+    with atomic_file(path) as temporary:
+        store = cv2.FileStorage(str(temporary), cv2.FILE_STORAGE_WRITE)
+        try:
+            store.write("model", features.model.name)
+            store.write("sha256", features.model.sha256)
+            store.write("image_width", features.image_size[0])
+            store.write("image_height", features.image_size[1])
+            store.startWriteStruct("keypoints", cv2.FileNode_SEQ)
+            for point in from_keypoints(features.keypoints):
+                store.startWriteStruct("", cv2.FileNode_SEQ | cv2.FileNode_FLOW)
+                for value in (*point.pt, point.size, point.angle, point.response):
+                    store.write("", float(value))
+                store.write("", int(point.octave))
+                store.write("", int(point.class_id))
+                store.endWriteStruct()
+            store.endWriteStruct()
+            store.write("descriptors", _matrix(features))
+        finally:
+            store.release()
+
+
+def read_features(path: str | Path) -> Features:
+    """Read features that `write_features` wrote."""
+    cv2 = require("cv2", extra="images")
+    if not Path(path).is_file():
+        raise ValueError(f"{path} is not there; expected features in OpenCV's YAML")
+    try:
+        store = cv2.FileStorage(str(path), cv2.FILE_STORAGE_READ)
+        nodes = store.getNode("keypoints")
+        rows = [[nodes.at(i).at(j).real() for j in range(7)] for i in range(nodes.size())]
+        matrix = store.getNode("descriptors").mat()
+        size = (int(store.getNode("image_width").real()), int(store.getNode("image_height").real()))
+        model = ModelId(store.getNode("model").string(), store.getNode("sha256").string())
+        store.release()
+    except (cv2.error, SystemError):
+        raise ValueError(f"{path} is not a features file in OpenCV's YAML") from None
+    points = [cv2.KeyPoint(*row[:5], int(row[5]), int(row[6])) for row in rows]
+    if matrix is None:
+        raise ValueError(f"{path} is not a features file in OpenCV's YAML")
+    return Features(to_keypoints(points), torch.from_numpy(matrix)[: len(points)], size, None, model)
+
+
+def _matrix(features: Features) -> np.ndarray:
+    """The prints as OpenCV stores matrices: at least one row, since it has none for N = 0; float16 becomes float32."""
+    matrix = features.descriptors.cpu().numpy()
+    if matrix.dtype == np.float16:
+        matrix = matrix.astype(np.float32)
+    return matrix if len(matrix) else np.zeros((1, matrix.shape[1]), matrix.dtype)
