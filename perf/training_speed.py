@@ -2,8 +2,8 @@
 
     python perf/training_speed.py --out results/training-speed.json
 
-Needs torch, numpy, safetensors, tqdm; photos are synthetic unless --data names a store. A variant that fails is recorded
-with its error and the next one is tried. On a CPU use --pairs 32 --width 8 --steps 3 --no-compile to see that it runs.
+Needs torch, numpy, safetensors, tqdm; photos are synthetic unless --data names a store. Every variant runs in a process
+of its own; one that fails is recorded with its error. On a CPU: --pairs 32 --width 8 --steps 3 --variants "sdgmnet".
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
+import subprocess
 import sys
+import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,53 +49,17 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1024)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
-    parser.add_argument("--quick", action="store_true", help="only the plain step and our own")
-    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), help="which ones, by name")
+    parser.add_argument("--only", default=None, help="one variant in this process, the numbers to --out")
     arguments = parser.parse_args()
+    if arguments.only:
+        files.write_json(arguments.out, measure(arguments.only, arguments))
+        return
     started = time.monotonic()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    source = open_source(arguments.data, device) if arguments.data else synthetic_photos(device)
-    print(f"{source.num_points} points, {provenance.machine()}", flush=True)
-
-    measured: dict[str, Any] = {}
-    options = {"width": arguments.width, "dropout": 0.3}
-
-    def attempt(name: str, function: Callable[[], Any]) -> None:
-        try:
-            before = time.monotonic()
-            measured[name] = function()
-            print(f"{name}: {measured[name]}  ({time.monotonic() - before:.0f} s)", flush=True)
-        except Exception as error:  # a variant that fails must not take the others with it
-            measured[name] = {"error": f"{type(error).__name__}: {str(error)[:600]}"}
-            print(f"{name}: FAILED\n{traceback.format_exc()[-3000:]}", flush=True)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-        torch.compiler.reset()
-
-    def ours(recipe: str, **changes: Any) -> Callable[[], Any]:
-        return lambda: time_ours(source, recipe, arguments, options, **changes)
-
-    attempt("plain eager float32, as the authors' code", lambda: time_plain(source, arguments, options))
-    attempt("ours, sdgmnet, eager bf16", ours("sdgmnet", acceleration="eager", precision="bf16"))
-    if not arguments.no_compile:
-        attempt("ours, sdgmnet", ours("sdgmnet", acceleration="graph", precision="bf16", profile=True))
-        attempt("ours, hardnet", ours("hardnet", acceleration="graph", precision="bf16", profile=True))
-    if not arguments.no_compile and not arguments.quick:
-        with without_fused_layers():
-            attempt("ours, sdgmnet, FRN by the compiler", ours("sdgmnet", acceleration="graph", profile=True))
-        attempt("ours, sdgmnet, compiled without graph", ours("sdgmnet", acceleration="compile", precision="bf16"))
-        attempt("parts of sdgmnet, compiled", lambda: time_parts(source, arguments, options))
-        with inductor(max_autotune=True, coordinate_descent_tuning=True):
-            attempt("ours, sdgmnet, max-autotune", ours("sdgmnet", acceleration="graph", precision="bf16"))
-        with inductor(coordinate_descent_tuning=True):
-            attempt("ours, sdgmnet, coordinate descent", ours("sdgmnet", acceleration="graph", precision="bf16"))
-        attempt("ours, sdgmnet, augmentation none", ours("sdgmnet", acceleration="graph", augmentation="none"))
-        attempt("ours, sdgmnet, float32 graph", ours("sdgmnet", acceleration="graph", precision="float32"))
-
-    plain = measured["plain eager float32, as the authors' code"].get("milliseconds")
-    own = measured.get("ours, sdgmnet", {}).get("milliseconds")
-    summary = {"times_faster": round(plain / own, 2) if plain and own else None}
+    measured = {name: in_own_process(name, arguments) for name in arguments.variants}
+    plain = measured.get("plain eager float32", {}).get("milliseconds")
+    own = measured.get("sdgmnet", {}).get("milliseconds")
+    summary: dict[str, Any] = {"times_faster": round(plain / own, 2) if plain and own else None}
     if own:
         summary |= against_limit(own, arguments.pairs, arguments.width)
     print(summary, flush=True)
@@ -101,12 +67,62 @@ def main() -> None:
         benchmark="training-speed",
         settings={"pairs": arguments.pairs, "width": arguments.width, "steps": arguments.steps},
         model={"name": "sdgmnet", "sha256": ""},
-        data={"path": arguments.data or "synthetic photos", "points": source.num_points},
+        data={"path": arguments.data or "synthetic photos"},
         seed=0,
         scores={**summary, "variants": measured},
         run=provenance.run_info(started),
     )
     files.write_json(arguments.out, result.to_json())
+
+
+def in_own_process(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """A variant that fails may leave the GPU's state spoiled, so each gets a process; the error text is its result."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "numbers.json"
+        command = [sys.executable, __file__, "--only", name, "--out", str(out)]
+        for option in ("pairs", "width", "steps"):
+            command += [f"--{option}", str(getattr(arguments, option))]
+        if arguments.data:
+            command += ["--data", arguments.data]
+        before = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+        seconds = time.monotonic() - before
+        numbers = json.loads(out.read_text()) if out.exists() else {"error": (done.stdout + done.stderr)[-4000:]}
+    print(f"== {name} ({seconds:.0f} s): {numbers.get('milliseconds', numbers.get('error', numbers))}", flush=True)
+    print(done.stdout, flush=True)
+    return numbers
+
+
+def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    source = open_source(arguments.data, device) if arguments.data else synthetic_photos(device)
+    with contextlib.ExitStack() as context:
+        numbers = VARIANTS[name](source, arguments, context)
+    print({key: value for key, value in numbers.items() if key != "profile"}, flush=True)
+    return numbers
+
+
+def plain(source: TrackStore, arguments: argparse.Namespace, context: contextlib.ExitStack) -> dict[str, Any]:
+    return time_plain(source, arguments, {"width": arguments.width, "dropout": 0.3})
+
+
+def ours(
+    recipe: str, fused: bool = True, inductor: dict[str, Any] | None = None, profile: bool = False, **changes: Any
+) -> Callable[..., dict[str, Any]]:
+    def variant(source: TrackStore, arguments: argparse.Namespace, context: contextlib.ExitStack) -> dict[str, Any]:
+        import torch._inductor.config
+
+        context.enter_context(torch._inductor.config.patch(**(inductor or {})))
+        if not fused:
+            HyNet.fuse = lambda self: None  # type: ignore[method-assign]
+        options = {"width": arguments.width, "dropout": 0.3}
+        return time_ours(source, recipe, arguments, options, profile, **changes)
+
+    return variant
+
+
+def parts(source: TrackStore, arguments: argparse.Namespace, context: contextlib.ExitStack) -> dict[str, Any]:
+    return time_parts(source, arguments, {"width": arguments.width, "dropout": 0.3})
 
 
 def time_plain(source: TrackStore, arguments: argparse.Namespace, options: dict[str, Any]) -> dict[str, float]:
@@ -273,23 +289,6 @@ def against_limit(milliseconds: float, pairs: int, width: int) -> dict[str, floa
     }
 
 
-@contextlib.contextmanager
-def without_fused_layers() -> Iterator[None]:
-    kept, HyNet.fuse = HyNet.fuse, lambda self: None
-    try:
-        yield
-    finally:
-        HyNet.fuse = kept
-
-
-@contextlib.contextmanager
-def inductor(**settings: Any) -> Iterator[None]:
-    import torch._inductor.config as config
-
-    with config.patch(**settings):
-        yield
-
-
 def synthetic_photos(device: torch.device, photos: int = 48, points: int = 20_000, views: int = 4) -> TrackStore:
     """Smooth noise in the size of photos, with points that are seen in several of them."""
     generator = np.random.default_rng(0)
@@ -309,6 +308,18 @@ def synthetic_photos(device: torch.device, photos: int = 48, points: int = 20_00
     part = np.zeros(points, np.uint8)
     return TrackStore.from_photos(images, dataclasses.replace(tracks, part=part), device=device)
 
+
+VARIANTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "plain eager float32": plain,
+    "sdgmnet": ours("sdgmnet", profile=True),
+    "hardnet": ours("hardnet", profile=True),
+    "sdgmnet, FRN by the compiler": ours("sdgmnet", fused=False, profile=True),
+    "parts of sdgmnet": parts,
+    "sdgmnet, coordinate descent": ours("sdgmnet", inductor={"coordinate_descent_tuning": True}),
+    "sdgmnet, compiled, not recorded": ours("sdgmnet", acceleration="compile"),
+    "sdgmnet, eager": ours("sdgmnet", acceleration="eager"),
+    "sdgmnet, float32": ours("sdgmnet", precision="float32"),
+}
 
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from patchprint.networks.base import Kind, Maps, PatchNetwork
@@ -58,9 +59,9 @@ class HyNet(PatchNetwork):
 
     def fuse(self) -> None:
         """Compute FRN and TLU in one GPU kernel from now on, which makes training faster and changes only roundings."""
-        from patchprint.networks.frn_kernel import frn_tlu
+        import patchprint.networks.frn_kernel  # noqa: F401 - registers the operator
 
-        self._fused = frn_tlu
+        self._fused = torch.ops.patchprint.frn_tlu.default
 
     def _run_block(self, layer: nn.Module, x: Tensor) -> Tensor:
         if self._fused is None:

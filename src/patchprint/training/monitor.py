@@ -5,16 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from patchprint.types import DescriptorBatch
-
 
 @torch.no_grad()
-def monitor(batch: DescriptorBatch) -> dict[str, Tensor]:
+def monitor(desc: Tensor, raw: Tensor) -> dict[str, Tensor]:
     """Mean distance of the first two views, mean distance of the nearest other point, mean and variance of the norms.
 
-    All 0-dim, on the batch's device.
+    Shape:
+        desc (P, K, D) unit length, raw (P, K, D) -> 0-dim each, on their device.
     """
-    desc, norm = batch.desc.detach().float(), batch.raw.detach().float().norm(dim=-1)
+    norm = raw.float().norm(dim=-1)
     cosine = desc[:, 0] @ desc[:, 1].T
     distance = (2 - 2 * cosine).clamp(min=0).sqrt()
     other = distance.masked_fill(torch.eye(len(distance), dtype=torch.bool, device=distance.device), torch.inf)

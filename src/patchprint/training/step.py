@@ -7,8 +7,9 @@ pass, view after view, and batch norm takes its statistics over each view alone,
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -32,8 +33,9 @@ _STEPS_BEFORE_CAPTURE = 3
 class TrainStep:
     """The moving parts of a run, and ``run()``, which does the next step.
 
-    After a step ``losses`` holds its loss parts (0-dim), ``batch`` the descriptors it saw, ``first_bad`` the number of
-    the first step whose loss or weights were not finite, or -1; all of them stay on the device until someone reads them.
+    After a step ``losses`` holds its loss parts (0-dim), ``descriptors`` the unit and the raw vectors (P, K, D) it saw,
+    ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them stay on the
+    device until someone reads them, and a recorded step writes the next ones into the same memory.
     """
 
     def __init__(self, config: TrainConfig, source: PatchSource, state: TrainState) -> None:
@@ -42,7 +44,7 @@ class TrainStep:
         self.step = torch.tensor(state.step, device=device)
         self.first_bad = torch.tensor(-1, device=device)
         self.losses: dict[str, Tensor] = {}
-        self.batch: DescriptorBatch | None = None
+        self.descriptors: tuple[Tensor, Tensor] | None = None
         self._batcher = batchers.create(config, source)
         self._augmentation = augment.create(config.augmentation)
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
@@ -56,23 +58,26 @@ class TrainStep:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_run = 0
         self._wants_graph = self._accelerate(device)
+        self._stream = torch.cuda.Stream(device) if self._wants_graph else None
 
     def run(self) -> None:
         """Do one step; returns as soon as its work is queued."""
-        optimisers.set_rates(self.config, self.state.optimiser, self.state.step)
-        self._seed_dropout()
-        if self._graph is not None:
-            self._graph.replay()
-        elif self._wants_graph and self._steps_run >= _STEPS_BEFORE_CAPTURE:
-            self._capture()
-        else:
-            self._run_once()
+        with self._on_own_stream():
+            optimisers.set_rates(self.config, self.state.optimiser, self.state.step)
+            self._seed_dropout()
+            if self._graph is not None:
+                self._graph.replay()
+            elif self._wants_graph and self._steps_run >= _STEPS_BEFORE_CAPTURE:
+                self._graph = self._record()
+                self._graph.replay()
+            else:
+                self._run_once()
         self._steps_run += 1
         self.state.step += 1
 
     def _run_once(self) -> None:
         patches, valid, ignore = self._patches(self.step)
-        losses, self.batch = self._objective(patches, valid, ignore, self.step)
+        losses, self.descriptors = self._objective(patches, valid, ignore, self.step)
         self.state.optimiser.zero_grad(set_to_none=True)
         losses["total"].backward()
         self.state.optimiser.step()
@@ -99,7 +104,7 @@ class TrainStep:
 
     def _compute_objective(
         self, patches: Tensor, valid: Tensor | None, ignore: Tensor | None, step: Tensor
-    ) -> tuple[dict[str, Tensor], DescriptorBatch]:
+    ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
         desc, raw, maps = self._describe(patches)
 
         def by_point(value: Tensor) -> Tensor:
@@ -115,7 +120,8 @@ class TrainStep:
             step=step,
         )
         batch = distributed.gather_batch(batch)
-        return self._loss(batch), batch
+        # Detached, because a graph that outlives its step would tie the next one to its stream.
+        return self._loss(batch), (batch.desc.detach(), batch.raw.detach())
 
     def _seed_dropout(self) -> None:
         # Dropout is the one user of PyTorch's own generator; seeding it by the step makes resuming exact.
@@ -147,15 +153,25 @@ class TrainStep:
             self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
         return mode == "graph" and device.type == "cuda" and alone
 
-    def _capture(self) -> None:
-        """Record the step as a CUDA graph and replay it once, since recording does not compute."""
+    @contextlib.contextmanager
+    def _on_own_stream(self) -> Iterator[None]:
+        """All steps of a run that is to be recorded are done on one stream of its own: the default one cannot record."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            yield
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    def _record(self) -> torch.cuda.CUDAGraph:
+        """The step as a CUDA graph; recording computes nothing."""
         self.state.optimiser.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=self._stream):
             self._run_once()
-        self._graph = graph
-        graph.replay()
+        return graph
 
 
 def _fuse_layers(network: PatchNetwork, device: torch.device) -> None:
