@@ -1,0 +1,105 @@
+"""``patchprint sfm PHOTOS --out OUT``: photos to a COLMAP model in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from patchprint import files, provenance
+from patchprint.commands.output import emit, say, table
+from patchprint.features import describers
+from patchprint.features.detect import DETECTORS
+from patchprint.features.folder import Settings
+from patchprint.interop.colmap_database import Cameras
+from patchprint.reconstruct import Plan, photos_to_model, start_again
+from patchprint.types import Result
+
+KEYPOINTS = 8192  # COLMAP's default
+
+
+def main(
+    photos: tyro.conf.Positional[Path],
+    /,
+    out: Path,
+    model: str = describers.DEFAULT_MODEL,
+    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
+    max_keypoints: int = KEYPOINTS,
+    upright: bool = False,
+    pairs: str = "exhaustive",
+    ratio: float | None = None,
+    single_camera: bool = False,
+    camera_model: str = "SIMPLE_RADIAL",
+    camera_params: str = "",
+    compare_sift: bool = False,
+    truth: Path | None = None,
+    workers: int = 1,
+    device: str = "auto",
+    seed: int = 0,
+    force: bool = False,
+    json: bool = False,
+) -> int:
+    """Photos to a COLMAP model.
+
+    Args:
+        photos: folder of overlapping photos of one scene
+        out: folder for features/, model/ (database.db and sparse/), model.png and summary.json; continues where it stopped
+        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
+        max_keypoints: per photo
+        upright: ignore the orientation of keypoints
+        pairs: exhaustive, or a text file with two names per line
+        ratio: ratio test on top of mutual nearest neighbours; off by default, COLMAP's verification does the work
+        single_camera: all photos come from one camera with one focal length
+        camera_model: COLMAP's name of the camera model
+        camera_params: start values of the camera, separated by commas
+        compare_sift: also RootSIFT on the same keypoints, and COLMAP's own SIFT
+        truth: folder of true cameras (NAME.camera, Strecha et al.) to compare positions with
+        workers: processes that describe photos side by side
+        device: auto, cpu, cuda or mps
+        force: start again, removing what is there
+        json: print the result as JSON
+    """
+    if force:
+        start_again(out)
+    settings = Settings(model, detector, max_keypoints, upright, device=str(describers.choose_device(device)))
+    cameras = Cameras(single_camera, camera_model, camera_params)
+    plan = Plan(settings, pairs, ratio, cameras, compare_sift, workers, seed)
+    summary = photos_to_model(photos, out, plan, truth, report=say)
+    describer = describers.create(model)
+    result = Result(
+        benchmark="sfm",
+        settings={
+            "detector": detector,
+            "max_keypoints": max_keypoints,
+            "ratio": ratio,
+            "pairs": pairs,
+            "upright": upright,
+        },
+        model={"name": describer.id.name, "sha256": describer.id.sha256},
+        data={"path": str(photos), "sha256": provenance.sha256_of_folder(photos)},
+        seed=seed,
+        scores=summary,
+        run=provenance.run_info(),
+    ).to_json()
+    files.write_json(out / "summary.json", result)
+    emit(result, json, _table(summary))
+    say(f"model: {out / 'model' / 'sparse'}   picture: {out / 'model.png'}")
+    return 0
+
+
+def _table(summary: dict[str, dict[str, Any]]) -> str:
+    header = ["prints", "registered", "points", "observations", "track", "error px", "seconds"]
+    rows = [
+        [
+            name,
+            f"{numbers['registered']}/{numbers['photos']}",
+            numbers["points"],
+            numbers["observations"],
+            f"{numbers['track_length']:.2f}",
+            f"{numbers['reprojection_error_px']:.3f}",
+            numbers["seconds"],
+        ]
+        for name, numbers in summary.items()
+    ]
+    return table(header, rows)

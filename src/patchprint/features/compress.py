@@ -1,0 +1,78 @@
+"""Smaller prints: half precision, eight-bit integers, principal components, sign bits.
+
+What each costs in matching quality is measured by ``perf/compression.py`` (results/compression.json).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchprint.networks.heads import pack_bits
+from patchprint.types import Features, ModelId
+
+INT8_RANGE = 0.5  # components of 128-dimensional unit vectors hardly ever exceed it
+
+
+@dataclass(frozen=True, eq=False)
+class Pca:
+    """The main directions of a collection of prints.
+
+    Shape:
+        mean (D,), axes (k, D) with orthonormal rows.
+    """
+
+    mean: Tensor
+    axes: Tensor
+
+    @staticmethod
+    def fit(prints: Tensor, k: int) -> Pca:
+        """Directions of largest variance of prints (N, D); N should be a few thousand."""
+        if not 1 <= k <= min(prints.shape):
+            raise ValueError(f"{len(prints)} prints of {prints.shape[1]} numbers have no {k} principal components")
+        values = prints.double()
+        mean = values.mean(0)
+        _, vectors = torch.linalg.eigh((values - mean).T @ (values - mean))
+        axes = vectors.flip(1)[:, :k].T
+        signs = torch.where(axes.gather(1, axes.abs().argmax(1, keepdim=True)) < 0, -1.0, 1.0)
+        return Pca(mean.float(), (axes * signs).float().contiguous())
+
+    def apply(self, prints: Tensor) -> Tensor:
+        """Unit vectors (N, k)."""
+        return F.normalize((prints.float() - self.mean) @ self.axes.T, dim=1)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.mean.numpy().tobytes() + self.axes.numpy().tobytes()).hexdigest()
+
+
+def compress(features: Features, how: str | Pca) -> Features:
+    """The same keypoints with smaller prints. Their model gets a new name, so that only equals are matched.
+
+    Args:
+        how: "fp16" (2 bytes a number, lossless in practice), "int8" (1 byte a number; compare by Euclidean distance, which
+            comes out 254 times as large), "bits" (1 bit a number, Hamming distance), or a `Pca` fitted on such prints.
+    """
+    if features.is_binary or not features.descriptors.is_floating_point():
+        raise ValueError(f"the prints of {features.model.name} are compressed already ({features.descriptors.dtype})")
+    prints = features.descriptors.float()
+    if isinstance(how, Pca):
+        small, tag, extra = how.apply(prints), f"pca{len(how.axes)}", how.sha256
+    elif how == "fp16":
+        small, tag, extra = prints.half(), "fp16", ""
+    elif how == "int8":
+        small, tag, extra = (prints * (127 / INT8_RANGE)).round().clamp(-127, 127).to(torch.int8), "int8", ""
+    elif how == "bits":
+        if len(prints) and (prints >= 0).all():
+            raise ValueError(f"the prints of {features.model.name} are never negative, so their signs say nothing")
+        small, tag, extra = pack_bits(prints), "bits", ""
+    else:
+        raise ValueError(f"unknown compression {how!r}; known are fp16, int8, bits and a fitted Pca")
+    old = features.model
+    sha256 = hashlib.sha256(f"{old.sha256} {extra}".encode()).hexdigest() if extra else old.sha256
+    return dataclasses.replace(features, descriptors=small, model=ModelId(f"{old.name}+{tag}", sha256))

@@ -1,0 +1,134 @@
+"""Describe a folder of photos: with several processes, over several machines, and again where it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from patchprint import files
+from patchprint.features import describers, storage
+from patchprint.features.detect import MAX_KEYPOINTS
+from patchprint.features.extract import extract
+from patchprint.features.storage import FeatureFolder
+from patchprint.interop.images import list_images
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How photos are described; equal settings give equal features."""
+
+    model: str = describers.DEFAULT_MODEL
+    detector: str = "dog"
+    max_keypoints: int = MAX_KEYPOINTS
+    upright: bool = False
+    exif: bool = False
+    device: str = "cpu"
+
+
+def describe_folder(
+    photos: str | Path,
+    out: str | Path,
+    settings: Settings | None = None,
+    workers: int = 1,
+    names: list[str] | None = None,
+    report: Callable[[str], None] = print,
+) -> FeatureFolder:
+    """Features of all photos below a folder, one file each in ``out``.
+
+    Photos that are described already are not described again, as long as the settings are the same; other settings are
+    refused. Under torchrun every process takes its share of the photos. Photos that cannot be read are named through
+    ``report`` and left out.
+    """
+    photos, out, settings = Path(photos), Path(out), settings or Settings()
+    names = list_images(photos) if names is None else names
+    describer = describers.create(settings.model, "cpu")
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    _claim(out, photos, names, settings, describer)
+    todo = [name for name in names[rank::world] if not (out / f"{name}.npz").is_file()]
+    jobs = [(str(photos / name), str(out / f"{name}.npz")) for name in todo]
+    progress = tqdm(_run(jobs, settings, workers), total=len(jobs), desc="describing", unit="photo", disable=None)
+    for problem in progress:
+        if problem:
+            report(f"left out: {problem}")
+    _wait_for_the_others(world)
+    features = FeatureFolder(out)
+    if not len(features):
+        raise ValueError(f"none of the {len(names)} photos in {photos} could be read")
+    return features
+
+
+def _claim(out: Path, photos: Path, names: list[str], settings: Settings, describer: describers.Describer) -> None:
+    """Write the manifest, or check that the one that is there says the same."""
+    plan = {
+        "photos_folder": str(photos.resolve()),
+        "photos": names,
+        "settings": {k: v for k, v in asdict(settings).items() if k != "device"},
+        "model": asdict(describer.id),
+        "ratio": describer.ratio,
+    }
+    manifest = out / storage.MANIFEST
+    if manifest.is_file():
+        if json.loads(manifest.read_text(encoding="utf-8")) != plan:
+            raise ValueError(f"{out} holds features of other photos or settings; give another --out, or --force")
+    elif out.exists() and any(p.name != storage.MANIFEST and not p.name.startswith(".") for p in out.iterdir()):
+        raise ValueError(f"{out} exists and holds other files; give another --out, or --force")
+    else:
+        files.write_json(manifest, plan)
+
+
+def _run(jobs: list[tuple[str, str]], settings: Settings, workers: int) -> Iterator[str | None]:
+    if workers <= 1 or len(jobs) <= 1:
+        _prepare(settings)
+        yield from map(_describe_one, jobs)
+        return
+    # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _prepare_worker, (settings, workers)) as pool:
+        yield from pool.map(_describe_one, jobs)
+
+
+_state: dict[str, tuple[Settings, describers.Describer]] = {}
+
+
+def _prepare(settings: Settings) -> None:
+    _state["current"] = settings, describers.create(settings.model, settings.device)
+
+
+def _prepare_worker(settings: Settings, workers: int) -> None:
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+    _prepare(settings)
+
+
+def _describe_one(job: tuple[str, str]) -> str | None:
+    """Describe one photo; returns what is wrong with it, if anything."""
+    photo, out = job
+    settings, describer = _state["current"]
+    try:
+        features = extract(
+            photo,
+            describer,
+            max_keypoints=settings.max_keypoints,
+            upright=settings.upright,
+            detector=settings.detector,
+            exif=settings.exif,
+        )
+    except (ValueError, OSError) as error:
+        return str(error)
+    storage.save(features, out)
+    return None
+
+
+def _wait_for_the_others(world: int) -> None:
+    if world == 1:
+        return
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo")
+    torch.distributed.barrier()

@@ -1,0 +1,80 @@
+"""Features on disk: one ``.npz`` per photo, in a folder with a ``features.json`` that says how they were made."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint import files
+from patchprint.types import Features, Keypoints, ModelId
+
+MANIFEST = "features.json"
+
+
+def save(features: Features, path: str | Path) -> None:
+    """Write one picture's features; the file appears complete or not at all."""
+    keypoints = features.keypoints
+    arrays = {name: getattr(keypoints, name) for name in ("xy", "scale", "angle", "score", "affine")}
+    values = {name: value.cpu().numpy() for name, value in arrays.items() if value is not None}
+    values["descriptors"] = features.descriptors.cpu().numpy()
+    values["image_size"] = np.array(features.image_size)
+    values["image_path"] = np.array("" if features.image_path is None else str(features.image_path))
+    values["model"] = np.array([features.model.name, features.model.sha256])
+    with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:
+        np.savez(stream, **values)
+
+
+def load(path: str | Path) -> Features:
+    """Read features written by `save`."""
+    try:
+        with np.load(path, allow_pickle=False) as values:
+            fields = {name: torch.from_numpy(values[name]) for name in ("xy", "scale", "angle")}
+            optional = {name: torch.from_numpy(values[name]) for name in ("score", "affine") if name in values}
+            name, sha256 = (str(word) for word in values["model"])
+            image = str(values["image_path"])
+            width, height = (int(side) for side in values["image_size"])
+            descriptors = torch.from_numpy(values["descriptors"])
+            return Features(
+                Keypoints(**fields, **optional),
+                descriptors,
+                (width, height),
+                Path(image) if image else None,
+                ModelId(name, sha256),
+            )
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not there; expected features") from None
+    except (KeyError, ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
+        raise ValueError(f"{path} is not a features file of patchprint: {error}") from None
+
+
+class FeatureFolder(Mapping[str, Features]):
+    """Features by the name of the photo, read from a folder one at a time."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / MANIFEST).is_file():
+            raise ValueError(
+                f"{self.folder} holds no features ({MANIFEST} is missing); make them with patchprint describe"
+            )
+        self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        self.names = [name for name in self.manifest["photos"] if self.path(name).is_file()]
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{name}.npz"
+
+    def __getitem__(self, name: str) -> Features:
+        if name not in self.names:
+            raise KeyError(name)
+        return load(self.path(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)

@@ -1,0 +1,126 @@
+"""Photos to a sparse 3D model: describe, match, let COLMAP verify and map; every stage continues where it stopped."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchprint.benchmarks import strecha
+from patchprint.extras import require
+from patchprint.features.folder import Settings, describe_folder
+from patchprint.features.formats import read_matches, write_matches
+from patchprint.features.pairs import choose_pairs, match_pairs
+from patchprint.files import atomic_file
+from patchprint.interop.colmap_database import Cameras
+from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarise
+
+FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
+BASELINE = "rootsift"  # what COLMAP's SIFT stores
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `photos_to_model` does; ``ratio`` None keeps all mutual nearest neighbours."""
+
+    describe: Settings = field(default_factory=Settings)
+    pairs: str = "exhaustive"
+    ratio: float | None = None
+    cameras: Cameras = field(default_factory=Cameras)
+    compare_sift: bool = False
+    workers: int = 1
+    seed: int = 0
+
+
+def photos_to_model(
+    photos: str | Path, out: str | Path, plan: Plan, truth: Path | None = None, report: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """A COLMAP model of the photos in ``out/model`` with a picture of it, and its numbers.
+
+    With ``compare_sift`` the same keypoints are described with RootSIFT and matched by the same rule, and COLMAP's own SIFT
+    pipeline runs as well. ``truth`` is a folder of true cameras in the format of Strecha et al. (NAME.camera).
+    """
+    photos, out = Path(photos), Path(out)
+    true_poses = strecha.read_cameras(truth) if truth is not None else {}
+    if truth is not None and not true_poses:
+        raise ValueError(f"{truth} holds no true cameras (NAME.camera)")
+
+    def measure(model: Any, seconds: float) -> dict[str, Any]:
+        numbers = {**summarise(model, num_photos), "seconds": round(seconds, 1)}
+        if true_poses:
+            numbers["against_true_cameras"] = strecha.camera_errors(strecha.poses_of_model(model), true_poses)
+        return numbers
+
+    started = time.monotonic()
+    model, names = _with_prints(photos, out / "features", out / "model", plan, report)
+    num_photos = len(names)
+    summary: dict[str, Any] = {plan.describe.model: measure(model, time.monotonic() - started)}
+    draw_model(model, out / "model.png")
+    if plan.compare_sift:
+        same_keypoints = replace(plan, describe=replace(plan.describe, model=BASELINE))
+        report(f"the same keypoints with {BASELINE}")
+        started, place = time.monotonic(), out / "compare" / BASELINE
+        other, _ = _with_prints(photos, place / "features", place / "model", same_keypoints, report)
+        summary[f"{BASELINE}, same keypoints"] = measure(other, time.monotonic() - started)
+        report("COLMAP's own SIFT")
+        started, place = time.monotonic(), out / "compare" / "colmap-sift"
+        count = plan.describe.max_keypoints
+        other = sift_reconstruction(photos, place, names, plan.cameras, max_keypoints=count, seed=plan.seed)
+        summary["COLMAP SIFT"] = measure(other, time.monotonic() - started)
+    return summary
+
+
+def start_again(out: str | Path) -> None:
+    """Remove what an earlier `photos_to_model` left in ``out``; refuse a folder that it did not make."""
+    out = Path(out)
+    if out.exists() and any(out.iterdir()) and not (out / "features" / "features.json").is_file():
+        raise ValueError(f"{out} was not made by patchprint sfm, so --force does not remove it")
+    shutil.rmtree(out, ignore_errors=True)
+
+
+def draw_model(model: Any, path: Path) -> None:
+    """The points with their colours and the cameras (red), from the front and from above."""
+    pyplot = require("matplotlib.figure", extra="images")
+    points = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
+    colours = np.array([point.color for point in model.points3D.values()]).reshape(-1, 3) / 255
+    views = [model.images[i] for i in model.reg_image_ids()]
+    centres = np.array([view.projection_center() for view in views]).reshape(-1, 3)
+    # Turned so that the photos look along z on average and their columns along y, as in a photo.
+    rotation = views[0].cam_from_world().rotation.matrix()
+    middle, reach = np.median(points, 0), np.quantile(np.abs(points - np.median(points, 0)), 0.98)
+    kept = (np.abs(points - middle) < 2 * reach).all(1)
+    points, colours = (points[kept] - middle) @ rotation.T, colours[kept]
+    centres = (centres - middle) @ rotation.T
+    figure = pyplot.Figure(figsize=(12, 6), layout="constrained")
+    for axes, (across, down), title in zip(figure.subplots(1, 2), [(0, 1), (0, 2)], ["front", "above"], strict=True):
+        axes.scatter(points[:, across], points[:, down], s=1, c=colours, linewidths=0)
+        axes.scatter(centres[:, across], centres[:, down], s=18, c="#d0402b", marker="^")
+        axes.set(title=f"{title}: {len(points)} points, {len(centres)} cameras", aspect="equal", xticks=[], yticks=[])
+        if title == "front":
+            axes.invert_yaxis()
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, dpi=110, format="png")
+
+
+def _with_prints(
+    photos: Path, features_folder: Path, model_folder: Path, plan: Plan, report: Callable[[str], None]
+) -> tuple[Any, list[str]]:
+    features = describe_folder(photos, features_folder, plan.describe, plan.workers, report=report)
+    names = list(features)
+    if len(names) < 2:
+        raise ValueError(f"{photos} holds {len(names)} readable photo; a 3D model needs at least two, better three")
+    pairs = choose_pairs(names, plan.pairs)
+    rule = "mutual" if plan.ratio is None else f"ratio-{plan.ratio}"
+    kept = features_folder.with_name(f"{features_folder.name}-{rule}.npz")
+    found = read_matches(kept) if kept.is_file() else {}
+    if list(found) != pairs:
+        found = match_pairs(features, pairs, ratio=plan.ratio, fewest=FEWEST_MATCHES, device=plan.describe.device)
+        write_matches(features, found, kept, force=True)
+    keypoints = {name: item.keypoints for name, item in features.items()}
+    indices = {pair: matches.indices.numpy() for pair, matches in found.items()}
+    return reconstruct(photos, keypoints, indices, model_folder, plan.cameras, seed=plan.seed), names
