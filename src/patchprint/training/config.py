@@ -24,6 +24,7 @@ class TrainConfig:
     """A resolved run. Lengths inside a run (drops, warm-up) are fractions of it, so that ``steps`` rescales all of them.
 
     ``batch`` counts points over all processes; with ``views`` patches of each, a step sees ``batch * views`` patches.
+    Where ``lr_for_patches`` is not 0, ``lr`` belongs to a batch of that many patches and scales with its size.
     """
 
     recipe: str
@@ -45,6 +46,7 @@ class TrainConfig:
     steps: int = 200_000
     optimiser: Optimiser = "sgd"
     lr: float = 1.0
+    lr_for_patches: int = 0
     momentum: float = 0.9
     dampening: float = 0.0
     weight_decay: float = 0.0

@@ -152,7 +152,7 @@ class _Run:
             kept = sorted((self.out / "checkpoints").glob("step-*"))
             good = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written before it"
             raise ValueError(
-                f"the loss or the weights became NaN or infinite at step {first_bad}; {good}; try a lower --lr"
+                f"the loss or the weights became NaN or infinite at step {first_bad + 1}; {good}; try a lower --lr"
             )
 
     def _log(self, bar: tqdm) -> None:

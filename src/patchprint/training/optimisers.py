@@ -14,14 +14,17 @@ from patchprint.training.config import TrainConfig
 def learning_rate(config: TrainConfig, step: int) -> float:
     """Rate of step ``step`` (from 0): a pure function, so that nothing about it needs to be saved."""
     done = step / config.steps
+    start = config.lr
+    if config.lr_for_patches:
+        start *= config.batch * config.views / config.lr_for_patches
     if config.schedule == "linear":
-        return config.lr * (1 - done) + config.final_lr * done
+        return start * (1 - done) + config.final_lr * done
     if config.schedule == "cosine":
-        return config.final_lr + (config.lr - config.final_lr) * (1 + math.cos(math.pi * done)) / 2
+        return config.final_lr + (start - config.final_lr) * (1 + math.cos(math.pi * done)) / 2
     if config.schedule == "drops":
         # The small addend keeps a drop at its step where the fraction is not exact in binary (0.3 / 0.1 < 3).
-        return config.lr * config.drop_factor ** int(done / config.drop_every + 1e-9)
-    return config.lr
+        return start * config.drop_factor ** int(done / config.drop_every + 1e-9)
+    return start
 
 
 def freeze(network: nn.Module, prefixes: tuple[str, ...]) -> None:

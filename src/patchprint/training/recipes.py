@@ -51,6 +51,7 @@ def doap() -> TrainConfig:
         augmentation="doap",
         steps=44_000,
         lr=0.1,
+        lr_for_patches=1024,
         weight_decay=1e-4,
         schedule="linear",
     )

@@ -1,0 +1,209 @@
+"""What a run writes, how it chooses weights, how it starts from others, and what it says when something is wrong."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+import torch
+
+import training_data
+from patchprint.networks import registry
+from patchprint.patches import open_source
+from patchprint.training import assembly, memory, resolve, train
+from patchprint.training.run_folder import read_metrics
+from patchprint.training.step import TrainStep
+from training_data import narrow, photos, short_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "sdgm"
+    outcome, losses = short_run("sdgmnet", folder, sec=0.1, log_every=5, tensorboard=True, average=0.9)
+    return folder, outcome, losses
+
+
+def test_run_folder_holds_everything(run):
+    folder, outcome, _ = run
+    config = json.loads((folder / "config.json").read_text())
+    assert config["recipe"] == "sdgmnet"
+    assert config["sec"] == 0.1
+    assert outcome.best == folder / "best.safetensors"
+    assert 0 <= outcome.best_fpr95 <= 1
+    assert outcome.selected_on == "validation"
+    assert len(list((folder / "checkpoints").iterdir())) == 2
+    assert list(folder.glob("events.out.tfevents.*"))
+
+
+def test_metrics_hold_loss_parts_statistics_and_speed(run):
+    folder, _, _ = run
+    lines = read_metrics(folder / "metrics.jsonl")
+    logged = [line for line in lines if "loss/total" in line]
+    assert [line["step"] for line in logged] == [5, 10, 15, 20, 25, 30]
+    sdgm = [
+        "positive",
+        "negative",
+        "positive_std",
+        "negative_std",
+        "relative",
+        "relative_std",
+        "power_positive",
+        "power_negative",
+    ]
+    wanted = {f"loss/{name}" for name in [*sdgm, "norm_penalty"]}
+    wanted |= {"distance/positive", "distance/negative", "norm/mean", "norm/variance", "lr", "patches_per_second"}
+    assert wanted <= set(logged[0])
+    assert [line["step"] for line in lines if "validation/fpr95" in line] == [15, 30]
+
+
+def test_weights_carry_recipe_and_config_and_are_the_average(run):
+    folder, _, _ = run
+    network = registry.load(folder / "last.safetensors")
+    assert network.info.recipe == "sdgmnet"
+    assert '"sec": 0.1' in network.info.notes
+    assert network.info.patch_scale == 12.0
+    from safetensors.torch import load_file
+
+    saved = load_file(folder / "checkpoints" / "step-000000030.safetensors")
+    names = [name for name, _ in network.named_parameters()]
+    assert torch.equal(network.state_dict()[names[5]], saved["average.5"])
+    assert not torch.equal(saved[f"network.{names[5]}"], saved["average.5"])
+
+
+def test_the_average_is_the_published_formula(tmp_path):
+    config = resolve("hardnet", **{**training_data.SHORT, "network_options": narrow(""), "average": 0.7})
+    step = TrainStep(config, photos().split("train"), assembly.create(config, torch.device("cpu")))
+    expected = step.state.network.features[0].weight.detach().clone()
+    for _ in range(4):
+        step.run()
+        expected = 0.7 * expected + 0.3 * step.state.network.features[0].weight.detach()
+    assert torch.allclose(step.state.average[0], expected, atol=1e-6)
+
+
+def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
+    """Anchors and positives side by side in one pass give the loss and the running statistics of two passes."""
+    from patchprint import losses
+    from patchprint.types import DescriptorBatch
+
+    changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "lr": 0.0}
+    config = resolve("hardnet", **changes)
+    step = TrainStep(config, photos().split("train"), assembly.create(config, torch.device("cpu")))
+    patches, _, _ = step._cut_patches(step.step)
+    network = assembly.create(config, torch.device("cpu")).network.train()
+    raw = [network.forward_features(half)[0] for half in patches.chunk(2)]
+    unit = [network.head(value) for value in raw]
+    expected = losses.create("hardnet")(DescriptorBatch(torch.stack(unit, 1), torch.stack(raw, 1)))["total"]
+    step.run()
+    assert torch.allclose(step.losses["total"], expected, atol=1e-5)
+    ours, theirs = (dict(n.named_buffers())["features.1.running_mean"] for n in (step.state.network, network))
+    assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_starting_from_weights_with_frozen_layers(run, tmp_path):
+    folder, _, _ = run
+    start = registry.load(folder / "last.safetensors")
+    outcome, _ = short_run(
+        "sdgmnet",
+        tmp_path / "tuned",
+        init=str(folder / "last.safetensors"),
+        freeze=("layer1", "layer2"),
+        lr=0.01,
+        steps=3,
+    )
+    tuned = registry.load(outcome.last).state_dict()
+    for name, value in start.state_dict().items():
+        assert torch.equal(value, tuned[name]) == (name.startswith(("layer1", "layer2")) or name.endswith("eps")), name
+
+
+def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
+    short_run("l2net", tmp_path / "one", steps=2)
+    start = registry.load(tmp_path / "one" / "last.safetensors").state_dict()
+    options = {"width": 4, "dim": 64}
+    outcome, _ = short_run(
+        "l2net-cs", tmp_path / "two", steps=2, network_options=options, init=str(tmp_path / "one" / "last.safetensors")
+    )
+    both = registry.load(outcome.last).state_dict()
+    assert torch.equal(both["surround.features.0.weight"], start["features.0.weight"])
+    assert torch.equal(both["surround.features.1.running_mean"], start["features.1.running_mean"])
+    assert not torch.equal(both["center.features.0.weight"], start["features.0.weight"])
+
+
+def test_several_stores_are_one_source(tmp_path):
+    for seed in (0, 1):
+        photos(points=60, seed=seed).save(tmp_path / f"store{seed}")
+    folders = tuple(str(tmp_path / f"store{seed}") for seed in (0, 1))
+    assert open_source(folders).num_points == 120
+    config = resolve(
+        "hardnet", **{**training_data.SHORT, "steps": 2, "batch": 80, "network_options": narrow("")}, data=folders
+    )
+    outcome = train(config, None, tmp_path / "run")
+    assert outcome.steps == 2
+    assert registry.load(outcome.last).info.training_data == "store0, store1"
+
+
+def test_choosing_on_the_test_set_is_possible_and_says_so(tmp_path):
+    photos(points=60, seed=5).save(tmp_path / "test")
+    outcome, _ = short_run("hardnet", tmp_path / "run", steps=2, select_on_test=(str(tmp_path / "test"),))
+    assert outcome.selected_on == "test"
+    assert any("test/fpr95" in line for line in read_metrics(tmp_path / "run" / "metrics.jsonl"))
+
+
+def test_too_few_points_for_the_batch(tmp_path):
+    with pytest.raises(ValueError, match=r"96 points .* fewer than --batch 1024; give --batch 64"):
+        short_run("hardnet", tmp_path / "run", batch=1024)
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_and_names_the_step(tmp_path):
+    changes = {
+        "lr": 1e7,
+        "schedule": "constant",
+        "checkpoint_every": 5,
+        "log_every": 30,
+    }  # weight decay blows weights up
+    with pytest.raises(ValueError, match=r"infinite at step \d+; the last good checkpoint is .*step-\d+") as error:
+        short_run("hardnet", tmp_path / "run", **changes)
+    kept = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    from safetensors.torch import load_file
+
+    bad_step, good_step = (int(n) for n in re.findall(r"step[ -](\d+)", str(error.value)))
+    assert good_step < bad_step <= good_step + 5
+    assert all(torch.isfinite(value).all() for value in load_file(kept[-1]).values())
+
+
+def test_weights_that_do_not_fit(run, tmp_path):
+    with pytest.raises(ValueError, match=r"--init .* do not fit hardnet"):
+        short_run("hardnet", tmp_path / "run", init=str(run[0] / "last.safetensors"))
+
+
+def test_freezing_a_layer_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match=r"--freeze conv9 fits no layer .* features\.0"):
+        short_run("hardnet", tmp_path / "run", freeze=("conv9",))
+
+
+def test_a_used_folder_is_not_overwritten(run, tmp_path):
+    with pytest.raises(ValueError, match="holds files already"):
+        short_run("sdgmnet", run[0])
+    assert train(resolve("tfeat", **{**training_data.SHORT, "steps": 1}), photos(), tmp_path / "x").steps == 1
+    again = train(resolve("tfeat", **{**training_data.SHORT, "steps": 2}), photos(), tmp_path / "x", force=True)
+    assert again.steps == 2
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        short_run("hardnet", tmp_path / "file" / "run")
+
+
+def test_out_of_memory_names_a_batch_that_fits(tmp_path, monkeypatch):
+    original = TrainStep._cut_patches
+
+    def limited(self, step):
+        if self.config.batch > 10:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(self, step)
+
+    monkeypatch.setattr(TrainStep, "_cut_patches", limited)
+    with pytest.raises(ValueError, match="too little memory for --batch 64; give --batch 8, which fits"):
+        short_run("tfeat", tmp_path / "run", batch=64)
+    config = resolve("tfeat", **training_data.SHORT)
+    assert memory.largest_batch(dataclasses.replace(config, batch=6), photos().split("train")) == 3

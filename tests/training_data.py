@@ -1,0 +1,85 @@
+"""Small training data and short runs that the training tests share."""
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from patchprint.patches import PatchStore, Tracks, TrackStore
+from patchprint.patches.label_mining import MinedLabels
+from patchprint.training import resolve
+from patchprint.training.loop import train
+from patchprint.training.run_folder import read_metrics
+
+SHORT = {
+    "steps": 30,
+    "batch": 16,
+    "log_every": 1,
+    "validate_every": 15,
+    "checkpoint_every": 10,
+    "validation_pairs": 64,
+    "tensorboard": False,
+    "device": "cpu",
+    "precision": "float32",
+}
+
+
+def photos(points=120, views=4, seed=0):
+    """A textured plane seen in several noisy photos, with slightly wrong keypoints; the last fifth of it is held out."""
+    generator = np.random.default_rng(seed)
+    coarse = torch.from_numpy(generator.random((1, 1, 48, 48), dtype=np.float32))
+    plane = torch.nn.functional.interpolate(coarse, size=(192, 192), mode="bilinear")[0, 0].numpy()
+    images = [
+        np.clip(plane * 200 + generator.normal(25, 8, plane.shape), 0, 255).astype(np.uint8) for _ in range(views)
+    ]
+    xy, scale = generator.uniform(20, 172, (points, 2)), generator.uniform(1, 2.5, points)
+    angle = generator.uniform(-3, 3, points)
+    point, photo = np.divmod(np.arange(points * views), views)
+    tracks = Tracks.from_observations(
+        photo=photo,
+        xy=xy[point] + generator.normal(0, 0.7, (len(point), 2)),
+        scale=scale[point] * np.exp(generator.normal(0, 0.1, len(point))),
+        angle=angle[point] + generator.normal(0, 0.1, len(point)),
+        point=point,
+    )
+    part = (np.arange(points) >= 0.8 * points).astype(np.uint8)
+    return TrackStore.from_photos(images, dataclasses.replace(tracks, part=part))
+
+
+def mined_patches(folder, sequences=4, points=12, views=6):
+    """Stored patches of several sequences with labels as mining leaves them."""
+    generator = np.random.default_rng(0)
+    count = sequences * points
+    base = generator.random((count, 1, 11, 11), dtype=np.float32)
+    smooth = torch.nn.functional.interpolate(torch.from_numpy(base), size=(65, 65), mode="bilinear")[:, 0].numpy()
+    point = np.repeat(np.arange(count), views)
+    noisy = smooth[point] * 200 + generator.normal(25, 8, (len(point), 65, 65))
+    clusters = torch.from_numpy(generator.integers(0, 5, len(point)).astype(np.int16))
+    part = np.zeros(count, np.uint8)
+    part[-points // 2 :] = 1
+    PatchStore.write(
+        folder,
+        [np.clip(noisy, 0, 255).astype(np.uint8)],
+        point,
+        point // points,
+        [f"s{i}" for i in range(sequences)],
+        part=part,
+    )
+    MinedLabels(clusters, ~torch.eye(5, dtype=torch.bool).expand(sequences, 5, 5)).save(folder)
+    return PatchStore.open(folder)
+
+
+def narrow(recipe):
+    """Options that make the network of a recipe small."""
+    return {"width": 4, "dim": 64 if "binary" in recipe else 32}
+
+
+def short_run(recipe, folder, source=None, resume=False, **changes):
+    """A run of 30 steps with a narrow network; returns the outcome and the loss of every step."""
+    settings = {**SHORT, "network_options": narrow(recipe), **changes}
+    outcome = train(resolve(recipe, **settings), photos() if source is None else source, folder, resume=resume)
+    return outcome, losses_of(folder)
+
+
+def losses_of(folder):
+    return [line["loss/total"] for line in read_metrics(folder / "metrics.jsonl") if "loss/total" in line]
