@@ -22,7 +22,9 @@ from patchprint.types import Keypoints
 MR_SIZE = 6.0  # kornia's default: half the side of a patch in units of sigma
 FAINTEST = 1e-10  # responses below this are rounding errors on flat ground
 HARRIS_SIGMA = 3.0  # scale given to a corner of the finest level: its patch then spans 36 px
-HARRIS_MARGIN = 5  # pixels of a level; the response looks four pixels around
+HARRIS_WINDOW = 2.0  # sigma of the window over which gradients are gathered, in pixels of a level
+HARRIS_MARGIN = 5  # pixels of a level
+HARRIS_K = 0.04
 
 
 def to_lafs(keypoints: Keypoints, mr_size: float = MR_SIZE) -> Tensor:
@@ -71,11 +73,10 @@ def detect_harris(
     Each level is searched alone, because the response at an ideal corner grows with the scale and has no maximum over it.
     (kornia's MultiResolutionDetector does the same, but in whole pixels and without the half-pixel shift of a level.)
     """
-    harris = require("kornia.feature", extra="eval").harris_response
     pixels = _to_tensor(image)
     level, parts = pixels, []
     while min(level.shape[-2:]) >= 4 * HARRIS_MARGIN:
-        xy, score = _maxima(harris(level)[0, 0])
+        xy, score = _corners(level)
         stretch = torch.tensor([image.shape[1] / level.shape[-1], image.shape[0] / level.shape[-2]])
         # Pixel u of a level has its centre at (u + 0.5) * stretch - 0.5 of the picture.
         parts.append((((xy + 0.5) * stretch - 0.5), HARRIS_SIGMA * stretch.mean().expand(len(xy)), score))
@@ -94,21 +95,33 @@ def detect_harris(
     return _add_shape_and_angle(pixels, to_lafs(corners), corners.score, affine)
 
 
-def _maxima(response: Tensor) -> tuple[Tensor, Tensor]:
-    """Local maxima of a map (H, W) in a window of 5 x 5, refined by a parabola along each axis: (M, 2) and (M,)."""
+def _corners(level: Tensor) -> tuple[Tensor, Tensor]:
+    """Maxima of Harris' response in windows of 5 x 5, moved to the junction they belong to: positions (M, 2), scores (M,).
+
+    The maximum itself lies inside of the corner by about the width of the window. Foerstner's point, where the lines through
+    all edge pixels along their edges meet, is the corner: the q with ``sum w g g^T (p - q) = 0``.
+    """
+    filters = require("kornia.filters", extra="eval")
+
+    def gather(values: Tensor) -> Tensor:
+        size = 2 * int(3 * HARRIS_WINDOW) + 1
+        return filters.gaussian_blur2d(values[None, None], (size, size), (HARRIS_WINDOW, HARRIS_WINDOW))[0, 0]
+
+    dx, dy = filters.spatial_gradient(level)[0, 0]
+    rows, columns = torch.meshgrid(*(torch.arange(n, dtype=torch.float32) for n in dx.shape), indexing="ij")
+    xx, xy, yy = gather(dx * dx), gather(dx * dy), gather(dy * dy)
+    along_x, along_y = gather(dx * (dx * columns + dy * rows)), gather(dy * (dx * columns + dy * rows))
+    determinant = xx * yy - xy * xy
+    response = determinant - HARRIS_K * (xx + yy) ** 2
+
     highest = F.max_pool2d(response[None, None], 5, stride=1, padding=2)[0, 0]
-    peak = (response == highest) & (response > FAINTEST)
-    inside = torch.zeros_like(peak)
+    inside = torch.zeros_like(response, dtype=torch.bool)
     inside[HARRIS_MARGIN:-HARRIS_MARGIN, HARRIS_MARGIN:-HARRIS_MARGIN] = True
-    y, x = torch.nonzero(peak & inside, as_tuple=True)
-    centre = response[y, x]
-    dx = _parabola_top(response[y, x - 1], centre, response[y, x + 1])
-    dy = _parabola_top(response[y - 1, x], centre, response[y + 1, x])
-    return torch.stack([x + dx, y + dy], 1), centre
-
-
-def _parabola_top(before: Tensor, centre: Tensor, after: Tensor) -> Tensor:
-    return ((after - before) / (2 * (2 * centre - before - after)).clamp(min=1e-20)).clamp(-0.5, 0.5)
+    y, x = torch.nonzero((response == highest) & (response > FAINTEST) & inside, as_tuple=True)
+    peak = torch.stack([x, y], 1).float()
+    a, b, c, u, v, d = (values[y, x] for values in (xx, xy, yy, along_x, along_y, determinant))
+    junction = torch.stack([c * u - b * v, a * v - b * u], 1) / d[:, None]
+    return peak + (junction - peak).clamp(-HARRIS_MARGIN, HARRIS_MARGIN), response[y, x]
 
 
 def _add_shape_and_angle(pixels: Tensor, lafs: Tensor, scores: Tensor, affine: bool) -> Keypoints:

@@ -1,0 +1,142 @@
+"""Matching against a plain NumPy search, in every mode, for vectors and bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from patchprint.features import match, verify
+from patchprint.features.compress import Pca, compress
+from patchprint.features.nearest import nearest
+from patchprint.types import Features, Keypoints, ModelId
+
+
+def features(descriptors: torch.Tensor, xy: torch.Tensor | None = None, model: str = "m") -> Features:
+    count = len(descriptors)
+    xy = torch.rand(count, 2, generator=torch.Generator().manual_seed(count)) * 100 if xy is None else xy
+    return Features(Keypoints(xy, torch.ones(count), torch.zeros(count)), descriptors, (100, 100), None, ModelId(model))
+
+
+def prints(count: int, dim: int = 32, seed: int = 0) -> torch.Tensor:
+    return F.normalize(torch.randn(count, dim, generator=torch.Generator().manual_seed(seed)))
+
+
+def packed(count: int, seed: int = 0, width: int = 32) -> torch.Tensor:
+    return torch.randint(0, 256, (count, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+
+
+def distances(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
+    if a.dtype == torch.uint8:
+        return np.unpackbits(a.numpy()[:, None] ^ b.numpy()[None], axis=2).sum(2).astype(float)
+    return np.linalg.norm(a.numpy()[:, None].astype(float) - b.numpy()[None], axis=2)
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch", "faiss"])
+@pytest.mark.parametrize("make", [prints, packed])
+def test_nearest_is_exact(backend: str, make: object) -> None:
+    a, b = make(50, seed=1), make(70, seed=2)  # type: ignore[operator]
+    expected = np.sort(distances(a, b), axis=1)[:, :3]
+    distance, index = nearest(a, b, 3, backend)  # type: ignore[arg-type]
+    assert np.allclose(distance, expected, atol=1e-5)
+    assert np.allclose(np.take_along_axis(distances(a, b), index.numpy(), 1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [prints, packed])
+def test_modes(make: object) -> None:
+    a, b = make(60, seed=1), make(80, seed=2)  # type: ignore[operator]
+    table = distances(a, b)
+    forward, backward = table.argmin(1), table.argmin(0)
+    order = np.sort(table, axis=1)
+    mutual = {(i, j) for i, j in enumerate(forward) if backward[j] == i}
+    passes = {(i, j) for i, j in enumerate(forward) if order[i, 0] < 0.9 * order[i, 1]}
+
+    def found(**options: object) -> set[tuple[int, int]]:
+        rows = match(features(a), features(b), **options).indices.tolist()  # type: ignore[arg-type]
+        return {(i, j) for i, j in rows}
+
+    if make is prints:  # bits tie, and any of equals may be the nearest
+        assert found() == mutual
+        assert found(mutual=False, ratio=0.9) == passes
+        assert found(ratio=0.9) == mutual & passes
+        assert len(found(mutual=False)) == 60
+    assert found(ratio=0.9) <= found(mutual=False, ratio=0.9)
+    limit = float(np.median(order[:, 0]))
+    assert all(table[i, j] <= limit + 1e-5 for i, j in found(max_distance=limit))
+
+
+@pytest.mark.parametrize("bits", [False, True])
+def test_fginn_ignores_second_neighbours_at_the_same_place(bits: bool) -> None:
+    base = packed(20) if bits else prints(20)
+    twice = torch.cat([base, base])  # every structure detected twice
+    xy = torch.rand(20, 2, generator=torch.Generator().manual_seed(0)) * 1000
+    twin = features(twice, torch.cat([xy, xy + 3]))
+    query = base.clone()
+    query[:, 0] = query[:, 0] ^ 1 if bits else query[:, 0] + 0.05
+    a = features(query, xy)
+    assert len(match(a, twin, mutual=False, ratio=0.8)) == 0
+    assert len(match(a, twin, mutual=False, ratio=0.8, fginn_radius=10.0)) == 20
+    assert len(match(a, twin, mutual=False, ratio=0.8, fginn_radius=1.0)) == 0
+
+
+def test_prints_of_two_models_are_refused() -> None:
+    with pytest.raises(ValueError, match="two different models"):
+        match(features(prints(3), model="a"), features(prints(3), model="b"))
+    with pytest.raises(ValueError, match="cannot compare"):
+        match(features(prints(3, 8)), features(prints(3, 16)))
+    with pytest.raises(ValueError, match="ratio"):
+        match(features(prints(3)), features(prints(3)), ratio=1.5)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0), (1, 1)])
+@pytest.mark.parametrize("options", [{}, {"ratio": 0.8}, {"ratio": 0.8, "fginn_radius": 5.0}])
+@pytest.mark.parametrize("make", [prints, packed])
+def test_empty_and_tiny(n: int, m: int, options: dict, make: object) -> None:
+    a, b = features(make(n, seed=1)), features(make(m, seed=2))  # type: ignore[operator]
+    found = match(a, b, **options)
+    assert found.indices.shape == (len(found), 2)
+    assert verify(a, b, found).num_inliers == 0
+
+
+@pytest.mark.parametrize("kind", ["homography", "fundamental", "auto"])
+def test_verify_finds_the_true_matches(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    xy = rng.uniform(0, 500, (200, 2))
+    homography = np.array([[0.9, 0.2, 10.0], [-0.1, 1.1, 5.0], [1e-4, 2e-4, 1.0]])
+    moved = np.c_[xy, np.ones(200)] @ homography.T
+    moved = moved[:, :2] / moved[:, 2:]
+    moved[150:] = rng.uniform(0, 500, (50, 2))
+    same = prints(200)
+    a, b = features(same, torch.from_numpy(xy)), features(same, torch.from_numpy(moved))
+    checked = verify(a, b, match(a, b), kind)  # type: ignore[arg-type]
+    assert checked.inliers is not None
+    assert checked.inliers[:150].float().mean() > 0.97
+    if kind == "homography":
+        assert checked.inliers[150:].sum() < 3
+        model = checked.model.numpy() / checked.model.numpy()[2, 2]  # type: ignore[union-attr]
+        assert np.allclose(model, homography, rtol=0.02, atol=0.02)
+    if kind == "auto":
+        assert checked.geometry == "homography"
+    assert torch.equal(verify(a, b, match(a, b), kind).inliers, checked.inliers)  # type: ignore[arg-type]
+
+
+def test_compression_keeps_most_neighbours_and_its_sizes() -> None:
+    clean = prints(300, 128)
+    noisy = F.normalize(clean + 0.03 * prints(300, 128, seed=5) * 128**0.5 / 4)
+    expected = match(features(clean), features(noisy)).indices
+    pca = Pca.fit(clean, 64)
+    sizes = {"fp16": 256, "int8": 128, "bits": 16, pca: 256}
+    for how, size in sizes.items():
+        a, b = compress(features(clean), how), compress(features(noisy), how)
+        assert a.descriptors.element_size() * a.descriptors.shape[1] == size
+        kept = {tuple(row) for row in match(a, b).indices.tolist()} & {tuple(row) for row in expected.tolist()}
+        assert len(kept) > 0.9 * len(expected)
+        with pytest.raises(ValueError, match="two different models"):
+            match(a, features(noisy))
+    with pytest.raises(ValueError, match="compressed already"):
+        compress(compress(features(clean), "bits"), "fp16")
+    with pytest.raises(ValueError, match="never negative"):
+        compress(features(clean.abs()), "bits")
+    with pytest.raises(ValueError, match="unknown compression"):
+        compress(features(clean), "zip")

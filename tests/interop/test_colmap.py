@@ -1,0 +1,99 @@
+"""The door to COLMAP: safe import, models and databases in every state."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from patchprint.interop import colmap
+
+OLD_SCHEMA = """
+CREATE TABLE cameras (camera_id INTEGER PRIMARY KEY, model INTEGER, width INTEGER, height INTEGER, params BLOB,
+    prior_focal_length INTEGER);
+CREATE TABLE images (image_id INTEGER PRIMARY KEY, name TEXT UNIQUE, camera_id INTEGER, prior_qw REAL, prior_qx REAL,
+    prior_qy REAL, prior_qz REAL, prior_tx REAL, prior_ty REAL, prior_tz REAL);
+CREATE TABLE keypoints (image_id INTEGER PRIMARY KEY, rows INTEGER, cols INTEGER, data BLOB);
+"""
+
+
+def test_zlib_survives_pycolmap() -> None:
+    """pycolmap first would abort the process in zlib; through our door it does not."""
+    code = "from patchprint.interop.colmap import pycolmap; import zlib; print(len(zlib.compress(b'a' * 1000)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_older_database_is_read_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(OLD_SCHEMA + "PRAGMA user_version = 3700;")
+        connection.execute("INSERT INTO cameras VALUES (1, 2, 640, 480, ?, 0)", (np.zeros(4).tobytes(),))
+        connection.execute("INSERT INTO images (image_id, name, camera_id) VALUES (1, 'b.jpg', 1), (2, 'a.jpg', 1)")
+        rows = np.array([[10.5, 20.5, 2.0, 0.1]], np.float32)
+        connection.execute("INSERT INTO keypoints VALUES (1, 1, 4, ?)", (rows.tobytes(),))
+    connection.close()
+    before = path.read_bytes()
+    images = colmap.read_database(path)
+    assert [image.name for image in images] == ["a.jpg", "b.jpg"]
+    assert images[1].size == (640, 480)
+    assert images[1].keypoints.xy.tolist() == [[10.0, 20.0]]
+    assert len(images[0].keypoints) == 0
+    assert path.read_bytes() == before
+
+
+def test_bad_databases_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("not a database, but long enough to look at" * 10)
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE x (y)").connection.close()
+    for name, words in {
+        "text.db": "not a database",
+        "other.db": "not a COLMAP database",
+        "gone.db": "not there",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            colmap.read_database(tmp_path / name)
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model that COLMAP makes up, in binary form."""
+    pycolmap = colmap.pycolmap
+    options = pycolmap.SyntheticDatasetOptions(num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=4, num_points3D=50)
+    folder = tmp_path_factory.mktemp("model") / "sparse" / "0"
+    folder.mkdir(parents=True)
+    pycolmap.synthesize_dataset(options).write_binary(folder)
+    return folder
+
+
+def test_models_are_found_binary_and_text(model_folder: Path, tmp_path: Path) -> None:
+    model = colmap.read_model(model_folder.parent.parent)
+    assert model.num_points3D() == 50
+    model.write_text(tmp_path)
+    assert colmap.read_model(tmp_path).num_images() == model.num_images()
+    with pytest.raises(ValueError, match="no COLMAP model"):
+        colmap.read_model(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", ["images.bin", "points3D.bin"])
+def test_a_model_that_is_cut_short_is_refused(model_folder: Path, tmp_path: Path, name: str) -> None:
+    """pycolmap would fill all memory with what it takes for a count."""
+    for keep in (0.5, 0.99):
+        folder = tmp_path / str(keep)
+        shutil.copytree(model_folder, folder)
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[: int(len(data) * keep)])
+        with pytest.raises(ValueError, match="cut short"):
+            colmap.read_model(folder)
+
+
+def test_keypoint_matrices_of_other_widths_are_refused() -> None:
+    with pytest.raises(ValueError, match="2, 4 or 6 columns"):
+        colmap.to_keypoints(np.zeros((3, 5)))
+    assert len(colmap.to_keypoints(np.zeros((0, 6)))) == 0
+    assert torch.equal(colmap.to_keypoints(np.zeros((2, 2))).scale, torch.ones(2))

@@ -1,0 +1,132 @@
+"""Pictures of every kind, good and bad, as people have them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from known_pictures import texture
+from patchprint.interop.images import list_images, read_color, read_gray
+
+
+@pytest.fixture
+def picture() -> np.ndarray:
+    return texture(60, 80)
+
+
+def test_png_is_read_exactly(tmp_path: Path, picture: np.ndarray) -> None:
+    path = tmp_path / "na\u00efve \u753b\u50cf.png"  # letters outside of ASCII and a space
+    Image.fromarray(picture).save(path)
+    assert np.array_equal(read_gray(path), picture)
+    link = tmp_path / "link.png"
+    link.symlink_to(path)
+    assert np.array_equal(read_gray(link), picture)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "1", "CMYK"])
+def test_colour_palette_alpha_cmyk(tmp_path: Path, picture: np.ndarray, mode: str) -> None:
+    path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
+    Image.fromarray(picture).convert("RGB").convert(mode).save(path)
+    read = read_gray(path)
+    assert read.shape == picture.shape
+    assert read.dtype == np.uint8
+    tolerance = {"1": 130, "P": 16}.get(mode, 4)  # black and white; 216 colours
+    assert np.abs(read.astype(int) - picture).mean() < tolerance
+    assert read_color(path).shape == (*picture.shape, 3)
+
+
+def test_sixteen_bits_keep_the_bits_in_use(tmp_path: Path, picture: np.ndarray) -> None:
+    for shift in (8, 4):  # all sixteen, and twelve as cameras store them
+        cv2.imwrite(str(tmp_path / "a.png"), picture.astype(np.uint16) << shift)
+        assert np.array_equal(read_gray(tmp_path / "a.png"), picture)
+
+
+def test_exif_orientation_is_an_option(tmp_path: Path, picture: np.ndarray) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be shown turned clockwise by 90 degrees
+    Image.fromarray(picture).save(tmp_path / "a.jpg", exif=exif, quality=95)
+    assert read_gray(tmp_path / "a.jpg").shape == (60, 80)
+    upright = read_gray(tmp_path / "a.jpg", exif=True)
+    assert upright.shape == (80, 60)
+    assert np.abs(upright.astype(int) - np.rot90(picture, -1)).mean() < 5
+
+
+def test_arrays(picture: np.ndarray) -> None:
+    assert np.array_equal(read_gray(picture), picture)
+    assert np.array_equal(read_gray(picture[..., None]), picture)
+    assert np.array_equal(read_gray(torch.from_numpy(picture)), picture)
+    assert np.array_equal(read_gray(picture / 255.0), picture)
+    assert np.array_equal(read_gray(np.stack([picture] * 3, -1)), picture)
+    assert set(np.unique(read_gray(picture > 128))) == {0, 255}
+
+
+def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, picture: np.ndarray) -> None:
+    Image.fromarray(picture).save(tmp_path / "good.jpg")
+    Image.fromarray(picture).save(tmp_path / "good.png")
+    for name in ("good.jpg", "good.png"):
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / f"cut-{name}").write_bytes(data[: len(data) * 2 // 3])
+    (tmp_path / "zero.jpg").touch()
+    (tmp_path / "text.png").write_text("hello")
+    (tmp_path / "folder.jpg").mkdir()
+    (tmp_path / "lost.jpg").symlink_to(tmp_path / "gone.jpg")
+    expected = {
+        "cut-good.jpg": "cut short",
+        "cut-good.png": "cut short",
+        "zero.jpg": "0 bytes",
+        "text.png": "not a picture",
+        "folder.jpg": "folder",
+        "lost.jpg": "link to nowhere",
+        "none.jpg": "not there",
+    }
+    for name, words in expected.items():
+        with pytest.raises(ValueError, match=words) as error:
+            read_gray(tmp_path / name)
+        assert name in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, picture: np.ndarray) -> None:
+    Image.fromarray(picture).save(tmp_path / "thumb.jpg")
+    exif = b"Exif\x00\x00" + (tmp_path / "thumb.jpg").read_bytes()
+    Image.fromarray(picture).save(tmp_path / "a.jpg", exif=exif)
+    data = (tmp_path / "a.jpg").read_bytes()
+    assert read_gray(tmp_path / "a.jpg").shape == picture.shape
+    (tmp_path / "b.jpg").write_bytes(data[:-100])
+    with pytest.raises(ValueError, match="cut short"):
+        read_gray(tmp_path / "b.jpg")
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((0, 5), np.uint8), "no pixels"),
+        (np.zeros(5, np.uint8), "shape"),
+        (np.zeros((4, 4, 2), np.uint8), "shape"),
+        (np.full((4, 4), 200.0), "outside of"),
+        (np.full((4, 4), np.nan), "outside of"),
+        (np.zeros((4, 4), np.int64), "int64"),
+    ],
+)
+def test_bad_arrays(array: np.ndarray, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_gray(array)
+
+
+def test_list_images_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> None:
+    for name in ("b.JPG", "a.png", ".hidden.png", "notes.txt", "sub/c.tif"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    os.symlink(tmp_path / "a.png", tmp_path / "d.png")
+    assert list_images(tmp_path) == ["a.png", "b.JPG", "d.png", "sub/c.tif"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no pictures"):
+        list_images(tmp_path / "empty")
+    with pytest.raises(ValueError, match="not a folder"):
+        list_images(tmp_path / "a.png")
