@@ -18,6 +18,16 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Training data from the photos with models beside the repository; sets that are there already are kept.
+PHOTOS ?= ../shared/data/photos
+SCENES := notredame liberty castle entry sceaux $(addprefix oxford-landmarks/,radcliffe allsouls christchurch bodleian)
+DATA_OPTIONS ?=
+
+data: $(foreach scene,$(SCENES),data/$(notdir $(scene))/manifest.json)
+
+data/%/manifest.json: | $(VENV)/.dev
+	$(BIN)/patchprint data build colmap $(filter %/$*,$(addprefix $(PHOTOS)/,$(SCENES))) data/$* $(DATA_OPTIONS)
+
 $(VENV)/.base:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24' --constraint constraints.txt

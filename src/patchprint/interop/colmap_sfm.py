@@ -12,6 +12,7 @@ import numpy as np
 from patchprint.files import atomic_folder, write_text
 from patchprint.interop.colmap import from_keypoints, read_model
 from patchprint.interop.colmap_database import Cameras, Pair, verify, write_features, write_matches
+from patchprint.interop.colmap_pairs import Matching, match_photos
 from patchprint.types import Keypoints
 
 SMALLEST_MODEL = 3  # photos; COLMAP's default of 10 throws small collections away
@@ -56,17 +57,19 @@ def sift_reconstruction(
     max_keypoints: int = 8192,
     max_image_size: int = 3200,
     seed: int = 0,
+    matching: Matching = "exhaustive",
 ) -> Any:
-    """A sparse model with COLMAP's own SIFT, exhaustive matching and incremental mapping, on the CPU.
+    """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
 
     Args:
         names: photos to use, relative to ``image_folder``; all by default.
+        matching: which pairs are matched (``interop.colmap_pairs``).
     """
     from patchprint.interop.colmap import pycolmap
 
     work, cameras = Path(work_folder), cameras or Cameras()
     database = work / "database.db"
-    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed))
+    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, matching))
     _claim(work, hashlib.sha256(settings.encode()).hexdigest())
     if not (work / "sparse").is_dir():
         extraction = pycolmap.FeatureExtractionOptions(use_gpu=False, max_image_size=max_image_size)
@@ -77,7 +80,7 @@ def sift_reconstruction(
         pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
         verification = pycolmap.TwoViewGeometryOptions()
         verification.ransac.random_seed = seed
-        pycolmap.match_exhaustive(database, verification_options=verification, device=cpu)
+        match_photos(database, matching, verification, seed)
         _map(database, image_folder, work / "sparse", seed)
     return read_model(work / "sparse")
 

@@ -17,7 +17,7 @@ def contact_sheet(
     source: PatchSource, num_points: int = 100, num_views: int = 8, size: int = 48, columns: int = 4, seed: int = 0
 ) -> np.ndarray:
     """Grey picture (H, W) uint8: random points, one per row, in ``columns`` blocks beside each other; white where a point
-    has fewer than ``num_views`` views."""
+    has fewer than ``num_views`` views. The contrast of every patch is stretched, since flat ones could not be judged."""
     eligible = (source.num_views >= 2).nonzero()[:, 0]
     if len(eligible) == 0:
         raise ValueError("there is no point with two views to show")
@@ -25,7 +25,7 @@ def contact_sheet(
     points = eligible[rng.permutation(rng.fold_in(key, 0), len(eligible))[:num_points]]
     most = int(source.num_views.max())
     views, valid = several_views(rng.fold_in(key, 1), source.num_views[points], num_views, most)
-    patches = (source.sample(points, views, size)[:, :, 0] * 255).round().to(torch.uint8)
+    patches = (_stretch(source.sample(points, views, size)[:, :, 0]) * 255).round().to(torch.uint8)
     patches[~valid] = WHITE
     cells = torch.nn.functional.pad(patches, (0, GAP, 0, GAP), value=WHITE)
     rows = -(-len(points) // columns)
@@ -35,3 +35,8 @@ def contact_sheet(
     strips = cells.transpose(1, 2).reshape(columns, rows * side, wide)
     strips = torch.nn.functional.pad(strips, (0, 6 * GAP), value=WHITE)
     return strips.transpose(0, 1).reshape(rows * side, -1).cpu().numpy()
+
+
+def _stretch(patches: torch.Tensor) -> torch.Tensor:
+    low, high = patches.amin((-2, -1), keepdim=True), patches.amax((-2, -1), keepdim=True)
+    return (patches - low) / (high - low).clamp(min=1e-3)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
+from patchprint.extras import require
 from patchprint.patches.sources.sfm_scene import SfmScene, detect_keypoints
 from patchprint.types import Keypoints
 
@@ -25,11 +26,11 @@ class Limits:
     between the new ray and the nearest ray of the track; ``depth`` relative difference to the surface around, which is
     known from ``neighbours`` observed points at most ``radius`` pixels away."""
 
-    px: float = 2.0
-    octaves: float = 0.4
-    radians: float = 0.4
-    view_angle: float = 40.0
-    depth: float = 0.08
+    px: float = 1.5
+    octaves: float = 0.33
+    radians: float = 0.33
+    view_angle: float = 35.0
+    depth: float = 0.05
     radius: float = 50.0
     neighbours: int = 4
 
@@ -101,13 +102,13 @@ def _visible(
     points, xy, depth = points[inside], xy[inside], depth[inside]
     if len(points) == 0 or len(seen) < limits.neighbours:
         return points[:0]
-    surface = torch.from_numpy(scene.project(photo, scene.xyz[seen])[1])
-    around = torch.cdist(torch.from_numpy(xy), torch.from_numpy(seen_xy)).topk(limits.neighbours, largest=False)
-    near = around.values <= limits.radius
-    ratio = torch.from_numpy(depth)[:, None] / surface[around.indices]
+    surface = scene.project(photo, scene.xyz[seen])[1]
+    distance, index = _tree(seen_xy).query(xy, k=limits.neighbours, distance_upper_bound=limits.radius)
+    near = np.isfinite(distance)
+    ratio = depth[:, None] / surface[np.where(near, index, 0)]
     # Every neighbour must agree: beside a depth edge one cannot know what is seen.
     agrees = ((ratio > 1 - limits.depth) & (ratio < 1 + limits.depth)) | ~near
-    return points[(agrees.all(1) & near[:, 0]).numpy()]
+    return points[agrees.all(1) & near[:, 0]]
 
 
 def _nearest_view(
@@ -122,6 +123,10 @@ def _nearest_view(
     row = np.zeros(len(scene.xyz), np.int64)
     row[scene.point[is_best]] = is_best
     return best[points], row[points]
+
+
+def _tree(xy: np.ndarray) -> Any:
+    return require("scipy.spatial", extra="sfm").cKDTree(xy)
 
 
 def _matching_keypoints(
@@ -139,20 +144,20 @@ def _matching_keypoints(
     expected_scale = size[points] * scene.images[photo].camera.mean_focal_length() / depth
     direction = scene.project(photo, tips[reference])[0] - xy
     expected_angle = np.arctan2(direction[:, 1], direction[:, 0])
-    distance = torch.cdist(torch.from_numpy(xy).float(), keypoints.xy)
-    point_row, keypoint = (distance <= limits.px).nonzero().numpy().T
+    places = keypoints.xy.numpy()
+    nearby = _tree(xy).sparse_distance_matrix(_tree(places), limits.px, output_type="ndarray")
+    point_row, keypoint, offset = nearby["i"], nearby["j"], nearby["v"]
     octaves = np.abs(np.log2(keypoints.scale.numpy()[keypoint] / expected_scale[point_row]))
     turn = np.abs(np.angle(np.exp(1j * (keypoints.angle.numpy()[keypoint] - expected_angle[point_row]))))
     agrees = (octaves <= limits.octaves) & (turn <= limits.radians)
-    point_row, keypoint, octaves, turn = (values[agrees] for values in (point_row, keypoint, octaves, turn))
-    offset = distance.numpy()[point_row, keypoint]
-    cost = offset / limits.px + octaves / limits.octaves + turn / limits.radians
+    cost = (offset / limits.px + octaves / limits.octaves + turn / limits.radians)[agrees]
+    point_row, keypoint = point_row[agrees], keypoint[agrees]
     chosen: list[int] = []
     used_points: set[int] = set()
     used_places: set[bytes] = set()
-    for candidate in np.argsort(cost, kind="stable"):
+    for candidate in np.lexsort((keypoint, point_row, cost)):
         # Two orientations of one detection are one place.
-        place = keypoints.xy[keypoint[candidate]].numpy().tobytes()
+        place = places[keypoint[candidate]].tobytes()
         if point_row[candidate] not in used_points and place not in used_places:
             used_points.add(point_row[candidate])
             used_places.add(place)

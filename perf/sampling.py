@@ -1,0 +1,166 @@
+"""Time to cut the patches of one training batch (1024 pairs of 32x32) out of photos.
+
+    python perf/sampling.py --data data/castle --out results/sampling-cpu.json     (two cores, with kornia beside it)
+    python perf/sampling.py --data data/castle --out results/sampling-h200.json    (on a GPU machine; only the device)
+
+On a CPU kornia's ``extract_patches_from_pyramid`` cuts the same patches in the same run. It builds the pyramid of a photo at
+every call, so our time is given with resident pyramids (as in training) and with building those of the same photos.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchprint import files
+from patchprint.patches import augment, open_source
+from patchprint.patches.batches import PairBatcher
+from patchprint.patches.photo_bank import ResidentPhotos
+from patchprint.patches.sampler import ImagePyramids
+from patchprint.patches.tracks import TrackStore
+from patchprint.provenance import run_info
+from patchprint.types import Result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--pairs", type=int, default=1024)
+    parser.add_argument("--size", type=int, default=32)
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    started = time.monotonic()
+    torch.set_num_threads(options.threads)
+    store = open_source(options.data, options.device)
+    assert isinstance(store, TrackStore)
+    scores = measure_cuda(store, options) if store.device.type == "cuda" else measure_cpu(store, options)
+    for name, value in scores.items():
+        print(f"{name}: {value:.4g}")
+    settings = {key: getattr(options, key) for key in ("device", "pairs", "size", "repeats", "threads")}
+    data = {"path": options.data, "photos": len(store.photos), "points": store.num_points}
+    result = Result("sampling", settings, {}, data, seed=0, scores=scores, run=run_info(started))
+    files.write_json(options.out, result.to_json())
+
+
+def measure_cuda(store: TrackStore, options: argparse.Namespace) -> dict[str, float]:
+    batcher, strong = PairBatcher(store, options.pairs), augment.create("strong")
+    step = torch.zeros((), dtype=torch.int64, device=store.device)
+    batch = batcher.batch(step)
+    warp = strong.warp(step, options.pairs, 2)
+
+    def whole() -> Tensor:
+        fresh = batcher.batch(step)
+        views = store.sample(fresh.points, fresh.views, options.size, strong.warp(step, options.pairs, 2))
+        step.add_(1)
+        return strong.light(step, views)
+
+    work: dict[str, Callable[[], Any]] = {
+        "sample": lambda: store.sample(batch.points, batch.views, options.size),
+        "sample_warped": lambda: store.sample(batch.points, batch.views, options.size, warp),
+        "batch_sample_augment": whole,
+    }
+    scores = {}
+    for name, function in work.items():
+        scores[f"{name}_eager_ms"] = _device_ms(function, options.repeats)
+        compiled = torch.compile(function, fullgraph=True)
+        scores[f"{name}_compiled_graph_ms"] = _device_ms(_as_graph(compiled), options.repeats)
+        print(name, "done", flush=True)
+    return scores
+
+
+def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, float]:
+    batch = PairBatcher(store, options.pairs).batch(torch.zeros((), dtype=torch.int64))
+    scores = {"sample_ms": _host_ms(lambda: store.sample(batch.points, batch.views, options.size), options.repeats)}
+    rows = store.observation(batch.points, batch.views).reshape(-1)
+    photos = torch.from_numpy(store.tracks.photo[rows.numpy()]).long()
+    used = torch.unique(photos).tolist()
+    pictures = [store.photos.picture(photo) for photo in used]
+    scores["photos_in_batch"] = len(used)
+    rounds = max(1, options.repeats // 10)
+
+    def build_and_sample() -> None:
+        ResidentPhotos(ImagePyramids.build(pictures))
+        store.sample(batch.points, batch.views, options.size)
+
+    scores["build_pyramids_and_sample_ms"] = _host_ms(build_and_sample, rounds)
+    if importlib.util.find_spec("kornia") is None:
+        print("kornia is not installed; only our own time was taken")
+        return scores
+    import kornia.feature as KF
+
+    lafs = _lafs(store, rows)
+    images = [torch.from_numpy(picture)[None, None].float() / 255 for picture in pictures]
+    chosen = [(photos == photo).nonzero()[:, 0] for photo in used]
+    theirs = torch.empty(len(rows), 1, options.size, options.size)
+
+    def cut_with_kornia() -> None:
+        for image, index in zip(images, chosen, strict=True):
+            theirs[index] = KF.extract_patches_from_pyramid(image, lafs[index][None], options.size)[0]
+
+    scores["kornia_ms"] = _host_ms(cut_with_kornia, rounds)
+    ours = store.sample(batch.points, batch.views, options.size).reshape(theirs.shape)
+    scores["mean_absolute_difference"] = float((ours - theirs).abs().mean())
+    return scores
+
+
+def _lafs(store: TrackStore, rows: Tensor) -> Tensor:
+    """kornia's frames (N, 2, 3) of observations: half the side of the patch, then the centre."""
+    tracks, index = store.tracks, rows.numpy()
+    half = torch.from_numpy(tracks.scale[index]) * (store.patch_scale / 2)
+    angle = torch.from_numpy(tracks.angle[index])
+    cosine, sine = half * torch.cos(angle), half * torch.sin(angle)
+    linear = torch.stack([torch.stack([cosine, -sine], -1), torch.stack([sine, cosine], -1)], -2)
+    return torch.cat([linear, torch.from_numpy(tracks.xy[index])[:, :, None]], -1)
+
+
+def _host_ms(function: Callable[[], Any], repeats: int) -> float:
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times)
+
+
+def _device_ms(function: Callable[[], Any], repeats: int) -> float:
+    """Median device time of one call, by events around ten calls."""
+    for _ in range(3):
+        function()
+    times = []
+    for _ in range(repeats):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(10):
+            function()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / 10)
+    return statistics.median(times)
+
+
+def _as_graph(function: Callable[[], Any]) -> Callable[[], None]:
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        function()
+    return graph.replay
+
+
+if __name__ == "__main__":
+    main()

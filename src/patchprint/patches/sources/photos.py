@@ -1,0 +1,64 @@
+"""Tracks from bare photos: COLMAP finds cameras and points, then the model is read like any other."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+from patchprint import files
+from patchprint.interop.colmap_database import Cameras
+from patchprint.interop.colmap_sfm import sift_reconstruction
+from patchprint.interop.images import list_images, read_gray
+from patchprint.patches.sources import colmap
+
+EXHAUSTIVE_BELOW = 150
+
+
+def build(
+    src: str | Path,
+    out: str | Path,
+    matching: Literal["auto", "exhaustive", "sequential", "retrieval"] = "auto",
+    single_camera: bool = False,
+    work: str | Path | None = None,
+    max_keypoints: int = 8192,
+    max_image_size: int = 3200,
+    densify: bool = False,
+    patch_scale: float = 12.0,
+    max_mb: float | None = None,
+    seed: int = 0,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Reconstruct the photos below ``src`` and write the TrackStore ``out``.
+
+    All pairs are matched below 150 photos; above, each photo with those that look like it. The reconstruction lies in ``work``
+    (a hidden folder beside ``out`` where none is given, removed at the end) and goes on from there if it was stopped.
+    """
+    files.refuse_overwrite(out, force)
+    root, target = Path(src), Path(out)
+    names = list_images(root)
+    if len(names) < 2:
+        raise ValueError(f"{root} holds {len(names)} photo; a reconstruction needs at least two")
+    for name in names:
+        read_gray(root / name)
+    if matching == "auto":
+        matching = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
+    place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
+    model = sift_reconstruction(
+        root, place, names, Cameras(single=single_camera), max_keypoints, max_image_size, seed, matching
+    )
+    facts = colmap.build(
+        root,
+        out,
+        root,
+        place / "sparse",
+        place / "database.db",
+        densify,
+        patch_scale,
+        max_mb,
+        root.resolve().name,
+        force,
+    )
+    if work is None:
+        shutil.rmtree(place)
+    return {**facts, "registered": model.num_reg_images()}
