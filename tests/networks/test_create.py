@@ -61,3 +61,13 @@ def test_hynet_as_published_feels_brightness_and_its_standardised_form_does_not(
         moved[norm] = (network(0.7 * patches + 0.25) - network(patches)).norm(dim=1).max()
     assert moved["frn"] > 0.05
     assert moved["standard"] < 1e-3
+
+
+@pytest.mark.parametrize("name", ["hardnet", "sosnet", "sdgmnet", "l2net-cs", "doap-binary", "doap-st", "tfeat"])
+def test_one_graph_without_breaks(name):
+    """One of each structure: torch.compile needs no return to Python."""
+    network = trained_looking(name, width=8)
+    patches = smooth_patches(4, network.input_size)
+    torch.compiler.reset()
+    compiled = torch.compile(network, backend="eager", fullgraph=True)
+    assert torch.allclose(compiled(patches), network(patches), atol=1e-6)

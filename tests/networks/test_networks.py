@@ -108,14 +108,6 @@ def test_state_dict_round_trip(name):
     assert torch.equal(source(patches), target(patches))
 
 
-def test_one_graph_without_breaks(name):
-    network = trained_looking(name, width=WIDTH)
-    patches = patches_for(network)
-    torch.compiler.reset()
-    compiled = torch.compile(network, backend="eager", fullgraph=True)
-    assert torch.allclose(compiled(patches), network(patches), atol=1e-6)
-
-
 def test_views_in_one_pass_equal_two_passes(name):
     """Anchors and positives side by side give what HardNet's two passes give: prints and running statistics."""
     options = {"width": WIDTH} | ({} if name == "tfeat" else {"dropout": 0.0})

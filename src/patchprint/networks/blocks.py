@@ -52,7 +52,7 @@ class FilterResponseNorm2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         scale = torch.rsqrt(wide.square().mean((2, 3), keepdim=True) + self.eps.abs())
-        return (self.weight * (wide * scale) + self.bias).to(x.dtype)
+        return torch.addcmul(self.bias, wide, self.weight * scale).to(x.dtype)
 
 
 class TLU(nn.Module):
