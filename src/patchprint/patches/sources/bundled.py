@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchprint.extras import require
-from patchprint.patches.sources.homographies import make_tracks
+from patchprint.patches.sources.homographies import limit, make_tracks
 from patchprint.patches.tracks import TrackStore
 
 TRAINING = (
@@ -31,19 +31,19 @@ class StereoPair:
 
 
 def picture(name: str) -> np.ndarray:
-    """One of scikit-image's photographs as grey uint8 (H, W)."""
-    return _grey(getattr(require("skimage.data", extra="eval"), name)())
+    """One of scikit-image's photographs as grey uint8 (H, W), at most 640 pixels wide or high."""
+    return limit(_grey(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
 
 
 def training_source(
-    num_views: int = 7, seed: int = 0, patch_scale: float = 12.0, max_keypoints: int = 1500
+    num_views: int = 5, seed: int = 0, patch_scale: float = 12.0, max_keypoints: int = 1500
 ) -> TrackStore:
     """Tracks of the training photographs."""
     return _source(TRAINING, num_views, seed, patch_scale, max_keypoints)
 
 
 def held_out_source(
-    num_views: int = 7, seed: int = 1000, patch_scale: float = 12.0, max_keypoints: int = 1500
+    num_views: int = 5, seed: int = 1000, patch_scale: float = 12.0, max_keypoints: int = 1500
 ) -> TrackStore:
     """Tracks of photographs that are in no training set."""
     return _source(HELD_OUT, num_views, seed, patch_scale, max_keypoints)

@@ -157,7 +157,7 @@ def build(
 ) -> None:
     """Turn a folder of pictures into a TrackStore at ``out``; pictures above ``max_side`` are made smaller first."""
     names = list_images(src)
-    pictures = (_limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
+    pictures = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
     photos, tracks = make_tracks(pictures, num_views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
     track_files.write(out, map(encode_png, photos), tracks, track_files.Names(labels, names), force=force)
@@ -176,7 +176,8 @@ def _without_twins(keypoints: Keypoints) -> Keypoints:
     return keypoints[torch.tensor(sorted(keep), dtype=torch.int64)]
 
 
-def _limit(image: np.ndarray, max_side: int) -> np.ndarray:
+def limit(image: np.ndarray, max_side: int) -> np.ndarray:
+    """The picture (H, W), made smaller where one of its sides is longer than ``max_side``."""
     cv2 = require("cv2", extra="images")
     factor = max_side / max(image.shape)
     return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
