@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.benchmarks.cache import PredictionCache
+from patchprint.benchmarks.setup import Setup
+from patchprint.features.describers import PixelDescriber
 
 
 def test_second_question_is_answered_from_disk(tmp_path: Path) -> None:
@@ -39,3 +41,17 @@ def test_no_folder_keeps_nothing(tmp_path: Path) -> None:
     cache.get({"k": 1}, lambda: {"x": np.ones(1)})
     cache.get({"k": 1}, lambda: {"x": np.ones(1)})
     assert (cache.hits, cache.misses) == (0, 2)
+
+
+def test_changed_data_never_meets_old_predictions(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "data" / "a.txt"
+    answers = []
+    for text in ("one", "two", "one"):
+        file.write_text(text)
+        setup = Setup(PixelDescriber(), tmp_path / "data", cache=PredictionCache(tmp_path / "cache"))
+        answers.append(
+            bytes(setup.predictions({}, lambda text=text: {"x": np.frombuffer(text.encode(), np.uint8)})["x"])
+        )
+        assert setup.cache.hits == len(answers) // 3
+    assert answers == [b"one", b"two", b"one"]

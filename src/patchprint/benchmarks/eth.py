@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from patchprint.benchmarks import strecha
 from patchprint.benchmarks.pictures import features_of
-from patchprint.benchmarks.setup import Setup, checksum
+from patchprint.benchmarks.setup import Setup
 from patchprint.features import match
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarise
@@ -148,5 +148,5 @@ def _work_folder(setup: Setup, key: dict[str, Any]) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="patchprint-eth-") as name:
             yield Path(name) / "work"
         return
-    text = json.dumps({**key, "data": checksum(setup.data), "seed": setup.seed}, sort_keys=True)
+    text = json.dumps({**key, "data": setup.checksum, "seed": setup.seed}, sort_keys=True)
     yield setup.cache.folder / f"sfm-{hashlib.sha256(text.encode()).hexdigest()[:24]}"

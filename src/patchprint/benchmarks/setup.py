@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from patchprint.benchmarks.cache import Arrays, PredictionCache
 from patchprint.features.describers import Describer
 from patchprint.provenance import run_info, sha256_of_file, sha256_of_folder
@@ -26,25 +28,26 @@ class Setup:
     seed: int = 0
     cache: PredictionCache = field(default_factory=lambda: PredictionCache(None))
     skip_bad: bool = False
+    # Where stored patches are kept and cut.
+    device: torch.device | str = "cpu"
     # Files that could not be read and were left out, which only happens with ``skip_bad``.
     skipped: list[str] = field(default_factory=list)
+
+    @functools.cached_property
+    def checksum(self) -> str:
+        """The sha256 of the data: a file, a folder, or several with commas between their names."""
+        names = str(self.data).split(",")
+        parts = [sha256_of_folder(name) if Path(name).is_dir() else sha256_of_file(name) for name in names]
+        return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def predictions(self, key: dict[str, Any], compute: Callable[[], Arrays]) -> Arrays:
         """Arrays that depend on the model: from the cache, or computed."""
         model = {**dataclasses.asdict(self.describer.id), "patch_scale": self.describer.patch_scale}
-        return self.cache.get({"data": checksum(self.data), "model": model, **key}, compute)
+        return self.cache.get({"data": self.checksum, "model": model, **key}, compute)
 
     def inputs(self, key: dict[str, Any], compute: Callable[[], Arrays]) -> Arrays:
         """Arrays that are the same for all models, such as keypoints."""
-        return self.cache.get({"data": checksum(self.data), **key}, compute)
-
-
-@functools.lru_cache(maxsize=16)
-def checksum(data: Path) -> str:
-    """The sha256 of a file or folder, or of several with commas between their names."""
-    names = str(data).split(",")
-    parts = [sha256_of_folder(name) if Path(name).is_dir() else sha256_of_file(name) for name in names]
-    return parts[0] if len(parts) == 1 else _joined(parts)
+        return self.cache.get({"data": self.checksum, **key}, compute)
 
 
 def measure(benchmark: str, setup: Setup, settings: Any, evaluate: Callable[[Setup, Any], dict[str, Any]]) -> Result:
@@ -59,12 +62,8 @@ def measure(benchmark: str, setup: Setup, settings: Any, evaluate: Callable[[Set
         benchmark=benchmark,
         settings=dataclasses.asdict(settings),
         model={**dataclasses.asdict(describer.id), "patch_scale": describer.patch_scale, "kind": describer.kind},
-        data={"path": str(setup.data), "sha256": checksum(setup.data)},
+        data={"path": str(setup.data), "sha256": setup.checksum},
         seed=setup.seed,
         scores=scores,
         run=run,
     )
-
-
-def _joined(parts: list[str]) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

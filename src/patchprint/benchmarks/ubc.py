@@ -106,8 +106,9 @@ def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
     source = open_for(setup, settings.split)
     listed = isinstance(source, PatchStore) and OFFICIAL_PAIRS in source.facts["pairs"] and settings.split == "all"
     pairs = official_pairs(source) if listed else draw_pairs(source, settings.pairs, setup.seed)  # type: ignore[arg-type]
-    prints = describe(setup, source, pairs.points, pairs.views)
-    distance = pair_distances(prints[pairs.index[:, 0]], prints[pairs.index[:, 1]])
+    prints = describe(setup, source, pairs.points, pairs.views).to(setup.device)
+    index = pairs.index.to(setup.device)
+    distance = pair_distances(prints[index[:, 0]], prints[index[:, 1]])
     origin = np.array("official" if listed else "drawn")
     return {
         "distance": distance,

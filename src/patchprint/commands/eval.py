@@ -51,7 +51,7 @@ class Common:
 def run(name: str, common: Common, settings: Any) -> None:
     """Measure every model on every data set."""
     _check(name, common)
-    benchmark = BENCHMARKS[name]
+    benchmark, device = BENCHMARKS[name], describers.choose_device(common.device)
     results, trained_on = [], []
     for position, model in enumerate(common.model):
         describer = _describer(model, common)
@@ -60,7 +60,7 @@ def run(name: str, common: Common, settings: Any) -> None:
             if target is not None:
                 refuse_overwrite(target, common.force)
             cache = PredictionCache(None if common.no_cache else common.cache or default_folder())
-            setup = Setup(describer, Path(data), common.seed, cache, common.skip_bad)
+            setup = Setup(describer, Path(data), common.seed, cache, common.skip_bad, device)
             result = measure(name, setup, settings, benchmark.evaluate).to_json()
             if target is not None:
                 write_json(target, result)

@@ -1,0 +1,91 @@
+"""What ``eval ubc`` costs beyond the network: 100,000 pairs scored, prints included, against describing the patches alone.
+
+    python perf/ubc_speed.py --out results/ubc-speed-cpu.json --pairs 10000 --network l2net
+    python perf/ubc_speed.py --out results/ubc-speed-h200.json
+
+The patches are noise in a store of 64x64 pixels, as in the UBC sets; the time does not depend on what they show. Both parts are
+run several times in turn and the fastest of each counts, since other work on the machine only ever adds time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from patchprint import files, networks
+from patchprint.benchmarks import ubc
+from patchprint.benchmarks.setup import Setup
+from patchprint.benchmarks.stored import open_for
+from patchprint.features.describers import NetworkDescriber
+from patchprint.patches import PatchStore
+from patchprint.provenance import run_info
+from patchprint.types import Result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--pairs", type=int, default=100_000)
+    parser.add_argument("--network", default="hynet")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    started = time.monotonic()
+    describer = NetworkDescriber(networks.create(options.network).eval().to(options.device))
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        write_noise(store, points=options.pairs, views=2)
+        setup = Setup(describer, store, device=torch.device(options.device))
+        settings = ubc.Settings(pairs=options.pairs)
+        patches = distinct_patches(setup, settings)
+        describer.describe_patches(patches[:4096])
+        alone, whole = [], []
+        for _ in range(options.repeats):
+            alone.append(timed(lambda: describer.describe_patches(patches)))
+            whole.append(timed(lambda: ubc.evaluate(setup, settings)))
+            print(f"network alone {alone[-1]:.2f} s, whole benchmark {whole[-1]:.2f} s", flush=True)
+    scores = {
+        "patches": len(patches),
+        "network_seconds": min(alone),
+        "whole_seconds": min(whole),
+        "overhead_percent": 100 * (min(whole) / min(alone) - 1),
+    }
+    chosen = {name: getattr(options, name) for name in ("pairs", "network", "device", "repeats")}
+    result = Result("ubc-speed", chosen, {"name": options.network}, {}, seed=0, scores=scores, run=run_info(started))
+    files.write_json(options.out, result.to_json())
+    print(f"overhead {scores['overhead_percent']:.1f} %")
+
+
+def distinct_patches(setup: Setup, settings: ubc.Settings) -> torch.Tensor:
+    """The patches that the benchmark will describe, at the network's size, (U, 1, S, S)."""
+    source = open_for(setup, "all")
+    pairs = ubc.draw_pairs(source, settings.pairs, setup.seed)
+    size = setup.describer.input_size
+    parts = [
+        source.sample(points.to(source.device), views[:, None].to(source.device), size)[:, 0]
+        for points, views in zip(pairs.points.split(4096), pairs.views.split(4096), strict=True)
+    ]
+    return torch.cat(parts)
+
+
+def write_noise(folder: Path, points: int, views: int) -> None:
+    rng = np.random.default_rng(0)
+    point = np.repeat(np.arange(points), views)
+    blocks = (rng.integers(0, 256, (min(4096, len(point) - i), 64, 64), np.uint8) for i in range(0, len(point), 4096))
+    PatchStore.write(folder, blocks, point, np.zeros(len(point), int), ["noise"])
+
+
+def timed(function: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()
