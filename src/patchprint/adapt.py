@@ -1,0 +1,206 @@
+"""A descriptor tuned to your own photos: reconstruct them, learn from their tracks, and say what was gained.
+
+Two things are held out of the tuning and measured afterwards: a region of the scene (points that no training batch holds)
+and some of the photos (points that are known, seen in pictures that are not). The start model, SIFT and RootSIFT are measured
+on the same keypoints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint import provenance
+from patchprint.benchmarks.bundled import observation_prints
+from patchprint.benchmarks.prints import pair_distances
+from patchprint.benchmarks.ubc import draw_pairs
+from patchprint.features import describers
+from patchprint.files import refuse_overwrite
+from patchprint.metrics.verification import fpr95
+from patchprint.networks import registry
+from patchprint.patches.sources import colmap, photos
+from patchprint.patches.splits import TRAIN
+from patchprint.patches.tracks import Tracks, TrackStore
+from patchprint.training import recipes
+from patchprint.training.loop import train
+from patchprint.types import Result
+
+FEWEST_POINTS = 200
+PAIRS = 20_000
+BASELINES = ("sift", "rootsift")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to tune. ``held_out`` is the part of the photos that training never sees."""
+
+    model: str = "sdgmnet"
+    steps: int = 400
+    batch: int = 128
+    lr: float = 0.1
+    held_out: float = 0.1
+    seed: int = 0
+    device: str = "auto"
+
+
+def adapt(
+    folder: str | Path,
+    out: str | Path,
+    work: str | Path,
+    plan: Plan | None = None,
+    force: bool = False,
+    report: Callable[[str], None] = print,
+) -> Result:
+    """Tune ``plan.model`` to the photos in ``folder`` and write the weights to ``out``.
+
+    ``folder`` holds pictures, or ``images/`` and ``sparse/`` of a COLMAP model. ``work`` keeps the reconstruction and the
+    training run; what is there already is not done again.
+    """
+    plan, work, started = plan or Plan(), Path(work), time.monotonic()
+    refuse_overwrite(out, force)
+    start = registry.load(plan.model)
+    report("1/3  points that several photos show")
+    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale)
+    learned, unseen_photos = _hold_photos_out(store, plan.held_out, plan.seed)
+    points = learned.split("train").num_points
+    if points < max(FEWEST_POINTS, plan.batch):
+        raise ValueError(
+            f"the photos in {folder} share only {points} points for training, fewer than {max(FEWEST_POINTS, plan.batch)}; "
+            "give photos that overlap more, or more of them"
+        )
+    report(f"2/3  tuning {plan.model} on {points} points, {plan.steps} steps")
+    config = recipes.resolve(
+        "sdgmnet",
+        network=start.info.network,
+        network_options=start.info.options,
+        init=plan.model,
+        steps=plan.steps,
+        batch=plan.batch,
+        lr=plan.lr,
+        seed=plan.seed,
+        device=plan.device,
+        validate_every=max(plan.steps // 4, 1),
+        checkpoint_every=max(plan.steps // 4, 1),
+        log_every=max(plan.steps // 40, 1),
+        tensorboard=False,
+    )
+    run = work / "training"
+    outcome = train(config, learned, run, resume=(run / "checkpoints").is_dir())
+    report("3/3  measuring on what was held out")
+    models = {"start": plan.model, "tuned": str(outcome.last), **{name: name for name in BASELINES}}
+    scores = measure(
+        {name: describers.create(model) for name, model in models.items()}, store, unseen_photos, plan.seed
+    )
+    info = _write_weights(outcome.last, Path(out), start.info, store, scores)
+    return Result(
+        benchmark="adapt",
+        settings=dataclasses.asdict(plan),
+        model={"name": info.name, "sha256": info.sha256, "start": start.info.name},
+        data={
+            "path": str(folder),
+            "photos": len(store.photos),
+            "held_out_photos": len(unseen_photos),
+            "points": store.num_points,
+        },
+        seed=plan.seed,
+        scores=scores,
+        run=provenance.run_info(started),
+    )
+
+
+def measure(
+    models: dict[str, describers.Describer], store: TrackStore, unseen_photos: np.ndarray, seed: int
+) -> dict[str, dict[str, float]]:
+    """FPR95 of every model on the held-out region and on the held-out photos."""
+    region = store.split("val")
+    first, second, is_match = _pairs_with_photos(store, unseen_photos, seed)
+    pairs = draw_pairs(region, min(PAIRS, 20 * region.num_points), seed)
+    rows = region.observation(pairs.points, pairs.views[:, None])[:, 0]
+    scores = {}
+    for name, describer in models.items():
+        prints = observation_prints(describer, store)
+        distance = pair_distances(prints[rows[pairs.index[:, 0]]], prints[rows[pairs.index[:, 1]]])
+        scores[name] = {
+            "fpr95_held_out_points": fpr95(distance, pairs.is_match),
+            "fpr95_held_out_photos": fpr95(pair_distances(prints[first], prints[second]), is_match),
+        }
+    return scores
+
+
+def _tracks(folder: Path, store: Path, patch_scale: float) -> TrackStore:
+    if not store.is_dir():
+        if (folder / "sparse").is_dir() and (folder / "images").is_dir():
+            colmap.build(folder, store, densify=True, patch_scale=patch_scale)
+        else:
+            photos.build(folder, store, densify=True, patch_scale=patch_scale, work=store.with_name("sfm"))
+    return TrackStore.open(store, patch_scale=patch_scale)
+
+
+def _hold_photos_out(store: TrackStore, part: float, seed: int) -> tuple[TrackStore, np.ndarray]:
+    """The store without the observations in some photos, and those photos."""
+    count = len(store.photos)
+    unseen = np.random.default_rng(seed).permutation(count)[: max(1, round(part * count))]
+    tracks = store.tracks
+    kept = ~np.isin(tracks.photo, unseen)
+    kept &= np.bincount(tracks.point[kept], minlength=tracks.num_points)[tracks.point] >= 2
+    labels = np.unique(tracks.point[kept])
+    fewer = Tracks.from_observations(
+        tracks.photo[kept],
+        tracks.xy[kept],
+        tracks.scale[kept],
+        tracks.angle[kept],
+        tracks.point[kept],
+        scene=tracks.scene[tracks.point[kept]],
+    )
+    assert tracks.part is not None
+    fewer = dataclasses.replace(fewer, part=tracks.part[labels])
+    return TrackStore(store.photos, fewer, store.names, store.patch_scale), unseen
+
+
+def _pairs_with_photos(store: TrackStore, unseen: np.ndarray, seed: int) -> tuple[Tensor, Tensor, np.ndarray]:
+    """Observations in held-out photos, each with one of the same training point elsewhere and one of another point."""
+    tracks, generator = store.tracks, np.random.default_rng(seed)
+    assert tracks.part is not None
+    of_training = tracks.part[tracks.point] == TRAIN
+    new = np.isin(tracks.photo, unseen)
+    known = np.flatnonzero(of_training & ~new)
+    candidates = np.flatnonzero(of_training & new & np.isin(tracks.point, tracks.point[known]))
+    if len(candidates) < 20:
+        raise ValueError("the held-out photos show too few of the points of the others; give photos that overlap more")
+    anchor = generator.choice(candidates, min(PAIRS // 2, 20 * len(candidates)))
+    # Known observations are sorted by point, so those of one point are a stretch of them.
+    low = np.searchsorted(tracks.point[known], tracks.point[anchor], side="left")
+    high = np.searchsorted(tracks.point[known], tracks.point[anchor], side="right")
+    positive = known[low + (generator.random(len(anchor)) * (high - low)).astype(np.int64)]
+    outside = (generator.random(len(anchor)) * (len(known) - (high - low))).astype(np.int64)
+    negative = known[np.where(outside < low, outside, outside + (high - low))]
+    first, second = np.concatenate([anchor, anchor]), np.concatenate([positive, negative])
+    return torch.from_numpy(first), torch.from_numpy(second), np.repeat([True, False], len(anchor))
+
+
+def _write_weights(
+    trained: Path, out: Path, start: registry.ModelInfo, store: TrackStore, scores: dict[str, Any]
+) -> registry.ModelInfo:
+    gain = ", ".join(
+        f"{place.removeprefix('fpr95_').replace('_', ' ')} {100 * scores['start'][place]:.2f} % to {100 * value:.2f} %"
+        for place, value in scores["tuned"].items()
+    )
+    network = registry.load(trained)
+    info = dataclasses.replace(
+        start,
+        name=f"{start.network}.{out.stem}",
+        training_data=f"{start.training_data}; then {len(store.photos)} photos of {', '.join(store.names.scenes)}",
+        notes=f"tuned from {start.name} by patchprint adapt; FPR95 on {gain}",
+        sha256="",
+        ratio=None,
+        provisional=False,
+    )
+    return registry.save(network, out, info, half=True)

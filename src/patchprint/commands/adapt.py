@@ -1,0 +1,55 @@
+"""``patchprint adapt``: tune a descriptor to a folder of photos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tyro
+
+from patchprint import files
+from patchprint.adapt import Plan, adapt
+from patchprint.commands.output import emit, say, table
+from patchprint.report.adapt_page import page
+from patchprint.report.page import write
+
+
+def main(
+    photos: tyro.conf.Positional[Path],
+    out: Path,
+    model: str = "sdgmnet",
+    steps: int = 400,
+    batch: int = 128,
+    lr: float = 0.1,
+    held_out: float = 0.1,
+    work: Path | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """Tune a descriptor to your own photos, and measure what it gained on points and photos held out.
+
+    Args:
+        photos: folder of overlapping photos, or of a COLMAP model (images/ and sparse/).
+        out: weights to write (.safetensors); a report (.html) and the numbers (.json) go beside them.
+        model: where to start: a registry name or a file.
+        steps: training steps.
+        batch: points in a batch, two photos of each.
+        lr: learning rate at the start.
+        held_out: part of the photos that training never sees.
+        work: folder for reconstruction and training; a run that was stopped goes on from there. Default: OUT.work
+        device: cpu, cuda, mps or auto.
+        seed: of everything random.
+        force: replace OUT if it exists.
+        json: print the result as JSON.
+    """
+    plan = Plan(model, steps, batch, lr, held_out, seed, device)
+    result = adapt(photos, out, work or out.with_suffix(".work"), plan, force, report=say)
+    files.write_json(out.with_suffix(".json"), result.to_json())
+    write(page(result), out.with_suffix(".html"))
+    rows = [
+        (name, *(f"{100 * score[place]:.2f} %" for place in ("fpr95_held_out_points", "fpr95_held_out_photos")))
+        for name, score in result.scores.items()
+    ]
+    emit(result.to_json(), json, table(["FPR95", "held-out points", "held-out photos"], rows))
+    say(f"weights: {out}   report: {out.with_suffix('.html')}")

@@ -1,0 +1,35 @@
+"""The report of ``patchprint adapt``: what the tuned descriptor gained, on what, and how to use it."""
+
+from __future__ import annotations
+
+from patchprint.report.page import Page, Section, Table, best_of
+from patchprint.types import Result
+
+PLACES = {"fpr95_held_out_points": "held-out points", "fpr95_held_out_photos": "held-out photos"}
+
+
+def page(result: Result) -> Page:
+    """A page from a Result of ``patchprint.adapt.adapt``."""
+    rows = [[name, *(f"{100 * score[place]:.2f} %" for place in PLACES)] for name, score in result.scores.items()]
+    best = {
+        best_of(k + 1, [row[k + 1] for row in rows], [s[place] for s in result.scores.values()], lower_is_better=True)
+        for k, place in enumerate(PLACES)
+    }
+    data, run = result.data, result.run
+    table = Table(
+        ["descriptor", *(f"FPR95, {name}" for name in PLACES.values())],
+        rows,
+        "False positive rate at 95 % recall, lower is better; all descriptors on the same keypoints. Held-out points lie in a "
+        "region of the scene that training never saw; held-out photos show known points in pictures that it never saw.",
+        frozenset(best),
+    )
+    return Page(
+        f"A descriptor tuned to {data['path']}",
+        f"{result.model['start']} tuned on {data['photos'] - data['held_out_photos']} photos, "
+        f"{data['held_out_photos']} photos held out, {data['points']} points.",
+        [
+            Section("What was gained", tables=[table]),
+            Section("Use it", code=f"patchprint match A.jpg B.jpg --model {result.model['name']}.safetensors"),
+        ],
+        f"{run['command']}, seed {result.seed}, patchprint {run['version']}, {run['date']}, {run['seconds']:.0f} s",
+    )
