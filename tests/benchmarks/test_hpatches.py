@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from benchmark_data import write_store
 from fake_describers import BinaryPixels, ConstantDescriber, CountingPixels
 from patchprint.benchmarks import hpatches, hpatches_tasks
 from patchprint.benchmarks.cache import PredictionCache
-from patchprint.benchmarks.setup import Setup
+from patchprint.benchmarks.setup import Setup, measure
 
 TASKS = ("verification", "matching", "retrieval")
 
@@ -91,7 +92,9 @@ def write_tasks(folder: Path, sequence: str = "i_0") -> None:
 def test_released_task_files_are_read(store: Path, tmp_path: Path) -> None:
     write_tasks(tmp_path / "tasks")
     settings = hpatches.Settings(tasks=tmp_path / "tasks")
-    scores = hpatches.evaluate(Setup(CountingPixels(), store), settings)
+    result = measure("hpatches", Setup(CountingPixels(), store), settings, hpatches.evaluate).to_json()
+    assert json.loads(json.dumps(result, allow_nan=False))["settings"]["tasks"] == str(tmp_path / "tasks")
+    scores = result["scores"]
     assert scores["counts"]["positives"] == 4
     assert scores["counts"]["distractors"] == 3
     assert scores["verification"]["map"]["matlab"] == 1.0

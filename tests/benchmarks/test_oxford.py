@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,8 @@ from benchmark_data import write_sequence
 from fake_describers import BinaryPixels, ConstantDescriber
 from patchprint.benchmarks import oxford, pairs
 from patchprint.benchmarks.cache import PredictionCache
-from patchprint.benchmarks.setup import Setup
+from patchprint.benchmarks.compare import compare
+from patchprint.benchmarks.setup import Setup, measure
 from patchprint.features.describers import Describer, PixelDescriber, create
 from patchprint.types import Features, Keypoints, ModelId
 
@@ -99,6 +101,17 @@ def test_corner_error_by_hand() -> None:
     shift = np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]])
     assert pairs.corner_error(shift, np.eye(3), (100, 80)) == 5.0
     assert pairs.corner_error(None, np.eye(3), (100, 80)) is None
+
+
+def test_nothing_to_find_is_null_in_the_result(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    for number in (1, 2):
+        cv2.imwrite(str(tmp_path / "s" / f"img{number}.png"), np.full((80, 90), 100, np.uint8))
+    np.savetxt(tmp_path / "s" / "H1to2p", np.eye(3))
+    scores = measure("oxford", Setup(PixelDescriber(), tmp_path), oxford.Settings(), oxford.evaluate).scores
+    assert scores["pairs"]["s/1-2"]["ap"] is None
+    assert scores["map"] is None
+    assert compare([measure("oxford", Setup(PixelDescriber(), tmp_path), oxford.Settings(), oxford.evaluate).to_json()])
 
 
 def test_bad_sequences_are_named(sequences: Path, tmp_path: Path) -> None:

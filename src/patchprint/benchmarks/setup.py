@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,10 +61,21 @@ def measure(benchmark: str, setup: Setup, settings: Any, evaluate: Callable[[Set
     run = {**run_info(started), "cache": {"hits": setup.cache.hits, "misses": setup.cache.misses}}
     return Result(
         benchmark=benchmark,
-        settings=dataclasses.asdict(settings),
+        settings=_plain(dataclasses.asdict(settings)),
         model={**dataclasses.asdict(describer.id), "patch_scale": describer.patch_scale, "kind": describer.kind},
         data={"path": str(setup.data), "sha256": setup.checksum},
         seed=setup.seed,
-        scores=scores,
+        scores=_plain(scores),
         run=run,
     )
+
+
+def _plain(value: Any) -> Any:
+    """The same value as JSON can write it: paths as text, "nothing to measure" (NaN) as null."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Path):
+        return str(value)
+    return None if isinstance(value, float) and math.isnan(value) else value
