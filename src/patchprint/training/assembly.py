@@ -25,6 +25,8 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
     optimisers.freeze(network, config.freeze)
     network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     loss = _create_loss(config).to(device)
+    if config.precision == "float64":
+        network, loss = network.double(), loss.double()
     average = [value.clone() for value in averaged(network)] if config.average else None
     return TrainState(network, loss, optimisers.create(config, network), average)
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 Batcher = Literal["pairs", "progressive", "groups", "sequence-pairs"]
 Optimiser = Literal["sgd", "adam"]
 Schedule = Literal["constant", "linear", "drops", "cosine"]
-Precision = Literal["auto", "float32", "bf16"]
+Precision = Literal["auto", "bf16", "float32", "float64"]
 Acceleration = Literal["auto", "eager", "compile", "graph"]
 
 

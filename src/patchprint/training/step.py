@@ -45,6 +45,7 @@ class TrainStep:
         self.first_bad = torch.tensor(-1, device=device)
         self.losses: dict[str, Tensor] = {}
         self.descriptors: tuple[Tensor, Tensor] | None = None
+        self._patch_dtype = torch.float64 if config.precision == "float64" else torch.float32
         self._batcher = batchers.create(config, source)
         self._augmentation = augment.create(config.augmentation)
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
@@ -100,7 +101,7 @@ class TrainStep:
         warp = warp[distributed.share(count)]
         patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
         patches = self._augmentation.light(rng.fold_in(key, 2 + distributed.rank()), patches)
-        return patches.transpose(0, 1).flatten(0, 1), batch.valid, batch.ignore
+        return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype), batch.valid, batch.ignore
 
     def _compute_objective(
         self, patches: Tensor, valid: Tensor | None, ignore: Tensor | None, step: Tensor
@@ -192,7 +193,7 @@ class _Describe(nn.Module):
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         with torch.autocast(patches.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False):
             raw, maps = self.network.forward_features(patches, with_maps=self.with_maps)
-        return self.network.head(raw), raw, tuple(value.float() for value in maps or ())
+        return self.network.head(raw), raw, tuple(value.to(raw.dtype) for value in maps or ())
 
 
 def use_bf16(config: TrainConfig, device: torch.device) -> bool:
