@@ -55,6 +55,6 @@ def correspondences(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Indices (M,), (M,) of keypoints of a and of those nearest to their true position in b, within a radius."""
     moved = a.xy @ torch.from_numpy(matrix[:, :2]).float().T + torch.from_numpy(matrix[:, 2]).float()
-    distance, nearest = torch.cdist(moved, b.xy).min(1)
+    distance, nearest = torch.cdist(moved, b.xy, compute_mode="donot_use_mm_for_euclid_dist").min(1)
     found = torch.nonzero(distance < radius)[:, 0]
     return found, nearest[found]

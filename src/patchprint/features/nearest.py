@@ -51,7 +51,9 @@ def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tenso
     rows = max(1, _CHUNK_CELLS // max(1, len(base)))
     for part, chosen in zip(queries.split(rows), first.split(rows), strict=True):
         score = part @ base.T - half_norm
-        score[torch.cdist(xy[chosen], xy) <= radius] = -torch.inf
+        # The exact mode: pixel positions are large numbers, and the matrix product loses whole pixels of their distance.
+        away = torch.cdist(xy[chosen], xy, compute_mode="donot_use_mm_for_euclid_dist")
+        score[away <= radius] = -torch.inf
         result.append((part.square().sum(1) - 2 * score.max(1).values).clamp(min=0))
     squared = torch.cat(result) if result else torch.zeros(0)
     return squared / 4 if bits else squared.sqrt()

@@ -1,0 +1,203 @@
+"""From pictures to features: detection, tiles, masks, describers, and the stand-ins for OpenCV and kornia."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import cv2
+import kornia.feature as KF
+import numpy as np
+import pytest
+import torch
+
+import patchprint
+from known_pictures import correspondences, texture, turned
+from patchprint import networks
+from patchprint.features import describers, detect
+from patchprint.features.kornia_like import LAFDescriptor
+from patchprint.features.opencv_like import Feature2D
+from patchprint.interop import opencv
+from patchprint.networks import PatchNetwork, registry
+from patchprint.types import Keypoints
+
+
+@pytest.fixture(scope="module")
+def network() -> PatchNetwork:
+    torch.manual_seed(0)
+    return networks.create("tfeat").eval()
+
+
+@pytest.fixture(scope="module")
+def binary() -> PatchNetwork:
+    torch.manual_seed(0)
+    return networks.create("doap", kind="binary", dim=256).eval()
+
+
+def test_four_lines(tmp_path: Path, network: PatchNetwork) -> None:
+    picture = texture()
+    cv2.imwrite(str(tmp_path / "a.png"), picture)
+    registry.save(network, tmp_path / "net.safetensors")
+    model = patchprint.load(tmp_path / "net.safetensors")
+    a = patchprint.extract(tmp_path / "a.png", model, max_keypoints=200)
+    b = patchprint.extract(picture, model, max_keypoints=200)  # arrays where paths are
+    m = patchprint.match(a, b)
+    patchprint.draw(a, b, patchprint.verify(a, b, m), tmp_path / "m.png", images=(picture, picture))
+    assert len(a) == 200
+    assert torch.equal(a.descriptors, b.descriptors)
+    assert cv2.imread(str(tmp_path / "m.png")).shape == (240, 520, 3)
+    with pytest.raises(ValueError, match="images="):
+        patchprint.draw(a, b, m, tmp_path / "n.png")
+    with pytest.raises(ValueError, match=r"\.png"):
+        patchprint.draw(a, b, m, tmp_path / "n.gif", images=(picture, picture))
+    assert not (tmp_path / "n.gif").exists()
+
+
+@pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network", "binary"])
+def test_no_keypoints_gives_the_right_width(model: str, network: PatchNetwork, binary: PatchNetwork) -> None:
+    describer = describers.create({"network": network, "binary": binary}.get(model, model))
+    flat = patchprint.extract(np.full((50, 60), 90, np.uint8), describer)
+    width = describer.dim // 8 if describer.kind == "binary" else describer.dim
+    assert flat.descriptors.shape == (0, width)
+    assert flat.image_size == (60, 50)
+    tiny = patchprint.extract(np.full((2, 3), 90, np.uint8), describer)
+    assert len(tiny) == 0
+
+
+@pytest.mark.parametrize("model", ["sift", "pixels", "network", "binary"])
+def test_given_keypoints_are_kept_even_outside(model: str, network: PatchNetwork, binary: PatchNetwork) -> None:
+    given = Keypoints(
+        torch.tensor([[10.0, 10.0], [-500.0, 30.0], [100.0, 9999.0]]), torch.tensor([2.0, 50.0, 3.0]), torch.zeros(3)
+    )
+    describer = describers.create({"network": network, "binary": binary}.get(model, model))
+    made = patchprint.extract(texture(), describer, keypoints=given)
+    assert torch.equal(made.keypoints.xy, given.xy)
+    assert len(made.descriptors) == 3
+    if not made.is_binary:
+        assert torch.isfinite(made.descriptors).all()
+    broken = Keypoints(torch.tensor([[float("nan"), 0.0]]), torch.ones(1), torch.zeros(1))
+    with pytest.raises(ValueError, match="finite"):
+        patchprint.extract(texture(), describer, keypoints=broken)
+
+
+@pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network"])
+def test_prints_survive_a_turn_unless_upright(model: str, network: PatchNetwork) -> None:
+    describer = describers.create(network if model == "network" else model)
+    picture = texture()
+    rotated, matrix = turned(picture, 40)
+    correct = {}
+    for upright in (False, True):
+        a = patchprint.extract(picture, describer, max_keypoints=300, upright=upright)
+        b = patchprint.extract(rotated, describer, max_keypoints=300, upright=upright)
+        true = set(zip(*(part.tolist() for part in correspondences(a.keypoints, b.keypoints, matrix)), strict=True))
+        correct[upright] = len(true & {tuple(row) for row in patchprint.match(a, b).indices.tolist()})
+    assert correct[False] > 60
+    assert correct[False] > 3 * correct[True]
+
+
+def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
+    from patchprint.patches.sampler import ImagePyramids, cut_patches
+
+    picture = cv2.GaussianBlur(texture(), (0, 0), 1)
+    describer = describers.create("sift")
+    found = detect.detect(picture, "dog", 200)
+    found = found[(found.scale > 2.5) & ((found.xy > 50) & (found.xy < 190)).all(1)]
+    patches = cut_patches(ImagePyramids.build([picture]), 0, found, describer.patch_scale, 32)
+    cosine = (describer.describe_patches(patches) * describer.describe_keypoints(picture, found)).sum(1)
+    assert float(cosine.median()) > 0.9
+
+
+def test_mask_and_count() -> None:
+    picture = texture()
+    mask = np.zeros_like(picture)
+    mask[:, 130:] = 1
+    for name in ("dog", "colmap", "harris", "hessian"):
+        found = detect.detect(picture, name, 50, mask)
+        assert 0 < len(found) <= 50
+        assert found.xy[:, 0].min() > 128
+    with pytest.raises(ValueError, match="mask"):
+        detect.detect(picture, "dog", 50, mask[:10])
+    with pytest.raises(ValueError, match="unknown detector"):
+        detect.detect(picture, "superpoint")
+
+
+def test_spread_gives_every_part_its_share() -> None:
+    picture = np.full((300, 300), 100, np.uint8)
+    picture[:, :150] = texture(300, 150)
+    picture[:, 150:] = (texture(300, 150, seed=1).astype(int) - 128) // 5 + 128  # faint
+    by_response = detect.detect(picture, "dog", 160, spread=False)
+    spread = detect.detect(picture, "dog", 160, spread=True)
+    assert len(by_response) == len(spread) == 160
+    assert (spread.xy[:, 0] > 150).sum() > (by_response.xy[:, 0] > 150).sum() + 15
+    assert (spread.score.diff() <= 0).all()
+
+
+def test_tiles_find_what_the_whole_picture_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = texture(400, 520)
+    whole = detect.detect(picture, "dog", 10_000, spread=False)
+    monkeypatch.setattr(detect, "WHOLE", 100_000)
+    monkeypatch.setattr(detect, "TILE", 128)
+    monkeypatch.setattr(detect, "MARGIN", 64)
+    monkeypatch.setattr(detect, "LARGEST_IN_TILE", 6.0)
+    tiled = detect.detect(picture, "dog", 10_000, spread=False)
+    distance, nearest = torch.cdist(whole.xy, tiled.xy, compute_mode="donot_use_mm_for_euclid_dist").min(1)
+    small = whole.scale < 5.5
+    assert (distance[small] < 0.05).float().mean() > 0.97
+    assert (distance < 1.0).float().mean() > 0.93
+    assert abs(len(tiled) - len(whole)) < 0.08 * len(whole)
+    assert torch.allclose(
+        tiled.scale[nearest][small & (distance < 0.01)], whole.scale[small & (distance < 0.01)], rtol=0.05
+    )
+
+
+@pytest.mark.parametrize("kind", ["network", "binary"])
+def test_feature2d_looks_like_opencv(kind: str, network: PatchNetwork, binary: PatchNetwork) -> None:
+    feature = Feature2D(network if kind == "network" else binary, max_keypoints=300)
+    picture = cv2.cvtColor(texture(), cv2.COLOR_GRAY2BGR)
+    given = cv2.SIFT_create(100, enable_precise_upscale=True).detect(picture)
+    before = [(k.pt, k.size, k.angle, k.octave, k.class_id) for k in given]
+    returned, prints = feature.compute(picture, given)
+    assert [(k.pt, k.size, k.angle, k.octave, k.class_id) for k in returned] == before
+    assert prints.shape == (len(given), feature.descriptorSize())
+    assert prints.dtype == (np.float32 if feature.descriptorType() == cv2.CV_32F else np.uint8)
+
+    rotated, matrix = turned(texture(), 20)
+    (points_a, prints_a), (points_b, prints_b) = (feature.detectAndCompute(p, None) for p in (texture(), rotated))
+    matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(prints_a, prints_b)
+    a, b = opencv.to_keypoints(points_a), opencv.to_keypoints(points_b)
+    true = set(zip(*(part.tolist() for part in correspondences(a, b, matrix)), strict=True))
+    assert sum((m.queryIdx, m.trainIdx) in true for m in matches) > 0.6 * len(true)
+    assert feature.detectAndCompute(np.zeros((40, 40), np.uint8))[1].shape == (0, feature.descriptorSize())
+
+
+def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
+    picture = texture()
+    image = torch.from_numpy(picture)[None, None].float() / 255
+    detector = KF.ScaleSpaceDetector(80, ori_module=KF.LAFOrienter(19))
+    lafs, _, prints = KF.LocalFeature(detector, LAFDescriptor(network))(image)
+    assert prints.shape == (1, 80, network.dim)
+    from patchprint.interop.kornia import from_lafs
+
+    filled = lafs[0].abs().sum((1, 2)) > 0
+    ours = describers.create(network).describe_keypoints(picture, from_lafs(lafs[0, filled]))
+    assert torch.allclose(prints[0, filled], ours, atol=1e-3)
+    assert LAFDescriptor(network)(image.expand(2, 3, -1, -1), lafs[:, :0].expand(2, -1, -1, -1)).shape == (
+        2,
+        0,
+        network.dim,
+    )
+
+
+def test_devices_that_are_not_there_are_named() -> None:
+    assert describers.choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(ValueError, match="unknown device"):
+        describers.choose_device("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="no cuda"):
+            describers.choose_device("cuda")
+
+
+def test_upright_drops_the_angle() -> None:
+    made = patchprint.extract(texture(), "sift", max_keypoints=20, upright=True)
+    assert made.keypoints.angle.abs().max() == 0
+    assert math.isclose(float(made.descriptors.norm(dim=1).mean()), 1.0, rel_tol=1e-4)
