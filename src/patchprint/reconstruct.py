@@ -90,7 +90,7 @@ def draw_model(model: Any, path: Path) -> None:
     colours = np.array([point.color for point in model.points3D.values()]).reshape(-1, 3) / 255
     views = [model.images[i] for i in model.reg_image_ids()]
     centres = np.array([view.projection_center() for view in views]).reshape(-1, 3)
-    # Turned so that the photos look along z on average and their columns along y, as in a photo.
+    # Turned as the first photo looks: x to the right, y down, z away from the camera.
     rotation = views[0].cam_from_world().rotation.matrix()
     middle, reach = np.median(points, 0), np.quantile(np.abs(points - np.median(points, 0)), 0.98)
     kept = (np.abs(points - middle) < 2 * reach).all(1)

@@ -200,4 +200,5 @@ def test_devices_that_are_not_there_are_named() -> None:
 def test_upright_drops_the_angle() -> None:
     made = patchprint.extract(texture(), "sift", max_keypoints=20, upright=True)
     assert made.keypoints.angle.abs().max() == 0
+    assert len(made.keypoints.xy.unique(dim=0)) == 20  # second orientations of a point would be mere copies
     assert math.isclose(float(made.descriptors.norm(dim=1).mean()), 1.0, rel_tol=1e-4)

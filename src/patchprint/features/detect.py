@@ -38,6 +38,7 @@ def detect(
     max_keypoints: int = MAX_KEYPOINTS,
     mask: np.ndarray | None = None,
     spread: bool = True,
+    upright: bool = False,
 ) -> Keypoints:
     """Keypoints of a picture, strongest first.
 
@@ -47,6 +48,7 @@ def detect(
         max_keypoints: how many to keep, by response.
         mask: (H, W); keypoints where it is zero are left out.
         spread: give every part of the picture its share before the strongest fill the rest.
+        upright: all angles zero, and a point that was found with two angles counts once.
     """
     if max_keypoints < 1:
         raise ValueError(f"max_keypoints must be at least 1, got {max_keypoints}")
@@ -54,6 +56,8 @@ def detect(
         raise ValueError(f"the mask has shape {np.shape(mask)}, the picture {image.shape}; they must be equal")
     search = _search(detector, max_keypoints)
     found = _detect_at_any_size(image, mask, search)
+    if upright:
+        found = _without_second_angles(found.upright())
     return select(found, max_keypoints, (image.shape[1], image.shape[0]), spread)
 
 
@@ -142,6 +146,12 @@ def _inside(keypoints: Keypoints, mask: np.ndarray | None) -> Keypoints:
     column, row = keypoints.xy.round().long().unbind(1)
     allowed = torch.from_numpy(np.asarray(mask) != 0)
     return keypoints[allowed[row.clamp(0, allowed.shape[0] - 1), column.clamp(0, allowed.shape[1] - 1)]]
+
+
+def _without_second_angles(keypoints: Keypoints) -> Keypoints:
+    places = torch.cat([keypoints.xy, keypoints.scale[:, None]], 1).numpy()
+    _, first = np.unique(places, axis=0, return_index=True)
+    return keypoints[np.sort(first)]
 
 
 def _rank_within(group: torch.Tensor) -> torch.Tensor:

@@ -40,7 +40,7 @@ def extract(
     pixels = read_gray(image, exif)
     describer = describers.create(model, device)
     if keypoints is None:
-        keypoints = detect(pixels, detector, max_keypoints, mask)
+        keypoints = detect(pixels, detector, max_keypoints, mask, upright=upright)
     elif not torch.isfinite(keypoints.xy).all() or not (keypoints.scale > 0).all():
         raise ValueError("the given keypoints must have finite positions and positive scales")
     if upright:
