@@ -54,7 +54,7 @@ def mine(patches: Iterable[np.ndarray], clusters: int = 100, percentile: float =
     cluster = require("sklearn.cluster", extra="sfm")
     labels, distractors = [], []
     for block in patches:
-        feature = describe(torch.from_numpy(block))
+        feature = describe(torch.from_numpy(np.array(block)))
         fitted = cluster.KMeans(min(clusters, len(feature)), n_init=1, random_state=seed).fit(feature.numpy())
         centres, label = torch.from_numpy(fitted.cluster_centers_), torch.from_numpy(fitted.labels_)
         distance = torch.cdist(centres, centres)

@@ -1,0 +1,118 @@
+"""Tracks from COLMAP models: with a database, without one, densified, and broken."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint.interop.colmap import read_model
+from patchprint.patches import open_source
+from patchprint.patches.sources import colmap
+from small_sfm import write_model
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sfm") / "wall"
+    return root, *write_model(root)
+
+
+def wall_positions(store, shifts):
+    photo = [int(Path(name).stem.removeprefix("photo")) for name in store.names.photos]
+    return store.tracks.xy + shifts[photo][store.tracks.photo]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_tracks_lie_where_the_points_are(model, tmp_path, binary):
+    root, shifts, wall_xy, _ = model
+    sparse = root / "sparse"
+    if binary:
+        sparse = tmp_path / "bin"
+        sparse.mkdir()
+        read_model(root).write_binary(sparse)
+    colmap.build(root, tmp_path / "out", sparse=sparse)
+    store = open_source(tmp_path / "out")
+    assert store.num_points == len(wall_xy) > 60 and (store.num_views == 2).all()
+    assert np.abs(wall_positions(store, shifts) - wall_xy[store.tracks.point]).max() < 1.0
+    assert store.names.scenes == ["wall"]
+    patches = store.sample(torch.arange(store.num_points), torch.arange(2).expand(store.num_points, 2), 32)
+    assert float((patches[:, 0] - patches[:, 1]).abs().mean()) < 0.03, "both views show the same pixels"
+
+
+def test_without_a_database_keypoints_are_detected_again(model, tmp_path):
+    root, *_ = model
+    colmap.build(root, tmp_path / "with")
+    for name in ("images", "sparse"):
+        (tmp_path / "bare").mkdir(exist_ok=True)
+        (tmp_path / "bare" / name).symlink_to(root / name)
+    colmap.build(tmp_path / "bare", tmp_path / "without")
+    known, guessed = open_source(tmp_path / "with").tracks, open_source(tmp_path / "without").tracks
+    assert len(guessed.point) > 0.95 * len(known.point)
+    if len(guessed.point) == len(known.point):
+        assert np.mean(np.abs(np.log(guessed.scale / known.scale)) < 0.05) > 0.8
+
+
+def test_densify_finds_hidden_views_where_they_must_be(model, tmp_path):
+    root, shifts, wall_xy, found_in = model
+    facts = colmap.build(root, tmp_path / "out", densify=True)
+    store = open_source(tmp_path / "out")
+    hidden = int((found_in - 2).sum())
+    assert facts["added_views"] == len(store.tracks.point) - 2 * len(wall_xy)
+    assert facts["added_views"] > 0.6 * hidden, (facts, hidden)
+    away = np.linalg.norm(wall_positions(store, shifts) - wall_xy[store.tracks.point], axis=1)
+    assert np.mean(away <= 2.0) >= 0.99
+    patches = store.sample(
+        torch.arange(store.num_points), torch.stack([torch.zeros_like(store.num_views), store.num_views - 1], 1), 32
+    )
+    assert float((patches[:, 0] - patches[:, 1]).abs().mean()) < 0.05
+
+
+def resized(root):
+    path = root / "images" / "photo1.png"
+    cv2.imwrite(str(path), cv2.resize(cv2.imread(str(path)), (100, 80)))
+
+
+def other_database(root):
+    (root / "database.db").unlink()
+    write_model(root / "other", photos=5, seed=3)
+    (root / "other" / "database.db").rename(root / "database.db")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda root: (root / "images" / "photo2.png").unlink(),
+            r"photo2.png is missing, but the model has tracks in it",
+        ),
+        (resized, r"photo1.png is 100x80, but its camera in the model is 200x160; the photo was resized"),
+        (
+            lambda root: (root / "images" / "photo0.png").write_bytes(b"\x89PNG\r\n\x1a\njunk"),
+            r"photo0.png is cut short",
+        ),
+        (other_database, r"do(es)? not belong together|belongs to another model"),
+        (lambda root: (root / "sparse" / "points3D.txt").write_text(""), "holds no 3D points"),
+        (lambda root: (root / "sparse" / "cameras.txt").unlink(), "holds no COLMAP model"),
+    ],
+)
+def test_broken_models_are_named_and_leave_nothing(tmp_path, damage, message):
+    root = tmp_path / "wall"
+    write_model(root)
+    damage(root)
+    with pytest.raises(ValueError, match=message):
+        colmap.build(root, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["wall"]
+
+
+@pytest.mark.skipif(not (SHARED / "data" / "photos").is_dir(), reason="the photo collections are not here")
+def test_a_real_set_has_the_counts_of_its_model(tmp_path):
+    source = SHARED / "data" / "photos" / "entry"
+    colmap.build(source, tmp_path / "entry")
+    store, model = open_source(tmp_path / "entry"), read_model(source)
+    assert store.num_points == model.num_points3D() and len(store.photos) == model.num_reg_images()
+    train, val = store.split("train"), store.split("val")
+    assert val.num_points > 0.1 * store.num_points and train.num_points > 0.75 * store.num_points
