@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from patchprint.features import match, verify
+from patchprint.features.calibration import choose_ratio
 from patchprint.features.compress import Pca, compress
 from patchprint.features.nearest import nearest
 from patchprint.types import Features, Keypoints, ModelId
@@ -140,3 +141,17 @@ def test_compression_keeps_most_neighbours_and_its_sizes() -> None:
         compress(features(clean.abs()), "bits")
     with pytest.raises(ValueError, match="unknown compression"):
         compress(features(clean), "zip")
+
+
+def test_the_ratio_is_chosen_between_right_and_wrong_matches() -> None:
+    """Half of the prints keep their place with a small change; the other half are strangers whose neighbours are chance."""
+    clean = prints(400, 64)
+    changed = F.normalize(clean + 0.25 * prints(400, 64, seed=3))
+    changed[200:] = prints(200, 64, seed=4)
+    xy = torch.rand(400, 2, generator=torch.Generator().manual_seed(1)) * 5000
+    choice = choose_ratio([(features(clean, xy), features(changed, xy), xy)])
+    assert 0.5 <= choice.ratio < 0.95
+    assert choice.right_kept > 0.97
+    assert choice.wrong_kept < 0.2
+    with pytest.raises(ValueError, match="all right or all wrong"):
+        choose_ratio([(features(clean, xy), features(clean, xy), xy)])
