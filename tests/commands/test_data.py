@@ -1,0 +1,82 @@
+"""``patchprint data`` from the command line: exit codes, JSON, contact sheets."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+
+from patchprint.cli import main
+from small_sfm import write_model
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    write_model(root / "wall")
+    assert main(["data", "build", "colmap", str(root / "wall"), str(root / "store")]) == 0
+    return root / "store"
+
+
+def test_build_reports_the_facts_of_the_store(tmp_path, capsys):
+    shifts, points, _ = write_model(tmp_path / "wall", photos=4)
+    assert main(["data", "build", "colmap", str(tmp_path / "wall"), str(tmp_path / "out"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert {"kind", "photos", "points", "views", "scenes", "megabytes"} <= set(facts)
+    assert facts["kind"] == "tracks" and facts["photos"] == len(shifts) and facts["points"] == len(points)
+    assert facts["views"] == 2 * len(points) and facts["views_per_point"] == 2.0 and facts["scenes"] == 1
+    assert main(["data", "build", "colmap", str(tmp_path / "wall"), str(tmp_path / "out")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["data", "build", "colmap", str(tmp_path / "wall"), str(tmp_path / "out"), "--force", "--densify"]) == 0
+
+
+def test_info_and_contact_sheet(store, tmp_path, capsys):
+    assert main(["data", "info", str(store), "--preview", str(tmp_path / "sheet.png"), "--rows", "10", "--verify"]) == 0
+    text = capsys.readouterr().out
+    assert "views per point" in text and "megabytes" in text
+    sheet = cv2.imread(str(tmp_path / "sheet.png"), cv2.IMREAD_GRAYSCALE)
+    assert sheet is not None and sheet.shape[0] == 3 * 50 and np.ptp(sheet[:48, :48]) > 200
+
+
+def test_wrong_use_is_one_sentence(store, tmp_path, capsys):
+    wrong = {
+        "does not belong to the source rome": ["build", "rome", str(tmp_path), str(tmp_path / "o"), "--densify"],
+        "holds no COLMAP model": ["build", "colmap", str(tmp_path), str(tmp_path / "o")],
+        "is not a patch store": ["info", str(tmp_path)],
+        "invalid choice": ["build", "colmp", "a", "b"],
+        "there is no public set": ["download", "libery"],
+    }
+    for message, arguments in wrong.items():
+        assert main(["data", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error and "Traceback" not in error and len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "o").exists()
+
+
+def test_download_lists_sets_and_finds_a_copy(tmp_path, capsys):
+    assert main(["data", "download", "--json"]) == 0
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)]
+    assert "phototour-liberty" in names and "hpatches" in names
+    (tmp_path / "info.txt").write_text("1 0\n")
+    assert main(["data", "download", "phototour-liberty", "--data-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path)
+
+
+def test_homographies_from_the_command_line(tmp_path, capsys):
+    from small_sfm import wall
+
+    (tmp_path / "pictures").mkdir()
+    cv2.imwrite(str(tmp_path / "pictures" / "a.png"), wall())
+    arguments = [
+        "data",
+        "build",
+        "homographies",
+        str(tmp_path / "pictures"),
+        str(tmp_path / "out"),
+        "--num-views",
+        "3",
+        "--json",
+    ]
+    assert main(arguments) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["kind"] == "tracks" and facts["photos"] == 4 and facts["points"] > 5
