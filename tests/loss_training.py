@@ -1,0 +1,152 @@
+"""A short training of a narrow network with any loss, on photographs that scikit-image ships.
+
+``python tests/loss_training.py`` writes the curves that the test compares with (tests/assets/loss-curves.json).
+Everything is in float64, so that other processors follow the same curve closely; patches are cut at random places, so that
+no version of a keypoint detector matters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint import losses, networks
+from patchprint.metrics.verification import fpr95
+from patchprint.patches.sampler import ImagePyramids, sample_patches
+from patchprint.patches.sources import bundled
+from patchprint.types import DescriptorBatch
+
+ASSET = Path(__file__).parent / "assets" / "loss-curves.json"
+STEPS, PAIRS, LOGGED_EVERY = 20, 24, 5
+# Settings that differ from the defaults because the batch and the run are short.
+SETTINGS: dict[str, dict[str, Any]] = {"cdf": {"bins": PAIRS // 2}, "sdgm": {"total_steps": STEPS}}
+
+
+@dataclass(frozen=True)
+class ShortRun:
+    """Mean loss of every five steps, and the share of false positives at 95 % recall on a held-out photograph."""
+
+    curve: list[float]
+    fpr95: float
+
+
+def patches_of(names: tuple[str, ...], count: int, seed: int) -> Tensor:
+    """Two views of ``count`` random places: turned, scaled and shifted against each other, in other light.
+
+    Shape:
+        -> (count, 2, 1, 32, 32) float64 in [0, 1].
+    """
+    random = np.random.default_rng(seed)
+    pictures = [bundled.picture(name) for name in names]
+    image, centre = [], []
+    while len(centre) < count:
+        which = int(random.integers(len(pictures)))
+        y, x = (int(random.integers(24, side - 24)) for side in pictures[which].shape)
+        if pictures[which][y - 8 : y + 8, x - 8 : x + 8].std() > 12:  # something must be there to recognise
+            image.append(which)
+            centre.append((x, y))
+    turn, zoom = random.uniform(-0.4, 0.4, (2, count)), np.exp(random.uniform(-0.25, 0.25, (2, count)))
+    views = []
+    for view in range(2):
+        cos, sin = (12 * zoom[view] * f(turn[view]) for f in (np.cos, np.sin))
+        frame = np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
+        moved = np.array(centre) + random.uniform(-1.5, 1.5, (count, 2))
+        arguments = (torch.tensor(image), torch.from_numpy(moved).float(), torch.from_numpy(frame).float())
+        cut = sample_patches(ImagePyramids.build(pictures), *arguments, 32).double()
+        gamma = torch.from_numpy(np.exp(random.uniform(-0.4, 0.4, count)))[:, None, None, None]
+        views.append(cut.clamp_min(1e-3) ** gamma)
+    return torch.stack(views, 1)
+
+
+def false_positives(prints: Tensor) -> float:
+    """FPR95 of prints (N, 2, D): matching views against views of other places, ten of them each."""
+    anchor, positive = prints.unbind(1)
+    matching = (anchor - positive).norm(dim=1)
+    others = [(anchor - positive.roll(shift, 0)).norm(dim=1) for shift in range(1, 11)]
+    distance = torch.cat([matching, *others])
+    return fpr95(distance.numpy(), torch.arange(len(distance)).numpy() < len(matching))
+
+
+def raw_pixels(patches: Tensor) -> Tensor:
+    """Patches with their own mean and deviation removed, as prints (N, 2, 1024)."""
+    flat = patches.flatten(2)
+    return (flat - flat.mean(-1, keepdim=True)) / (flat.std(-1, keepdim=True) + 1e-7)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """The maps are so small that more threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@one_thread()
+def train(name: str, training: Tensor, held_out: Tensor) -> ShortRun:
+    random = np.random.default_rng(0)
+    kind = "binary" if name == "doap-binary" else "float"
+    network = networks.create("hardnet", dim=32, width=4, dropout=0.0, kind=kind).double().train()
+    networks.set_num_views(network, 2)
+    for (
+        weight
+    ) in network.parameters():  # NumPy's numbers are the same on every processor, PyTorch's normal ones are not
+        values = random.normal(size=tuple(weight.shape)) / np.sqrt(weight[0].numel())
+        weight.data.copy_(torch.from_numpy(values))
+    loss = losses.create(name, **SETTINGS.get(name, {})).double()
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    totals = []
+    for step in range(STEPS):
+        chosen = torch.from_numpy(random.permutation(len(training))[:PAIRS])
+        raw, maps = network.forward_features(training[chosen].transpose(0, 1).flatten(0, 1), with_maps=loss.needs_maps)
+
+        def by_point(value: Tensor) -> Tensor:
+            return value.unflatten(0, (2, -1)).transpose(0, 1)
+
+        batch = DescriptorBatch(
+            desc=by_point(network.head(raw)),
+            raw=by_point(raw),
+            maps=None if maps is None else tuple(by_point(value) for value in maps),
+            progress=torch.tensor(step / STEPS),
+            step=torch.tensor(step),
+        )
+        total = loss(batch)["total"]
+        optimiser.zero_grad()
+        total.backward()
+        optimiser.step()
+        totals.append(total.item())
+    network.eval()
+    with torch.no_grad():
+        prints = network(held_out.flatten(0, 1)).unflatten(0, (-1, 2))
+    curve = np.array(totals).reshape(-1, LOGGED_EVERY).mean(1)
+    return ShortRun([float(f"{value:.8g}") for value in curve], false_positives(prints))
+
+
+def data() -> tuple[Tensor, Tensor]:
+    """Training patches (600, 2, 1, 32, 32) and held-out ones (200, 2, 1, 32, 32)."""
+    return patches_of(("astronaut", "coins"), 600, seed=0), patches_of(("camera",), 200, seed=1)
+
+
+def main() -> None:
+    training, held_out = data()
+    rows = {}
+    for name in losses.LOSSES:
+        result = train(name, training, held_out)
+        rows[name] = {"curve": result.curve, "fpr95": result.fpr95}
+        print(name, rows[name], flush=True)
+    print("raw pixels", false_positives(raw_pixels(held_out)))
+    ASSET.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
