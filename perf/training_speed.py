@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from patchprint import files, losses, networks, provenance, rng
-from patchprint.networks.hynet import HyNet
+from patchprint.networks import fast_layers
 from patchprint.patches import Tracks, TrackStore, augment, open_source
 from patchprint.patches.batches import PairBatcher
 from patchprint.training import assembly, resolve
@@ -55,8 +55,14 @@ def main() -> None:
     if arguments.only:
         files.write_json(arguments.out, measure(arguments.only, arguments))
         return
-    started = time.monotonic()
-    measured = {name: in_own_process(name, arguments) for name in arguments.variants}
+    started, measured = time.monotonic(), {}
+    for name in arguments.variants:
+        measured[name] = in_own_process(name, arguments)
+        # Written after each, so that a run that is cut short leaves what it has.
+        write_result(measured, arguments, started)
+
+
+def write_result(measured: dict[str, Any], arguments: argparse.Namespace, started: float) -> None:
     plain = measured.get("plain eager float32", {}).get("milliseconds")
     own = measured.get("sdgmnet", {}).get("milliseconds")
     summary: dict[str, Any] = {"times_faster": round(plain / own, 2) if plain and own else None}
@@ -114,7 +120,7 @@ def ours(
 
         context.enter_context(torch._inductor.config.patch(**(inductor or {})))
         if not fused:
-            HyNet.fuse = lambda self: None  # type: ignore[method-assign]
+            fast_layers.fuse = lambda network: None
         options = {"width": arguments.width, "dropout": 0.3}
         return time_ours(source, recipe, arguments, options, profile, **changes)
 
@@ -313,7 +319,7 @@ VARIANTS: dict[str, Callable[..., dict[str, Any]]] = {
     "plain eager float32": plain,
     "sdgmnet": ours("sdgmnet", profile=True),
     "hardnet": ours("hardnet", profile=True),
-    "sdgmnet, FRN by the compiler": ours("sdgmnet", fused=False, profile=True),
+    "sdgmnet, layers by the compiler": ours("sdgmnet", fused=False, profile=True),
     "parts of sdgmnet": parts,
     "sdgmnet, coordinate descent": ours("sdgmnet", inductor={"coordinate_descent_tuning": True}),
     "sdgmnet, compiled, not recorded": ours("sdgmnet", acceleration="compile"),

@@ -1,4 +1,4 @@
-"""FRN and TLU as one GPU kernel for each direction, where the compiler would read every map several times.
+"""Bias, FRN and TLU as one GPU kernel for each direction, where the compiler would read every map several times.
 
 Training a HyNet trunk is bound by memory: the maps of a batch are far larger than the weights. The kernels read a map
 once forwards, and the map and its gradient once backwards, with all arithmetic in float32. One program holds all pixels of
@@ -20,10 +20,12 @@ _PIXELS_IN_REGISTERS = 16384
 
 
 @triton.jit
-def _forward_kernel(x, weight, bias, tau, eps, out, scale, C: tl.constexpr, HW: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _forward_kernel(  # type: ignore[no-untyped-def]
+    x, shift, weight, bias, tau, eps, out, scale, C: tl.constexpr, HW: tl.constexpr, BLOCK: tl.constexpr
+):
     patch, channel = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     place = patch * HW * C + tl.arange(0, HW)[:, None] * C + channel[None, :]
-    value = tl.load(x + place).to(tl.float32)
+    value = tl.load(x + place).to(tl.float32) + tl.load(shift + channel)[None, :]
     factor = 1.0 / tl.sqrt(tl.sum(value * value, 0) / HW + tl.abs(tl.load(eps)))
     slope, offset, floor = tl.load(weight + channel), tl.load(bias + channel), tl.load(tau + channel)
     response = value * (factor * slope)[None, :] + offset[None, :]
@@ -33,13 +35,13 @@ def _forward_kernel(x, weight, bias, tau, eps, out, scale, C: tl.constexpr, HW: 
 
 @triton.jit
 def _backward_kernel(  # type: ignore[no-untyped-def]
-    gradient, x, scale, weight, bias, tau, dx, sums, N, C: tl.constexpr, HW: tl.constexpr, BLOCK: tl.constexpr
+    gradient, x, shift, scale, weight, bias, tau, dx, sums, N, C: tl.constexpr, HW: tl.constexpr, BLOCK: tl.constexpr
 ):
     patch, channel = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     place = patch * HW * C + tl.arange(0, HW)[:, None] * C + channel[None, :]
     factor = tl.load(scale + patch * C + channel)
     slope, offset, floor = tl.load(weight + channel), tl.load(bias + channel), tl.load(tau + channel)
-    unit = tl.load(x + place).to(tl.float32) * factor[None, :]
+    unit = (tl.load(x + place).to(tl.float32) + tl.load(shift + channel)[None, :]) * factor[None, :]
     incoming = tl.load(gradient + place).to(tl.float32)
     passes = unit * slope[None, :] + offset[None, :] > floor[None, :]
     through = tl.where(passes, incoming, 0.0)
@@ -47,9 +49,10 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     result = (slope * factor)[None, :] * (through - unit * (to_weight / HW)[None, :])
     tl.store(dx + place, result.to(dx.dtype.element_ty))
     row = sums + patch * C + channel
-    tl.store(row, to_weight)
-    tl.store(row + N * C, to_bias)
-    tl.store(row + 2 * N * C, tl.sum(incoming, 0) - to_bias)
+    tl.store(row, tl.sum(result, 0))
+    tl.store(row + N * C, to_weight)
+    tl.store(row + 2 * N * C, to_bias)
+    tl.store(row + 3 * N * C, tl.sum(incoming, 0) - to_bias)
 
 
 def _layout(x: Tensor) -> tuple[int, int, int, int]:
@@ -59,57 +62,60 @@ def _layout(x: Tensor) -> tuple[int, int, int, int]:
 
 
 @torch.library.custom_op("patchprint::frn_tlu", mutates_args=())
-def frn_tlu(x: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
-    """``max(weight * x / sqrt(mean(x^2) + |eps|) + bias, tau)``, and the factor ``1 / sqrt(...)`` that backward needs.
+def frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
+    """``max(weight * z / sqrt(mean(z^2) + |eps|) + bias, tau)`` of ``z = x + shift``, and the factor ``1 / sqrt(...)``.
 
     Shape:
-        x (N, C, H, W) channels last, weight, bias, tau (1, C, 1, 1), eps (1,) -> (N, C, H, W) as x, (N, C) float32.
+        x (N, C, H, W) channels last, shift (C,), weight, bias, tau (1, C, 1, 1), eps (1,)
+        -> (N, C, H, W) as x, (N, C) float32.
     """
     x = x.contiguous(memory_format=torch.channels_last)
     count, channels, pixels, block = _layout(x)
     out, scale = torch.empty_like(x), x.new_empty(count, channels, dtype=torch.float32)
     _forward_kernel[(count, channels // block)](
-        x, weight, bias, tau, eps, out, scale, C=channels, HW=pixels, BLOCK=block, num_warps=8
+        x, shift, weight, bias, tau, eps, out, scale, C=channels, HW=pixels, BLOCK=block, num_warps=8
     )
     return out, scale
 
 
 @torch.library.custom_op("patchprint::frn_tlu_backward", mutates_args=())
 def frn_tlu_backward(
-    gradient: Tensor, x: Tensor, scale: Tensor, weight: Tensor, bias: Tensor, tau: Tensor
+    gradient: Tensor, x: Tensor, shift: Tensor, scale: Tensor, weight: Tensor, bias: Tensor, tau: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradient of x, and (3, C) of weight, bias and tau."""
+    """Gradient of x, and (4, C) of shift, weight, bias and tau."""
     gradient = gradient.contiguous(memory_format=torch.channels_last)
     x = x.contiguous(memory_format=torch.channels_last)
     count, channels, pixels, block = _layout(x)
-    dx, sums = torch.empty_like(x), x.new_empty(3, count, channels, dtype=torch.float32)
+    dx, sums = torch.empty_like(x), x.new_empty(4, count, channels, dtype=torch.float32)
     _backward_kernel[(count, channels // block)](
-        gradient, x, scale, weight, bias, tau, dx, sums, count, C=channels, HW=pixels, BLOCK=block, num_warps=8
+        gradient, x, shift, scale, weight, bias, tau, dx, sums, count, C=channels, HW=pixels, BLOCK=block, num_warps=8
     )
     return dx, sums.sum(1)
 
 
 @frn_tlu.register_fake
-def _(x: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
+def _(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
     shape = torch.empty_like(x, memory_format=torch.channels_last)
     return shape, x.new_empty(x.shape[0], x.shape[1], dtype=torch.float32)
 
 
 @frn_tlu_backward.register_fake
-def _(gradient: Tensor, x: Tensor, scale: Tensor, weight: Tensor, bias: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+def _(
+    gradient: Tensor, x: Tensor, shift: Tensor, scale: Tensor, weight: Tensor, bias: Tensor, tau: Tensor
+) -> tuple[Tensor, Tensor]:
     shape = torch.empty_like(x, memory_format=torch.channels_last)
-    return shape, x.new_empty(3, x.shape[1], dtype=torch.float32)
+    return shape, x.new_empty(4, x.shape[1], dtype=torch.float32)
 
 
 def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, weight, bias, tau, _ = inputs
-    ctx.save_for_backward(x, output[1], weight, bias, tau)
+    x, shift, weight, bias, tau, _ = inputs
+    ctx.save_for_backward(x, shift, output[1], weight, bias, tau)
 
 
 def _differentiate(context: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    x, scale, weight, bias, tau = context.saved_tensors
-    dx, sums = frn_tlu_backward(gradient, x, scale, weight, bias, tau)
-    return dx, sums[0].view_as(weight), sums[1].view_as(bias), sums[2].view_as(tau), None
+    x, shift, scale, weight, bias, tau = context.saved_tensors
+    dx, sums = frn_tlu_backward(gradient, x, shift, scale, weight, bias, tau)
+    return dx, sums[0], sums[1].view_as(weight), sums[2].view_as(bias), sums[3].view_as(tau), None
 
 
 frn_tlu.register_autograd(_differentiate, setup_context=_remember)

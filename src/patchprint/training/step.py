@@ -17,8 +17,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from patchprint import networks, rng
+from patchprint.networks import fast_layers
 from patchprint.networks.base import PatchNetwork
-from patchprint.networks.hynet import HyNet
 from patchprint.patches import augment
 from patchprint.patches.source import PatchSource
 from patchprint.training import batchers, distributed, optimisers
@@ -178,9 +178,7 @@ class TrainStep:
 def _fuse_layers(network: PatchNetwork, device: torch.device) -> None:
     """Hand-written kernels where the network has some and the machine can run them; they need Triton."""
     if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
-        for module in network.modules():
-            if isinstance(module, HyNet):
-                module.fuse()
+        fast_layers.fuse(network)
 
 
 class _Describe(nn.Module):

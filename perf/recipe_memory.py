@@ -1,0 +1,81 @@
+"""Peak GPU memory of each recipe at its published batch, in bf16 without compilation (which saves some).
+
+python perf/recipe_memory.py --data data/stores/liberty --out results/training-memory.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import torch
+
+from patchprint import files, provenance
+from patchprint.patches import open_source
+from patchprint.training import RECIPES, assembly, resolve
+from patchprint.training.step import TrainStep
+from patchprint.types import Result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", type=Path, default=Path("results/training-memory.json"))
+    parser.add_argument("--batch", type=int, default=None, help="other than published, to try the script")
+    parser.add_argument("--recipes", nargs="*", default=list(RECIPES))
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    source = open_source(arguments.data, device).split("train")
+    scores = {}
+    for recipe in arguments.recipes:
+        scores[recipe] = measure(recipe, source, arguments.batch)
+        print(recipe, scores[recipe], flush=True)
+    result = Result(
+        benchmark="training-memory",
+        settings={"acceleration": "eager", "precision": "bf16", "steps": 3},
+        model={"name": "all recipes", "sha256": ""},
+        data={"path": arguments.data},
+        seed=0,
+        scores=scores,
+        run=provenance.run_info(started),
+    )
+    files.write_json(arguments.out, result.to_json())
+
+
+def measure(recipe: str, source: Any, batch: int | None) -> dict[str, Any]:
+    changes: dict[str, Any] = {"acceleration": "eager", "precision": "bf16"}
+    if batch:
+        changes["batch"] = batch
+    if RECIPES[recipe]().batcher == "sequence-pairs" and getattr(source, "mined", None) is None:
+        return {"skipped": "it needs a store of sequences with mined labels (patchprint data build hpatches)"}
+    gc.collect()
+    if source.device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    try:
+        config = resolve(recipe, **changes)
+        resident = torch.cuda.memory_allocated() if source.device.type == "cuda" else 0
+        step = TrainStep(config, source, assembly.create(config, source.device))
+        for _ in range(3):
+            step.run()
+        peak = torch.cuda.max_memory_allocated() - resident if source.device.type == "cuda" else 0
+    except (ValueError, RuntimeError) as error:
+        return {"error": str(error)[:300]}
+    return {
+        "peak_mib": round(peak / 2**20),
+        "batch": config.batch,
+        "views": config.views,
+        "batcher": config.batcher,
+        "loss": float(step.losses["total"]),
+    }
+
+
+if __name__ == "__main__":
+    main()
