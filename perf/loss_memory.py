@@ -4,7 +4,8 @@
 
 Memory is what forward and backward allocate on top of the descriptors at the worst moment (CUDA's allocator, or the
 profiler's record of allocations on the CPU). Synchronisations are counted by the profiler (stream synchronisations and copies
-from the device to the host; on the CPU, reads of single values), and on CUDA also by PyTorch's own watch for them.
+from the device to the host; on the CPU, reads of single values), and on CUDA also by PyTorch's own watch for them. Eager
+times on a fast GPU are those of the launches; ``graph_ms`` (a recorded CUDA graph) is the time on the device.
 """
 
 from __future__ import annotations
@@ -142,6 +143,20 @@ def passes_sync_watch(step: Callable[[], None]) -> bool:
     return True
 
 
+def graph_milliseconds(step: Callable[[], None], device: torch.device, repeats: int) -> float:
+    """Time of the step recorded as a CUDA graph, as training replays it: what the device itself needs."""
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream(device).wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return milliseconds(graph.replay, device, repeats)
+
+
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -156,6 +171,7 @@ def measure(case: Case, device: torch.device, repeats: int, compiled: bool) -> d
     }
     if device.type == "cuda":
         row["passes_sync_watch"] = passes_sync_watch(step)
+        row["graph_ms"] = round(graph_milliseconds(step, device, repeats), 4)
     if compiled:
         torch._dynamo.reset()
         started = time.perf_counter()
@@ -164,6 +180,8 @@ def measure(case: Case, device: torch.device, repeats: int, compiled: bool) -> d
         _wait(device)
         row["compile_s"] = round(time.perf_counter() - started, 2)
         row["compiled_ms"] = round(milliseconds(fast, device, repeats), 4)
+        if device.type == "cuda":
+            row["compiled_graph_ms"] = round(graph_milliseconds(fast, device, repeats), 4)
         row["compiled_peak_mib"] = round(peak_mib(fast, device), 2)
     return row
 
