@@ -61,6 +61,9 @@ class HyNet(PatchNetwork):
         """Compute convolution bias, FRN and TLU in one GPU kernel from now on: faster, and the same up to rounding."""
         import patchprint.networks.frn_kernel  # noqa: F401 - registers the operator
 
+        width = len(cast(Tensor, self.layer2[0].bias))
+        if width & (width - 1):
+            return  # the kernel holds whole maps in registers, whose sizes must be powers of two
         self._fused = torch.ops.patchprint.frn_tlu.default
 
     def _run_block(self, layer: nn.Module, x: Tensor) -> Tensor:
