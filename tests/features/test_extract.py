@@ -87,11 +87,11 @@ def test_prints_survive_a_turn_unless_upright(model: str, network: PatchNetwork)
     rotated, matrix = turned(picture, 40)
     correct = {}
     for upright in (False, True):
-        a = patchprint.extract(picture, describer, max_keypoints=300, upright=upright)
-        b = patchprint.extract(rotated, describer, max_keypoints=300, upright=upright)
+        a = patchprint.extract(picture, describer, max_keypoints=200, upright=upright)
+        b = patchprint.extract(rotated, describer, max_keypoints=200, upright=upright)
         true = set(zip(*(part.tolist() for part in correspondences(a.keypoints, b.keypoints, matrix)), strict=True))
         correct[upright] = len(true & {tuple(row) for row in patchprint.match(a, b).indices.tolist()})
-    assert correct[False] > 60
+    assert correct[False] > 40
     assert correct[False] > 3 * correct[True]
 
 
@@ -152,9 +152,9 @@ def test_tiles_find_what_the_whole_picture_has(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("kind", ["network", "binary"])
 def test_feature2d_looks_like_opencv(kind: str, network: PatchNetwork, binary: PatchNetwork) -> None:
-    feature = Feature2D(network if kind == "network" else binary, max_keypoints=300)
+    feature = Feature2D(network if kind == "network" else binary, max_keypoints=150)
     picture = cv2.cvtColor(texture(), cv2.COLOR_GRAY2BGR)
-    given = cv2.SIFT_create(100, enable_precise_upscale=True).detect(picture)
+    given = cv2.SIFT_create(30, enable_precise_upscale=True).detect(picture)
     before = [(k.pt, k.size, k.angle, k.octave, k.class_id) for k in given]
     returned, prints = feature.compute(picture, given)
     assert [(k.pt, k.size, k.angle, k.octave, k.class_id) for k in returned] == before

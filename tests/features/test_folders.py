@@ -113,6 +113,7 @@ def test_formats_hold_the_same_features(form: str, described: Path, photos: Path
         assert torch.allclose(found[name].xy, item.keypoints.xy, atol=1e-3)
         assert torch.allclose(found[name].frames(), item.keypoints.frames(), atol=1e-2)
     assert cli.main(command) == 2  # exists already
+    assert cli.main([*command[:-3], "300", "--format", form, "--force"]) == 0
 
 
 def test_matching_many_and_mapping_what_came_out(described: Path, photos: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import tyro
 from patchprint.commands.output import emit, say
 from patchprint.features import describers, formats
 from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
-from patchprint.features.folder import Settings, describe_folder
+from patchprint.features.folder import Settings, describe_folder, wait_for_all_ranks
 from patchprint.files import refuse_overwrite
 
 
@@ -53,8 +53,10 @@ def main(
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     if format != "npz":
         refuse_overwrite(out, force)
-    if force and first and format == "npz" and parts.exists():
-        _remove_features(parts)
+    if force:
+        if first and parts.exists():
+            _remove_features(parts)
+        wait_for_all_ranks()
     features = describe_folder(photos, parts, settings, workers, report=say)
     if not first:
         return 0

@@ -58,7 +58,7 @@ def describe_folder(
     for problem in progress:
         if problem:
             report(f"left out: {problem}")
-    _wait_for_the_others(world)
+    wait_for_all_ranks()
     features = FeatureFolder(out)
     if not len(features):
         raise ValueError(f"none of the {len(names)} photos in {photos} could be read")
@@ -126,8 +126,9 @@ def _describe_one(job: tuple[str, str]) -> str | None:
     return None
 
 
-def _wait_for_the_others(world: int) -> None:
-    if world == 1:
+def wait_for_all_ranks() -> None:
+    """Under torchrun: return when every process has come here."""
+    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         return
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group("gloo")

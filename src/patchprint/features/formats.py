@@ -26,7 +26,7 @@ def write_features(features: FeatureFolder, out: str | Path, form: str, force: b
     out = Path(out)
     files.refuse_overwrite(out, force)
     if form == "hloc":
-        hloc.write_features(out, features.items())
+        hloc.write_features(out, features.items(), features.manifest["settings"])
     elif form == "colmap":
         with _new_database(out, features):
             pass
@@ -34,6 +34,7 @@ def write_features(features: FeatureFolder, out: str | Path, form: str, force: b
         with files.atomic_folder(out, force) as folder:
             for name, item in features.items():
                 opencv_files.write_features(folder / f"{name}.yml", item)
+            files.write_json(folder / "settings.json", features.manifest["settings"])
     else:
         raise ValueError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")
 

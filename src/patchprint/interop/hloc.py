@@ -20,10 +20,16 @@ from patchprint.files import atomic_file
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
 
-def write_features(path: str | Path, features: Iterable[tuple[str, Features]]) -> None:
-    """Write ``features.h5``; vectors in float16 as hloc does by default, packed bits as signs of unit length."""
+def write_features(
+    path: str | Path, features: Iterable[tuple[str, Features]], settings: Mapping[str, Any] | None = None
+) -> None:
+    """Write ``features.h5``; vectors in float16 as hloc does by default, packed bits as signs of unit length.
+
+    ``settings``, how the features were made, become attributes of the file.
+    """
     h5py = require("h5py", extra="sfm")
     with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
+        store.attrs.update(settings or {})
         for name, item in features:
             group = store.create_group(name)
             keypoints = item.keypoints
