@@ -2,20 +2,21 @@
 
 import dataclasses
 import json
+import resource
 
 import numpy as np
 import pytest
 import torch
 
 from patchprint import rng
-from patchprint.patches import open_source, splits, track_files
+from patchprint.patches import manifest, open_source, splits, track_files
 from patchprint.patches.augment import create
 from patchprint.patches.pictures import encode_jpeg, encode_png
 from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.patches.source import PatchSource
 from patchprint.patches.tracks import Tracks, TrackStore
 from patchprint.types import Keypoints
-from synthetic_tracks import plane_tracks
+from synthetic_tracks import plane_tracks, texture
 
 
 @pytest.fixture
@@ -186,3 +187,47 @@ def test_observations_may_come_in_any_order():
     )
     assert tracks.point.tolist() == [0, 1, 1] and tracks.photo.tolist() == [0, 1, 0]
     assert tracks.num_views().tolist() == [1, 2]
+
+
+def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
+    """A sparse file stands in for 200 GB of photos: only those that are sampled are read and decoded."""
+    count, slot, real = 100_000, 2_000_000, (0, 54_321, 99_999)
+    folder = tmp_path / "huge"
+    folder.mkdir()
+    picture = texture(768, 1024)
+    data = encode_png(picture)
+    assert len(data) < slot
+    offset = np.arange(count + 1, dtype=np.int64) * slot
+    with open(folder / "photos.bin", "wb") as stream:
+        for number in real:
+            stream.seek(int(offset[number]))
+            stream.write(data)
+        stream.truncate(int(offset[-1]))
+    points = count * 2
+    arrays = {
+        "photo": np.arange(points * 2, dtype=np.int32) // 2 % count,
+        "xy": np.full((points * 2, 2), 300, np.float32),
+        "scale": np.full(points * 2, 3, np.float32),
+        "angle": np.zeros(points * 2, np.float32),
+        "point": np.arange(points * 2, dtype=np.int32) // 2,
+        "scene": np.zeros(points, np.int32),
+        "part": np.zeros(points, np.uint8),
+        "photo_size": np.tile(np.array([[1024, 768]], np.int32), (count, 1)),
+        "photo_offset": offset,
+    }
+    for name, values in arrays.items():
+        manifest.save(folder, name, values)
+    (folder / "photo_names.txt").write_text("".join(f"{i}.png\n" for i in range(count)))
+    (folder / "scene_names.txt").write_text("huge\n")
+    listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
+    facts = {"kind": "tracks", "version": 1, "patch_scale": 12.0, "files": listing}
+    manifest.files.write_json(folder / "manifest.json", facts)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    store = TrackStore.open(folder, max_resident_gb=0.01)
+    got = store.sample(torch.tensor(real), torch.tensor([0, 1]).expand(3, 2), 32)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    expected = TrackStore.from_photos([picture] * 2, plane_tracks(photos=2)[1]).photos
+    frame = torch.eye(2)[None] * 18
+    wanted = expected.cut(torch.zeros(1, dtype=torch.int64), torch.full((1, 2), 300.0), frame, 32)
+    torch.testing.assert_close(got.reshape(6, 1, 32, 32), wanted.expand(6, 1, 32, 32))
+    assert (after - before) / 1024 < 300, "MiB; the pyramids of all photos would take 100 GiB"

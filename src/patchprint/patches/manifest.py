@@ -6,8 +6,10 @@ the manifest, which catches truncated copies at once; ``verify`` also reads ever
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,19 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
         if not file.is_file() or file.stat().st_size != entry["bytes"]:
             raise ValueError(f"{file} is missing or not {entry['bytes']} bytes long; copy or build the store again")
     return manifest
+
+
+@contextlib.contextmanager
+def new_store(folder: str | Path, force: bool) -> Iterator[Path]:
+    """A temporary folder that becomes the store when all is written; errors of the disk say which store they hit."""
+    try:
+        with files.atomic_folder(folder, force) as temporary:
+            yield temporary
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Writing to a full disk fails without saying where.
+        raise OSError(f"{folder} could not be written: {error.strerror or error}") from error
 
 
 def verify(folder: str | Path) -> None:

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint import files
 from patchprint.patches import label_mining, manifest, splits
 from patchprint.patches.label_mining import MinedLabels
 
@@ -81,7 +80,7 @@ class PatchStore:
         ):
             raise ValueError(f"{folder}: label mining needs patches that are ordered by scene")
         part = splits.by_scene(scene_of_point) if part is None else part
-        with files.atomic_folder(folder, force) as temporary:
+        with manifest.new_store(folder, force) as temporary:
             size = _write_patches(temporary / "patches.npy", patches, len(point))
             arrays = {
                 "point_id": point_id,
@@ -182,17 +181,21 @@ def _read_warped(patches: Tensor, size: int, warp: Tensor | None) -> Tensor:
 
 
 def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
-    """Fill one .npy file of ``count`` patches block by block; returns their side."""
-    target, written = None, 0
-    for block in blocks:
-        if target is None:
-            shape = (count, *block.shape[1:])
-            target = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-        if written + len(block) > count:
-            raise ValueError(f"there are more patches than the {count} that the point list names")
-        target[written : written + len(block)] = block
-        written += len(block)
-    if target is None or written != count:
+    """Write one .npy file of ``count`` patches block by block; returns their side.
+
+    Plain writing, since a memory-mapped file on a full disk would end the process instead of raising an error.
+    """
+    side, written = 0, 0
+    with open(path, "wb") as stream:
+        for block in blocks:
+            if written == 0:
+                side = block.shape[1]
+                header = {"descr": "|u1", "fortran_order": False, "shape": (count, side, side)}
+                np.lib.format.write_array_header_1_0(stream, header)
+            if written + len(block) > count:
+                raise ValueError(f"there are more patches than the {count} that the point list names")
+            stream.write(np.ascontiguousarray(block, np.uint8).data)
+            written += len(block)
+    if written != count:
         raise ValueError(f"the point list names {count} patches, but there are only {written}")
-    target.flush()
-    return int(target.shape[1])
+    return side

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
-from patchprint import files
 from patchprint.patches import manifest, splits
 from patchprint.patches.pictures import decode_gray, encode_jpeg
 
@@ -82,7 +81,7 @@ def write(
     """
     tracks.check(names.photos)
     part = splits.by_region(tracks) if tracks.part is None else tracks.part
-    with files.atomic_folder(folder, force) as temporary:
+    with manifest.new_store(folder, force) as temporary:
         sizes, offset = _write_photos(temporary / "photos.bin", photos, names.photos)
         if max_mb is not None:
             offset = _shrink_photos(temporary, offset, names.photos, max_mb)
@@ -96,7 +95,7 @@ def write(
             manifest.save(temporary, "xyz", tracks.xyz)
         for name, lines in (("photo_names.txt", names.photos), ("scene_names.txt", names.scenes)):
             (temporary / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point)}
+        counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point), "scenes": names.scenes}
         split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
         manifest.write(temporary, KIND, {**counts, **split, "patch_scale": patch_scale, **(facts or {})})
 

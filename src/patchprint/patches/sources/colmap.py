@@ -49,6 +49,6 @@ def build(
         added = len(more)
     tracks = Tracks.from_observations(**columns, xyz=scene.xyz[columns["point"]])
     names = track_files.Names(scene.names, [scene_name or root.resolve().name])
-    facts = {"added_views": added, "scenes": names.scenes}
+    facts = {"added_views": added}
     track_files.write(out, (path.read_bytes() for path in paths), tracks, names, patch_scale, max_mb, facts, force)
     return facts

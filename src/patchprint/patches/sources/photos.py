@@ -32,7 +32,8 @@ def build(
     """Reconstruct the photos below ``src`` and write the TrackStore ``out``.
 
     All pairs are matched below 150 photos; above, each photo with those that look like it. The reconstruction lies in ``work``
-    (a hidden folder beside ``out`` where none is given, removed at the end) and goes on from there if it was stopped.
+    (a hidden folder beside ``out`` where none is given, removed at the end) and goes on from there if it was stopped; with
+    ``force`` the hidden folder of a stopped run is removed first.
     """
     files.refuse_overwrite(out, force)
     root, target = Path(src), Path(out)
@@ -44,6 +45,8 @@ def build(
     if matching == "auto":
         matching = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
     place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
+    if work is None and force:
+        shutil.rmtree(place, ignore_errors=True)
     model = sift_reconstruction(
         root, place, names, Cameras(single=single_camera), max_keypoints, max_image_size, seed, matching
     )
