@@ -12,7 +12,7 @@ from known_pictures import texture
 WIDTH, HEIGHT, FOCAL = 480, 360, 430.0
 
 
-def write_views(folder: Path, count: int = 3) -> list[str]:
+def write_views(folder: Path, count: int = 3, pattern: str = "view {}.png") -> list[str]:
     """``count`` photos of a floor and two walls as PNG; returns their names."""
     folder.mkdir(parents=True, exist_ok=True)
     # Each wall: a corner and two edges in the world; x to the right, y down, z away from the cameras.
@@ -39,6 +39,6 @@ def write_views(folder: Path, count: int = 3) -> list[str]:
             image = cv2.warpPerspective(paint, warp, (WIDTH, HEIGHT), flags=cv2.INTER_AREA)
             mask = cv2.warpPerspective(np.full_like(paint, 255), warp, (WIDTH, HEIGHT))
             photo[mask > 250] = image[mask > 250]
-        names.append(f"view {number}.png")
+        names.append(pattern.format(number))
         cv2.imwrite(str(folder / names[-1]), photo)
     return names

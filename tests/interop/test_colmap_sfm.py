@@ -19,7 +19,7 @@ Scene = tuple[Path, dict[str, Features], dict[tuple[str, str], np.ndarray]]
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     photos = tmp_path_factory.mktemp("scene") / "photos"
-    names = write_views(photos)
+    names = write_views(photos, pattern="view-{}.png")  # COLMAP's lists of pairs know no spaces
     features = {name: extract(photos / name, "rootsift", max_keypoints=600) for name in names}
     matches = {
         (a, b): match(features[a], features[b], ratio=0.85).indices.numpy()
@@ -60,6 +60,18 @@ def test_positions_in_the_model_are_half_a_pixel_from_ours(scene: Scene, tmp_pat
     back = {image.name: image.keypoints for image in colmap.read_database(tmp_path / "database.db")}
     for name, expected in keypoints.items():
         assert np.allclose(back[name].frames(), expected.frames(), atol=1e-3)
+
+
+def test_colmaps_own_verification_and_mapping_work_on_the_database(scene: Scene, tmp_path: Path) -> None:
+    photos, features, matches = scene
+    pycolmap, database = colmap.pycolmap, tmp_path / "database.db"
+    _write(str(photos), str(database), {name: item.keypoints for name, item in features.items()}, matches)
+    (tmp_path / "pairs.txt").write_text("".join(f"{a} {b}\n" for a, b in matches))
+    pycolmap.verify_matches(database, tmp_path / "pairs.txt")
+    with pycolmap.Database.open(database) as store:
+        assert store.num_verified_image_pairs() == 3
+    options = pycolmap.IncrementalPipelineOptions(min_model_size=3)
+    assert pycolmap.incremental_mapping(database, photos, tmp_path, options)[0].num_reg_images() == 3
 
 
 def _write(photos: str, database: str, keypoints: dict, matches: dict) -> None:
