@@ -26,7 +26,7 @@ def test_swapped_convolutions_give_the_same_outputs_gradients_and_state(name):
         network = networks.create(name, width=4, dropout=0.0).to(memory_format=torch.channels_last)
         keys, parameters = list(network.state_dict()), [id(parameter) for parameter in network.parameters()]
         if fuse:
-            fast_layers.fuse(network)
+            fast_layers.use_tensor_cores(network)
             kinds = {type(module) for module in network.modules()}
             assert {fast_layers.PaddedInputConv2d, fast_layers.WholeMapConv2d} <= kinds
         assert keys == list(network.state_dict())
@@ -38,6 +38,24 @@ def test_swapped_convolutions_give_the_same_outputs_gradients_and_state(name):
     assert torch.allclose(raw, fast_raw, atol=1e-3)
     for parameter, value in gradients.items():
         assert (value - fast_gradients[parameter]).norm() <= 1e-3 * value.norm() + 1e-4, parameter
+
+
+@pytest.mark.parametrize("name", ["hynet", "sdgmnet"])
+def test_hand_written_gradient_of_frn_is_that_of_autograd(name):
+    results = []
+    for fuse in (False, True):
+        torch.manual_seed(0)
+        network = networks.create(name, width=6, dropout=0.0).double()
+        for parameter in network.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        if fuse:
+            fast_layers.fuse(network)
+        patches = torch.rand(6, 1, 32, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        results.append(outputs_and_gradients(network, patches))
+    (raw, gradients), (fast_raw, fast_gradients) = results
+    assert torch.allclose(raw, fast_raw, atol=1e-9)
+    for parameter, value in gradients.items():
+        assert torch.allclose(value, fast_gradients[parameter], rtol=1e-7, atol=1e-9), parameter
 
 
 KERNEL = """

@@ -55,6 +55,11 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     tl.store(row + 3 * N * C, tl.sum(incoming, 0) - to_bias)
 
 
+def bias_frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> Tensor:
+    """As ``frn_function.bias_frn_tlu``, on a GPU."""
+    return torch.ops.patchprint.frn_tlu(x, shift, weight, bias, tau, eps)[0]
+
+
 def _layout(x: Tensor) -> tuple[int, int, int, int]:
     """Patches, channels, pixels, and channels for each program."""
     count, channels, height, width = x.shape

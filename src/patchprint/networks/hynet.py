@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
-import torch
 from torch import Tensor, nn
 
 from patchprint.networks.base import Kind, Maps, PatchNetwork
@@ -34,7 +33,7 @@ class HyNet(PatchNetwork):
         kind: Kind = "float",
     ) -> None:
         super().__init__(dim, kind)
-        self._fused: Callable[..., tuple[Tensor, Tensor]] | None = None
+        self._fused: Callable[..., Tensor] | None = None
         if input_norm not in ("frn", "standard"):
             raise ValueError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
         self.standardise = PatchStandardisation() if input_norm == "standard" else nn.Identity()
@@ -58,20 +57,23 @@ class HyNet(PatchNetwork):
         return raw, None if first is None else (first.flatten(1), raw)
 
     def fuse(self) -> None:
-        """Compute convolution bias, FRN and TLU in one GPU kernel from now on: faster, and the same up to rounding."""
-        import patchprint.networks.frn_kernel  # noqa: F401 - registers the operator
-
+        """Compute convolution bias, FRN and TLU as one from now on, which is faster and the same up to rounding."""
         width = len(cast(Tensor, self.layer2[0].bias))
-        if width & (width - 1):
-            return  # the kernel holds whole maps in registers, whose sizes must be powers of two
-        self._fused = torch.ops.patchprint.frn_tlu.default
+        if not self.layer7[1].weight.is_cuda:
+            from patchprint.networks.frn_function import bias_frn_tlu
+
+            self._fused = bias_frn_tlu
+        elif width & (width - 1) == 0:  # the kernel holds whole maps in registers, whose sizes are powers of two
+            from patchprint.networks.frn_kernel import bias_frn_tlu
+
+            self._fused = bias_frn_tlu
 
     def _run_block(self, layer: nn.Module, x: Tensor) -> Tensor:
         if self._fused is None:
             return layer(x)
         convolution, norm, unit = cast(Any, tuple(layer.children()))
         x = convolution._conv_forward(x, convolution.weight, None)
-        return self._fused(x, convolution.bias, norm.weight, norm.bias, unit.tau, norm.eps)[0]
+        return self._fused(x, convolution.bias, norm.weight, norm.bias, unit.tau, norm.eps)
 
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:

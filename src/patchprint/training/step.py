@@ -141,8 +141,9 @@ class TrainStep:
         if device.type == "cuda" and not self.config.deterministic:
             torch.backends.cudnn.benchmark = True
         alone = not dist.is_initialized()
+        if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
+            fast_layers.fuse(self.state.network)
         if mode != "eager":
-            _fuse_layers(self.state.network, device)
             self._patches = torch.compile(self._patches, dynamic=False)
             if alone:
                 self._objective = torch.compile(self._objective, dynamic=False)
@@ -173,12 +174,6 @@ class TrainStep:
         with torch.cuda.graph(graph, stream=self._stream):
             self._run_once()
         return graph
-
-
-def _fuse_layers(network: PatchNetwork, device: torch.device) -> None:
-    """Hand-written kernels where the network has some and the machine can run them; they need Triton."""
-    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
-        fast_layers.fuse(network)
 
 
 class _Describe(nn.Module):
