@@ -66,6 +66,15 @@ def test_several_models_compare_and_report(sequences: str, tmp_path: Path, capsy
     assert 'src="http' not in page
 
 
+def test_precision_recall_curves(sequences: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "r.json")
+    assert main(["eval", "oxford", "--model", "pixels", "--data", sequences, "--curves", "--out", out]) == 0
+    curve = json.loads(Path(out).read_text())["scores"]["pairs"]["one/1-2"]["curve"]
+    assert curve["recall"] == sorted(curve["recall"])
+    assert main(["report", out, "--out", str(tmp_path / "page.html")]) == 0
+    assert "Precision and recall along sequences" in (tmp_path / "page.html").read_text()
+
+
 def test_train_test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         write_store(tmp_path / name)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from patchprint.benchmarks.compare import LOWER_IS_BETTER, Comparison, compare, data_name
-from patchprint.extras import require
-from patchprint.report.page import Figure, Page, Section, Table, best_of
+from patchprint.report.curves import curve_sections
+from patchprint.report.page import Page, Section, Table, best_of
 
 
 def results_page(
@@ -15,11 +15,7 @@ def results_page(
 ) -> Page:
     """The page of results that ``patchprint eval`` wrote, with further sections after the tables."""
     sections = [Section(c.title, tables=[_table(c)]) for c in compare(results)]
-    curves = [r for r in results if r["benchmark"] in ("rotation", "scale")]
-    sections += [
-        _curves(name, [r for r in curves if r["benchmark"] == name])
-        for name in sorted({r["benchmark"] for r in curves})
-    ]
+    sections += curve_sections(results)
     sections += more
     if not results:
         return Page(title, sections=sections)
@@ -46,25 +42,6 @@ def _table(comparison: Comparison) -> Table:
             cells, numbers = zip(*ours, strict=True)
             best.add(best_of(column + 1, list(cells), list(numbers), name in LOWER_IS_BETTER))
     return Table(["", *comparison.columns], rows, best=frozenset(best))
-
-
-def _curves(name: str, results: Sequence[dict[str, Any]]) -> Section:
-    """Average precision over the angle or factor; a solid line where angles were used, a dashed one without."""
-    require("matplotlib", extra="images").use("agg")
-    pyplot = require("matplotlib.pyplot", extra="images")
-    figure, axes = pyplot.subplots(figsize=(7, 3.5))
-    axis = "degrees" if name == "rotation" else "factor"
-    for number, result in enumerate(results):
-        scores, label = result["scores"], f"{result['model']['name']} on {data_name(result)}"
-        axes.plot(scores[axis], scores["oriented"], color=f"C{number % 10}", label=label)
-        axes.plot(scores[axis], scores["upright"], color=f"C{number % 10}", linestyle="--")
-    axes.set(xlabel=axis, ylabel="average precision", ylim=(0, 1.02))
-    axes.legend()
-    try:
-        picture = Figure.from_plot(figure, "Solid: with the keypoints' angles. Dashed: upright.")
-    finally:
-        pyplot.close(figure)
-    return Section(f"Robustness to {name}", figures=[picture])
 
 
 def _effort(result: dict[str, Any]) -> tuple[object, ...]:

@@ -1,0 +1,21 @@
+"""The measurement of what ``eval ubc`` costs beyond the network runs, at tiny size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "perf" / "ubc_speed.py"
+
+
+def test_runs_and_writes_a_result(tmp_path: Path) -> None:
+    out = tmp_path / "speed.json"
+    options = ["--pairs", "60", "--network", "l2net", "--device", "cpu", "--repeats", "1", "--out", str(out)]
+    subprocess.run([sys.executable, str(SCRIPT), *options], check=True, capture_output=True, timeout=120)
+    result = json.loads(out.read_text())
+    assert result["benchmark"] == "ubc-speed"
+    assert result["scores"]["patches"] <= 120
+    assert result["scores"]["whole_seconds"] > 0
+    assert result["run"]["machine"]["torch"]
