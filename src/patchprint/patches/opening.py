@@ -51,6 +51,11 @@ class ConcatSource:
         return self._scene.device
 
     @property
+    def is_resident(self) -> bool:
+        """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
+        return all(getattr(source, "is_resident", False) for source in self.sources)
+
+    @property
     def num_points(self) -> int:
         return len(self._scene)
 

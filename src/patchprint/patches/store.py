@@ -107,6 +107,11 @@ class PatchStore:
         return self._start.device
 
     @property
+    def is_resident(self) -> bool:
+        """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
+        return self._resident is not None
+
+    @property
     def num_points(self) -> int:
         return len(self._start)
 

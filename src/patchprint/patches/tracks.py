@@ -177,6 +177,11 @@ class TrackStore:
         return self._xy.device
 
     @property
+    def is_resident(self) -> bool:
+        """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
+        return isinstance(self.photos, ResidentPhotos)
+
+    @property
     def num_points(self) -> int:
         return len(self._start)
 

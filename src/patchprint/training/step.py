@@ -143,8 +143,11 @@ class TrainStep:
         alone = not dist.is_initialized()
         if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
             fast_layers.fuse(self.state.network)
+        # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
+        resident = getattr(self.source, "is_resident", False)
         if mode != "eager":
-            self._patches = torch.compile(self._patches, dynamic=False)
+            if resident:
+                self._patches = torch.compile(self._patches, dynamic=False)
             if alone:
                 self._objective = torch.compile(self._objective, dynamic=False)
             else:
@@ -153,7 +156,7 @@ class TrainStep:
         if not alone:
             # Batch statistics are those of the global batch already, hence nothing to broadcast.
             self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
-        return mode == "graph" and device.type == "cuda" and alone
+        return mode == "graph" and device.type == "cuda" and alone and resident
 
     @contextlib.contextmanager
     def _on_own_stream(self) -> Iterator[None]:
