@@ -22,6 +22,7 @@ from patchprint.types import Keypoints
 _HALVING_FILTER = torch.tensor([1.0, 5.0, 10.0, 10.0, 5.0, 1.0]) / 32.0
 _SMALLEST_SIDE = 8
 _CHUNK = 2048
+_STRIP_PIXELS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +143,23 @@ def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
     if image.ndim != 2 or image.dtype != torch.uint8 or 0 in image.shape:
         raise ValueError(f"images must be grey uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
     levels = [image.to(device)]
-    current = levels[0].float()[None, None]
-    kernel = _HALVING_FILTER.to(device)
-    while min(current.shape[-2:]) >= 2 * _SMALLEST_SIDE:
-        current = F.conv2d(F.pad(current, (2, 2, 0, 0), mode="replicate"), kernel.view(1, 1, 1, 6), stride=(1, 2))
-        current = F.conv2d(F.pad(current, (0, 0, 2, 2), mode="replicate"), kernel.view(1, 1, 6, 1), stride=(2, 1))
-        levels.append(current[0, 0].round().to(torch.uint8))
+    current = levels[0]
+    while min(current.shape) >= 2 * _SMALLEST_SIDE:
+        current = _halved(current)
+        levels.append(current.round().to(torch.uint8))
     return levels
+
+
+def _halved(image: Tensor) -> Tensor:
+    """Half the size, (H, W) -> (H // 2, W // 2) float32; in strips, since a filter needs many times the memory of its input."""
+    height, width = image.shape
+    kernel = _HALVING_FILTER.to(image.device)
+    strip = max(16, _STRIP_PIXELS // width // 2)
+    parts = []
+    for start in range(0, height // 2, strip):
+        stop = min(start + strip, height // 2)
+        rows = torch.arange(2 * start - 2, 2 * stop + 2, device=image.device).clamp(0, height - 1)
+        part = F.pad(image[rows].float()[None, None], (2, 2, 0, 0), mode="replicate")
+        part = F.conv2d(part, kernel.view(1, 1, 1, 6), stride=(1, 2))
+        parts.append(F.conv2d(part, kernel.view(1, 1, 6, 1), stride=(2, 1))[0, 0])
+    return torch.cat(parts)
