@@ -1,0 +1,41 @@
+"""Two real pairs of photographs with known geometry: the homography that comes out is the true one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import patchprint
+
+GRAF = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "oxford" / "graf"
+
+
+@pytest.mark.skipif(not GRAF.is_dir(), reason=f"the Oxford sequences are not at {GRAF}")
+def test_graf_gives_its_true_homography() -> None:
+    a, b = (patchprint.extract(GRAF / f"img{number}.png", "rootsift", max_keypoints=1500) for number in (1, 3))
+    found = patchprint.verify(a, b, patchprint.match(a, b), "homography")
+    assert (found.num_inliers or 0) > 200
+    assert found.model is not None
+    truth = np.loadtxt(GRAF / "H1to3p")
+    corners = np.array([[150, 150, 1], [650, 150, 1], [650, 500, 1], [150, 500, 1]]).T
+    ours, true = (m @ corners for m in (found.model.numpy(), truth))
+    error = np.linalg.norm(ours[:2] / ours[2] - true[:2] / true[2], axis=0)
+    assert error.max() < 3
+
+
+def test_the_stereo_pair_matches_along_its_rows() -> None:
+    skimage_data = pytest.importorskip("skimage.data")
+    try:
+        left, right, _ = skimage_data.stereo_motorcycle()
+    except (OSError, ConnectionError, ModuleNotFoundError) as error:  # an installation without the picture, offline
+        pytest.skip(f"scikit-image has no motorcycle pair here: {error}")
+    a, b = (patchprint.extract(image[::2, ::2], "rootsift", max_keypoints=800) for image in (left, right))
+    found = patchprint.verify(a, b, patchprint.match(a, b), "fundamental")
+    assert found.inliers is not None
+    rows = found.indices[found.inliers]
+    offset = a.keypoints.xy[rows[:, 0]] - b.keypoints.xy[rows[:, 1]]
+    assert len(rows) > 150
+    assert float((offset[:, 1].abs() < 2).float().mean()) > 0.95
+    assert float(offset[:, 0].median()) > 5  # the left picture sees everything farther to the right
