@@ -2,34 +2,43 @@
 
 Tracks made by SIFT hold only what SIFT recognises, and a network trained on them alone learns little more. The model knows
 where each point is in every registered photo. A keypoint there is taken as a further view if its distance to the
-projection, its scale (by the depth) and its angle (by the camera's turn) all agree and nothing stands in between.
+projection, its scale (by the depth) and its angle (by the camera's turn) all agree, the surface there is not hidden, and its
+patch bears a weak likeness to the nearest view of the track: a passer-by in front of the wall is not in any model.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 from patchprint.extras import require
+from patchprint.interop.images import read_gray
+from patchprint.patches.photo_bank import StreamedPhotos
 from patchprint.patches.sources.sfm_scene import SfmScene, detect_keypoints
 from patchprint.types import Keypoints
+
+_PATCH_SCALE = 12.0
+_CACHE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Limits:
     """``px`` from the projection; ``octaves`` and ``radians`` from the predicted scale and angle; ``view_angle`` in degrees
-    between the new ray and the nearest ray of the track; ``depth`` relative difference to the surface around, which is
-    known from ``neighbours`` observed points at most ``radius`` pixels away."""
+    between the new ray and the nearest ray of the track; ``likeness`` is the correlation with that view; ``depth`` relative
+    difference to the surface around, which is known from ``neighbours`` observed points at most ``radius`` pixels away."""
 
     px: float = 1.5
     octaves: float = 0.33
     radians: float = 0.33
     view_angle: float = 35.0
+    likeness: float = 0.3
     depth: float = 0.05
     radius: float = 50.0
     neighbours: int = 4
@@ -37,16 +46,20 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class AddedViews:
-    """Shape: photo, point, scale, angle (A,), xy (A, 2)."""
+    """Shape: photo, point, scale, angle (A,), xy (A, 2); reference (A,) is the observation of the nearest view."""
 
     photo: np.ndarray
     point: np.ndarray
     xy: np.ndarray
     scale: np.ndarray
     angle: np.ndarray
+    reference: np.ndarray
 
     def __len__(self) -> int:
         return len(self.point)
+
+    def select(self, rows: np.ndarray) -> AddedViews:
+        return AddedViews(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
 
 
 def add_views(
@@ -70,9 +83,10 @@ def add_views(
             continue
         parts.append(_matching_keypoints(scene, photo, points, reference, size, tips, detect_keypoints(path), limits))
     if not parts:
-        empty = np.zeros(0)
-        return AddedViews(empty.astype(int), empty.astype(int), np.zeros((0, 2)), empty, empty)
-    return AddedViews(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+        empty, none = np.zeros(0), np.zeros(0, np.int64)
+        return AddedViews(none, none, np.zeros((0, 2)), empty, empty, none)
+    added = AddedViews(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    return added.select(_likeness(scene, scale, angle, paths, added) >= limits.likeness)
 
 
 def _appearance(scene: SfmScene, scale: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -170,4 +184,30 @@ def _matching_keypoints(
         found.xy.numpy(),
         found.scale.numpy(),
         found.angle.numpy(),
+        reference[point_row[chosen]],
     )
+
+
+def _likeness(
+    scene: SfmScene, scale: np.ndarray, angle: np.ndarray, paths: Sequence[Path], added: AddedViews
+) -> np.ndarray:
+    """Correlation (A,) of each added view with the nearest view of its track, on patches of 16 x 16."""
+    photos = StreamedPhotos(len(paths), lambda number: read_gray(paths[number]), cache_bytes=_CACHE_BYTES)
+    row = added.reference
+    views = [
+        (added.photo, added.xy, added.scale, added.angle),
+        (scene.photo[row], scene.xy[row], scale[row], angle[row]),
+    ]
+    new, old = (_unit_patches(photos, *view) for view in views)
+    return (new * old).sum(1).float().numpy()
+
+
+def _unit_patches(
+    photos: StreamedPhotos, photo: np.ndarray, xy: np.ndarray, scale: np.ndarray, angle: np.ndarray
+) -> torch.Tensor:
+    """Patches with mean zero and length one, (A, 256); flat ones are zero."""
+    keypoints = Keypoints(torch.from_numpy(xy), torch.from_numpy(scale), torch.from_numpy(angle))
+    frames = keypoints.frames() * (_PATCH_SCALE / 2)
+    patches = photos.cut(torch.from_numpy(photo).long(), keypoints.xy, frames, 16).flatten(1)
+    patches = patches - patches.mean(1, keepdim=True)
+    return patches / patches.norm(dim=1, keepdim=True).clamp(min=1e-3)
