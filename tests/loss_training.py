@@ -25,7 +25,7 @@ from patchprint.patches.sources import bundled
 from patchprint.types import DescriptorBatch
 
 ASSET = Path(__file__).parent / "assets" / "loss-curves.json"
-STEPS, PAIRS, LOGGED_EVERY = 30, 24, 5
+STEPS, PAIRS, LOGGED_EVERY = 30, 16, 5
 # Settings that differ from the defaults because the batch and the run are short.
 SETTINGS: dict[str, dict[str, Any]] = {"cdf": {"bins": PAIRS // 2}, "sdgm": {"total_steps": STEPS}}
 
