@@ -21,6 +21,7 @@ DETECTORS: dict[str, str] = {
     "hessian-affine": "the same with elliptic shape",
 }
 
+CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own 0.04 leaves large photos with few keypoints
 WHOLE = 8_000_000  # pixels up to which a picture is searched in one piece
 TILE = (
     2048  # side of the core of a tile; a power of two, so that tiles sample the pyramid on the same grid as the whole
@@ -78,7 +79,7 @@ def select(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread
 
 def _search(detector: str, max_keypoints: int) -> Search:
     if detector == "dog":
-        return lambda image, mask: opencv.detect_sift(image, None, mask=mask)
+        return lambda image, mask: opencv.detect_sift(image, None, CONTRAST, mask=mask)
     if detector == "colmap":
         return lambda image, mask: _inside(colmap.detect_colmap_sift(image, max_keypoints), mask)
     kind, _, shape = detector.partition("-")
