@@ -115,6 +115,18 @@ def test_starting_from_weights_with_frozen_layers(run, tmp_path):
         assert torch.equal(value, tuned[name]) == (name.startswith(("layer1", "layer2")) or name.endswith("eps")), name
 
 
+def test_frozen_batch_norm_keeps_its_statistics_over_validations(tmp_path):
+    short_run("hardnet", tmp_path / "one", steps=2)
+    start = registry.load(tmp_path / "one" / "last.safetensors").state_dict()
+    changes = {"init": str(tmp_path / "one" / "last.safetensors"), "freeze": ("features.0", "features.1")}
+    outcome, _ = short_run("hardnet", tmp_path / "two", steps=4, validate_every=2, **changes)
+    tuned = registry.load(outcome.last).state_dict()
+    for name in ("features.0.weight", "features.1.running_mean", "features.1.running_var"):
+        assert torch.equal(start[name], tuned[name]), name
+    for name in ("features.10.running_mean", "features.12.weight"):
+        assert not torch.equal(start[name], tuned[name]), name
+
+
 def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
     short_run("l2net", tmp_path / "one", steps=2)
     start = registry.load(tmp_path / "one" / "last.safetensors").state_dict()

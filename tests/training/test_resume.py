@@ -94,6 +94,14 @@ def test_checkpoint_of_another_recipe(finished):
         read(finished, "hardnet-gor")
 
 
+def test_wrong_resume_leaves_the_run_as_it_was(finished):
+    folder = finished.parents[1]
+    before = (folder / "config.json").read_bytes()
+    with pytest.raises(ValueError, match="belongs to recipe hardnet"):
+        short_run("sosnet", folder, resume=True, steps=4)
+    assert (folder / "config.json").read_bytes() == before
+
+
 def test_checkpoint_with_other_settings(finished):
     with pytest.raises(ValueError, match=r"was made with lr 10\.0, not 5\.0"):
         read(finished, lr=5.0)

@@ -110,7 +110,7 @@ def _command(recipe: str) -> Callable[..., int]:
         settings: numbers of the recipe to change.
         network: option of the network, like width=16; repeatable.
         loss: setting of the loss, like margin=0.5; repeatable.
-        freeze: layers that do not learn, by the beginning of their names; repeatable.
+        freeze: layer that does not learn, like layer1 or features.0; repeatable.
         select_on_test: choose the best weights on these stores, as the papers did on their test sets; repeatable.
         resume: go on from the last checkpoint in --out.
         force: replace a run that is in --out already.

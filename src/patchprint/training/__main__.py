@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from patchprint.training import distributed
 from patchprint.training.config import read_config
 from patchprint.training.loop import train
 from patchprint.training.recipes import resolve
@@ -27,10 +28,13 @@ def main() -> int:
                 raise ValueError(f"{arguments.config} lacks {name!r}")
         recipe, out = settings.pop("recipe"), settings.pop("out")
         outcome = train(resolve(recipe, **settings), None, out, resume=arguments.resume)
+        if distributed.rank() == 0:
+            print(json.dumps(outcome.to_json(), indent=2))
     except (ValueError, OSError) as error:
         print(f"patchprint: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
-    print(json.dumps(outcome.to_json(), indent=2))
+    finally:
+        distributed.stop()
     return 0
 
 

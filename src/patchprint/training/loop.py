@@ -28,7 +28,7 @@ from patchprint.patches.source import PatchSource
 from patchprint.training import assembly, checkpoint, distributed, memory
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import monitor
-from patchprint.training.optimisers import learning_rate
+from patchprint.training.optimisers import learning_rate, train_mode
 from patchprint.training.run_folder import RunFolder
 from patchprint.training.step import TrainStep, averaged
 from patchprint.training.validation import Validation
@@ -85,12 +85,12 @@ class _Run:
         self.config, self.source, self.is_first = config, source, distributed.rank() == 0
         self.state = assembly.create(config, source.device)
         self.step = TrainStep(config, source, self.state)
-        self.out, self.folder = out, RunFolder(out, config, resume, force) if self.is_first else None
         if resume:
             checkpoint.read(checkpoint.latest(out / "checkpoints"), self.state, config)
             self.step.step.fill_(self.state.step)
-            if self.folder:
-                self.folder.forget_after(self.state.step)
+        self.out, self.folder = out, RunFolder(out, config, resume, force) if self.is_first else None
+        if self.folder and resume:
+            self.folder.forget_after(self.state.step)
         # Weights as they are judged and saved: the running average where there is one.
         self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network)
         self.validation = Validation(held_out, config.validation_pairs, config.seed)
@@ -140,10 +140,12 @@ class _Run:
     def _run_step(self) -> None:
         try:
             self.step.run()
+            return
         except torch.OutOfMemoryError:
-            fits = memory.largest_batch(self.config, self.source)
-            advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
-            raise ValueError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}") from None
+            pass  # leaving this block frees what the failed step held
+        fits = memory.largest_batch(self.config, self.source)
+        advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
+        raise ValueError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
     def _check_finite(self) -> None:
         """The only place that asks the device whether all is well."""
@@ -177,6 +179,7 @@ class _Run:
             return
         paused = time.perf_counter()
         score = self.validation.fpr95(self._judged())
+        train_mode(self.state.network, self.config.freeze)
         self.folder.log(self.state.step, {f"{self.selected_on}/fpr95": score})
         if score < self.state.best_score:
             self.state.best_score, self.state.best_step = score, self.state.step

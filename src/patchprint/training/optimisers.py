@@ -27,26 +27,30 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return start
 
 
-def freeze(network: nn.Module, prefixes: tuple[str, ...]) -> None:
-    """Stop learning in the parameters whose names start with one of ``prefixes``; their norm layers keep their statistics."""
-    for prefix in prefixes:
-        names = [name for name, _ in network.named_parameters() if name.startswith(prefix)]
-        if not names:
-            layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_parameters()))
-            raise ValueError(f"--freeze {prefix} fits no layer of this network; its layers are {layers}")
+def freeze(network: nn.Module, layers: tuple[str, ...]) -> None:
+    """Stop learning in ``layers``, given by name; ``train_mode`` also keeps their batch statistics as they are."""
+    names = [name for name, _ in network.named_modules() if name]
+    for layer in layers:
+        if layer not in names:
+            learning = dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_parameters())
+            raise ValueError(f"--freeze {layer} fits no layer of this network; its layers are {', '.join(learning)}")
     for name, parameter in network.named_parameters():
-        if name.startswith(prefixes):
+        if _lies_in(name, layers):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise ValueError(f"--freeze {' '.join(prefixes)} leaves nothing to train")
+        raise ValueError(f"--freeze {' '.join(layers)} leaves nothing to train")
 
 
 def train_mode(network: nn.Module, frozen: tuple[str, ...]) -> None:
     """Training mode for all layers but the frozen ones, whose batch statistics would move otherwise."""
     network.train()
     for name, layer in network.named_modules():
-        if name and name.startswith(frozen):
+        if _lies_in(name, frozen):
             layer.eval()
+
+
+def _lies_in(name: str, layers: tuple[str, ...]) -> bool:
+    return any(name == layer or name.startswith(f"{layer}.") for layer in layers)
 
 
 def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
