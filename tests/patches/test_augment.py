@@ -21,8 +21,12 @@ SIGNED_PERMUTATIONS = {
 }
 
 
-def joint_maps(preset, count=4000):
-    warp = create(preset).warp(KEY, count, 2)
+def joint_maps(preset):
+    return joint_maps_of(create(preset))
+
+
+def joint_maps_of(augmentation, count=4000):
+    warp = augmentation.warp(KEY, count, 2)
     assert torch.equal(warp[:, 0], warp[:, 1]), "turns and flips belong to the point, not to the view"
     maps, shares = torch.unique(warp[:, 0, :, :2].flatten(1), dim=0, return_counts=True)
     return {tuple(map(int, m)): float(n) / count for m, n in zip(maps, shares, strict=True)}
@@ -109,6 +113,11 @@ def test_jpeg_is_near_a_real_encoder(quality):
 def test_jpeg_of_a_side_that_is_not_a_multiple_of_eight():
     patches = torch.rand(3, 1, 29, 29, generator=torch.Generator().manual_seed(0))
     assert light.jpeg(patches, torch.full((3,), 90.0)).shape == patches.shape
+
+
+def test_sdgmnet_flips_one_way_or_the_other():
+    shares = joint_maps_of(Augmentation(flips="either"))
+    assert {m: round(s * 3) for m, s in shares.items()} == {(1, 0, 0, 1): 1, (-1, 0, 0, 1): 1, (1, 0, 0, -1): 1}
 
 
 def test_unknown_preset_is_refused():

@@ -123,11 +123,11 @@ class Augmentation:
         if self.turns == "transpose":
             identity = torch.eye(2, device=key.device)
             turn = torch.where(coin[:, None, None] == 1, identity.flip(0), identity)
-        sides = {"none": (0, 0), "horizontal": (1, 0), "vertical": (0, 1), "either": (1, 1)}[self.flips]
+        # Which outcome of the draw mirrors left-right and up-down; -1 never comes up.
+        across, upright = {"none": (-1, -1), "horizontal": (1, -1), "vertical": (-1, 1), "either": (1, 2)}[self.flips]
         choice = rng.integers(rng.fold_in(key, 2), 3 if self.flips == "either" else 2, shape)
-        chosen = torch.stack([choice == 1, choice == (2 if self.flips == "either" else 1)], -1)
-        allowed = torch.tensor(sides, device=key.device, dtype=torch.bool)
-        return turn * (1.0 - 2.0 * (chosen & allowed).float())[:, None, :]
+        mirror = torch.stack([choice == across, choice == upright], -1)
+        return turn * (1.0 - 2.0 * mirror.float())[:, None, :]
 
 
 def _with_small_changes(joint: Augmentation) -> Augmentation:

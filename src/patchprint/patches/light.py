@@ -18,6 +18,7 @@ _LUMINANCE = (
     (49, 64, 78, 87, 103, 121, 120, 101),
     (72, 92, 95, 98, 112, 100, 103, 99),
 )
+_LUMINANCE_ROWS = tuple(sum(value << (7 * column) for column, value in enumerate(row)) for row in _LUMINANCE)
 
 
 def relight(patches: Tensor, contrast: Tensor, brightness: Tensor) -> Tensor:
@@ -52,12 +53,20 @@ def jpeg(patches: Tensor, quality: Tensor) -> Tensor:
     blocks = padded.reshape(count, cells, 8, cells, 8).transpose(2, 3) * 255.0 - 128.0
     basis = _cosines(patches.device)
     percent = torch.where(quality < 50, 5000.0 / quality, 200.0 - 2.0 * quality)
-    table = torch.tensor(_LUMINANCE, device=patches.device, dtype=torch.float32)
+    table = _luminance(patches.device)
     step = torch.floor(table * percent[:, None, None] / 100.0 + 0.5).clamp(min=1.0)[:, None, None]
     rounded = torch.round(_both_sides(blocks, basis) / step) * step
     restored = (_both_sides(rounded, basis.T) + 128.0) / 255.0
     restored = restored.transpose(2, 3).reshape(count, 1, cells * 8, cells * 8)
     return restored[..., :size, :size].clamp(0.0, 1.0)
+
+
+def _luminance(device: torch.device) -> Tensor:
+    """The table as (8, 8) float. Rows are unpacked from single numbers, since a tensor made from a list would be copied from
+    the host at every step, which a CUDA graph cannot hold."""
+    shift = 7 * torch.arange(8, device=device)
+    rows = [torch.full((8,), number, dtype=torch.int64, device=device) >> shift for number in _LUMINANCE_ROWS]
+    return (torch.stack(rows) & 127).float()
 
 
 def _cosines(device: torch.device) -> Tensor:
