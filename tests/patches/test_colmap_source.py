@@ -116,3 +116,10 @@ def test_a_real_set_has_the_counts_of_its_model(tmp_path):
     assert store.num_points == model.num_points3D() and len(store.photos) == model.num_reg_images()
     train, val = store.split("train"), store.split("val")
     assert val.num_points > 0.1 * store.num_points and train.num_points > 0.75 * store.num_points
+
+
+def test_building_twice_gives_the_same_bytes(model, tmp_path):
+    root, *_ = model
+    for name in ("a", "b"):
+        colmap.build(root, tmp_path / name, densify=True)
+    assert (tmp_path / "a" / "manifest.json").read_bytes() == (tmp_path / "b" / "manifest.json").read_bytes()
