@@ -14,6 +14,7 @@ from torch import Tensor
 
 from patchprint.patches import label_mining, manifest, splits
 from patchprint.patches.label_mining import MinedLabels
+from patchprint.patches.memory import resident_budget
 
 KIND = "patches"
 
@@ -26,12 +27,12 @@ class PatchStore:
         pairs[name] (L, 3) int64 are patch a, patch b, and 1 where both show the same point.
     """
 
-    def __init__(self, folder: Path, facts: dict[str, Any], max_resident_gb: float) -> None:
+    def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
         self.folder, self.facts = folder, facts
         self.patches = manifest.load(folder, "patches")
         self.point_id = manifest.load(folder, "point_id")
         self.scene_names: list[str] = facts["scenes"]
-        resident = self.patches.nbytes <= max_resident_gb * 2**30
+        resident = self.patches.nbytes <= budget
         if not resident:
             manifest.expect_random_reads(self.patches)
         self._resident = torch.from_numpy(np.array(self.patches)) if resident else None
@@ -43,10 +44,12 @@ class PatchStore:
         self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
 
     @staticmethod
-    def open(folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float = 4.0) -> PatchStore:
-        """The store in ``folder``; patches larger than ``max_resident_gb`` are read from disk when they are sampled."""
-        folder = Path(folder)
-        return PatchStore(folder, manifest.read(folder, KIND), max_resident_gb).to(device)
+    def open(
+        folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
+    ) -> PatchStore:
+        """The store in ``folder``; patches beyond the budget (``memory.resident_budget``) are read when they are sampled."""
+        budget = resident_budget(device, max_resident_gb)
+        return PatchStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
 
     @staticmethod
     def write(

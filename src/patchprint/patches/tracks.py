@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from patchprint.patches import splits, track_files
+from patchprint.patches.memory import resident_budget
 from patchprint.patches.photo_bank import PhotoBank, ResidentPhotos, StreamedPhotos, pyramid_bytes
 from patchprint.patches.pictures import encode_png
 from patchprint.patches.sampler import ImagePyramids
@@ -145,17 +146,17 @@ class TrackStore:
         folder: str | Path | Sequence[str | Path],
         device: torch.device | str = "cpu",
         patch_scale: float | None = None,
-        max_resident_gb: float = 12.0,
+        max_resident_gb: float | None = None,
     ) -> TrackStore:
         """The store in ``folder``, or those in several folders as one.
 
-        Photos that need more than ``max_resident_gb`` are decoded when they are sampled. ``patch_scale`` replaces the
-        one the first store was written with.
+        Photos beyond the budget (``memory.resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
+        the one the first store was written with.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
-        budget = int(max_resident_gb * 2**30)
+        budget = resident_budget(device, max_resident_gb)
         photos: PhotoBank
         if pyramid_bytes(sizes) <= budget:
             pictures = itertools.chain.from_iterable(part.all_photos() for part in stored)
