@@ -5,6 +5,7 @@ Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, ``m
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ from patchprint.training.loop import train
 from patchprint.types import Features, Matches, Result
 
 OUT = Path("runs/demo")
-STEPS = 700
+STEPS = 450
 BATCH = 128
 SEED = 0
 BASELINES = ("sift", "rootsift", "pixels")
@@ -36,7 +37,8 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     source = bundled.training_source()
     config = recipes.resolve(
         "sdgmnet",
-        network_options={"width": 16, "dropout": 0.1, "input_norm": "standard"},
+        network="hardnet",  # batch norm and ReLU take half the time of FRN and TLU on a CPU
+        network_options={"width": 16, "dropout": 0.1},
         steps=steps,
         batch=BATCH,
         seed=SEED,
@@ -48,7 +50,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     )
     _say(f"2/4  training from scratch: {steps} steps of {BATCH} pairs, {source.num_points} points")
     train(config, source, out / "training", force=True)
-    weights = out / "training" / "best.safetensors"
+    weights = out / "training" / "last.safetensors"
 
     _say("3/4  measuring on held-out photographs and on the stereo pair")
     models = {"patchprint": describers.create(weights), **{name: describers.create(name) for name in BASELINES}}
@@ -123,7 +125,7 @@ def _page(result: Result, scores: dict[str, dict[str, Any]], out: Path) -> Page:
                 figures=[Figure.from_file(out / "matches.png", "Matches that agree with one epipolar geometry")],
             ),
             Section("How was it learned?", figures=[_curves(out / "training" / "metrics.jsonl")]),
-            Section("Use it", code="patchprint match A.jpg B.jpg --model runs/demo/training/best.safetensors"),
+            Section("Use it", code="patchprint match A.jpg B.jpg --model runs/demo/training/last.safetensors"),
         ],
         f"{run['command']}, seed {result.seed}, patchprint {run['version']}, torch {run['machine']['torch']}, "
         f"{run['machine']['cpu']} ({run['machine']['cores']} cores), {run['date']}, {run['seconds']:.0f} s",
@@ -131,8 +133,6 @@ def _page(result: Result, scores: dict[str, dict[str, Any]], out: Path) -> Page:
 
 
 def _curves(metrics: Path) -> Figure:
-    import json
-
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
     figure = require("matplotlib.figure", extra="images").Figure(figsize=(9, 3))
     left, right = figure.subplots(1, 2)
