@@ -81,7 +81,7 @@ def measure_cuda(store: TrackStore, options: argparse.Namespace) -> dict[str, fl
 
 def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, float]:
     batch = PairBatcher(store, options.pairs).batch(torch.zeros((), dtype=torch.int64))
-    scores = {"sample_ms": _host_ms(lambda: store.sample(batch.points, batch.views, options.size), options.repeats)}
+    scores = _host_ms("sample", lambda: store.sample(batch.points, batch.views, options.size), options.repeats)
     rows = store.observation(batch.points, batch.views).reshape(-1)
     photos = torch.from_numpy(store.tracks.photo[rows.numpy()]).long()
     used = torch.unique(photos).tolist()
@@ -93,7 +93,7 @@ def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, flo
         ResidentPhotos(ImagePyramids.build(pictures))
         store.sample(batch.points, batch.views, options.size)
 
-    scores["build_pyramids_and_sample_ms"] = _host_ms(build_and_sample, rounds)
+    scores |= _host_ms("build_pyramids_and_sample", build_and_sample, rounds)
     if importlib.util.find_spec("kornia") is None:
         print("kornia is not installed; only our own time was taken")
         return scores
@@ -108,7 +108,7 @@ def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, flo
         for image, index in zip(images, chosen, strict=True):
             theirs[index] = KF.extract_patches_from_pyramid(image, lafs[index][None], options.size)[0]
 
-    scores["kornia_ms"] = _host_ms(cut_with_kornia, rounds)
+    scores |= _host_ms("kornia", cut_with_kornia, rounds)
     ours = store.sample(batch.points, batch.views, options.size).reshape(theirs.shape)
     scores["mean_absolute_difference"] = float((ours - theirs).abs().mean())
     return scores
@@ -124,14 +124,16 @@ def _lafs(store: TrackStore, rows: Tensor) -> Tensor:
     return torch.cat([linear, torch.from_numpy(tracks.xy[index])[:, :, None]], -1)
 
 
-def _host_ms(function: Callable[[], Any], repeats: int) -> float:
+def _host_ms(name: str, function: Callable[[], Any], repeats: int) -> dict[str, float]:
+    """Median wall time of one call, and the processor time of all its threads, which other work inflates less."""
     function()
-    times = []
+    wall, processor = [], []
     for _ in range(repeats):
-        start = time.perf_counter()
+        begin, begin_processor = time.perf_counter(), time.process_time()
         function()
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
+        wall.append((time.perf_counter() - begin) * 1e3)
+        processor.append((time.process_time() - begin_processor) * 1e3)
+    return {f"{name}_ms": statistics.median(wall), f"{name}_processor_ms": statistics.median(processor)}
 
 
 def _device_ms(function: Callable[[], Any], repeats: int) -> float:
