@@ -1,7 +1,8 @@
 """3D reconstruction as in the ETH local feature benchmark, with COLMAP's own SIFT beside it in the same run.
 
-DoG keypoints, prints, mutual nearest neighbours of all photo pairs, then pycolmap verifies and maps. The ratio test is off
-by default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP built with CUDA.
+The DoG keypoints of COLMAP, prints, mutual nearest neighbours of all photo pairs, then pycolmap verifies and maps. The ratio
+test is off by default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP
+built with CUDA.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -34,7 +35,9 @@ FEWEST_MATCHES = 15  # pairs with fewer are taken as not matching at all, as in 
 
 @dataclass(frozen=True)
 class Settings:
-    # Strongest keypoints kept in each photo.
+    # COLMAP's own DoG keypoints, so that only prints and matching differ from its SIFT; or OpenCV's.
+    detector: Literal["colmap", "dog"] = "colmap"
+    # Keypoints kept in each photo.
     keypoints: int = 8192
     # Largest quotient of the nearest and second nearest distance; no ratio test if not given.
     ratio: float | None = None
@@ -47,11 +50,11 @@ def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
     photos, images = _photos(setup)
     cameras = _cameras(setup.data)
     truth = strecha.read_cameras(setup.data / "gt_dense_cameras")
-    features = {name: features_of(setup, image, name, "dog", settings.keypoints) for name, image in images.items()}
+    features = {
+        name: features_of(setup, image, name, settings.detector, settings.keypoints) for name, image in images.items()
+    }
     matches = _matches(setup, features, settings)
-    with _work_folder(
-        setup, {"model": _model(setup), "keypoints": settings.keypoints, "ratio": settings.ratio}
-    ) as work:
+    with _work_folder(setup, {"model": _model(setup), **_choices(settings)}) as work:
         keypoints: dict[str, Keypoints] = {name: found.keypoints for name, found in features.items()}
         model = reconstruct(photos, keypoints, matches, work, cameras, seed=setup.seed)
         scores = {
@@ -102,7 +105,7 @@ def _matches(setup: Setup, features: dict[str, Features], settings: Settings) ->
             found[str(number)] = indices.cpu().numpy() if len(indices) >= FEWEST_MATCHES else np.zeros((0, 2), np.int64)
         return found
 
-    key = {"matches": sorted(features), "keypoints": settings.keypoints, "ratio": settings.ratio}
+    key = {"matches": sorted(features), **_choices(settings)}
     arrays = setup.predictions(key, compute)
     return {pair: arrays[str(number)] for number, pair in enumerate(pairs)}
 
@@ -135,6 +138,10 @@ def _dense_points(photos: Path, work: Path) -> int | str:
     fusion = pycolmap.StereoFusionOptions(min_num_pixels=DENSE_VIEWS)
     fused = pycolmap.stereo_fusion(dense / "fused", dense, input_type="photometric", options=fusion)
     return int(fused.num_points3D())
+
+
+def _choices(settings: Settings) -> dict[str, Any]:
+    return {"detector": settings.detector, "keypoints": settings.keypoints, "ratio": settings.ratio}
 
 
 def _model(setup: Setup) -> list[Any]:

@@ -10,10 +10,10 @@ import torch
 
 from patchprint.benchmarks.cache import Arrays
 from patchprint.benchmarks.setup import Setup
-from patchprint.interop import kornia, opencv
+from patchprint.interop import colmap, kornia, opencv
 from patchprint.types import Features, Keypoints
 
-Detector = Literal["dog", "harris-affine"]
+Detector = Literal["dog", "colmap", "harris-affine"]
 
 
 def features_of(
@@ -34,9 +34,11 @@ def features_of(
 
 
 def detect(image: np.ndarray, detector: Detector, keypoints: int | None) -> Keypoints:
-    """Difference-of-Gaussian points of OpenCV's SIFT, or Harris corners with elliptic shape through kornia."""
+    """Differences of Gaussians as OpenCV's or COLMAP's SIFT finds them, or Harris corners with elliptic shape (kornia)."""
     if detector == "dog":
         return opencv.detect_sift(image, max_keypoints=keypoints)
+    if detector == "colmap":
+        return colmap.detect_colmap_sift(image, max_keypoints=keypoints)
     return kornia.detect_harris(image, max_keypoints=keypoints or 2000, affine=True)
 
 
