@@ -35,6 +35,7 @@ from patchprint.types import DescriptorBatch, Result
 
 H200_BF16_TFLOPS = 989.0
 GROUPS = {
+    "FRN with bias and TLU": ("_forward_kernel", "_backward_kernel"),
     "convolution": ("conv", "xmma", "cutlass", "cudnn", "implicit", "gemm", "nvjet", "wgrad", "dgrad", "fprop"),
     "fused by the compiler": ("triton",),
     "optimiser and averages": ("multi_tensor", "foreach", "fused_sgd", "fused_adam"),
