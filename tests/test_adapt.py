@@ -1,0 +1,88 @@
+"""Tuning to one's own photos: what is held out stays out, the numbers are there, and hopeless photos are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+cv2 = pytest.importorskip("cv2")
+pytest.importorskip("skimage.data")
+
+from patchprint import adapt, cli, networks  # noqa: E402
+from patchprint.networks import registry  # noqa: E402
+from patchprint.patches import track_files  # noqa: E402
+from patchprint.patches.pictures import encode_png  # noqa: E402
+from patchprint.patches.sources import bundled, homographies  # noqa: E402
+from patchprint.patches.tracks import TrackStore  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A work folder that already holds the tracks of a scene of eight photos."""
+    work = tmp_path_factory.mktemp("work")
+    photos, tracks = homographies.make_tracks([bundled.picture("camera")], num_views=7, seed=0, max_keypoints=600)
+    names = track_files.Names([f"{i}.png" for i in range(len(photos))], ["camera"])
+    track_files.write(work / "tracks", map(encode_png, photos), tracks, names)
+    return work
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "start.safetensors"
+    network = networks.create("hardnet", width=8)
+    registry.save(network, path)
+    return path
+
+
+def test_command_writes_weights_numbers_and_report(
+    scene: Path, start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tuned.safetensors"
+    arguments = [str(tmp_path), "--out", str(out), "--model", str(start), "--work", str(scene), "--device", "cpu"]
+    assert cli.main(["adapt", *arguments, "--steps", "4", "--batch", "64", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result["scores"]) == {"start", "tuned", "sift", "rootsift"}
+    assert all(0 <= value <= 1 for score in result["scores"].values() for value in score.values())
+    tuned = registry.load(out)
+    assert tuned.info.sha256 == result["model"]["sha256"] != registry.load(start).info.sha256
+    assert "tuned from" in tuned.info.notes and "camera" in tuned.info.training_data
+    assert "held-out photos" in out.with_suffix(".html").read_text()
+    assert cli.main(["adapt", *arguments]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:
+    store = TrackStore.open(scene / "tracks")
+    learned, unseen = adapt._hold_photos_out(store, 0.25, seed=0)
+    assert len(unseen) == 2
+    assert not np.isin(learned.tracks.photo, unseen).any()
+    assert learned.num_views.min() >= 2
+    trained = learned.split("train")
+    held_out = store.split("val")
+    seen = {tuple(xy) for xy in _positions(trained)}
+    assert seen.isdisjoint({tuple(xy) for xy in _positions(held_out)})
+    first, second, is_match = adapt._pairs_with_photos(store, unseen, seed=0)
+    tracks = store.tracks
+    assert np.isin(tracks.photo[first], unseen).all()
+    assert not np.isin(tracks.photo[second], unseen).any()
+    assert np.array_equal(tracks.point[first] == tracks.point[second], is_match)
+
+
+def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pycolmap")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in ("camera", "coins", "moon"):
+        cv2.imwrite(str(folder / f"{name}.jpg"), bundled.picture(name)[:200, :200])
+    assert cli.main(["adapt", str(folder), "--out", str(tmp_path / "t.safetensors"), "--model", str(start)]) == 2
+    message = capsys.readouterr().err
+    assert "overlap" in message
+    assert not (tmp_path / "t.safetensors").exists()
+
+
+def _positions(store: TrackStore) -> np.ndarray:
+    rows = [int(store._start[i]) + v for i in range(store.num_points) for v in range(int(store.num_views[i]))]
+    return np.c_[store.tracks.photo[rows], store.tracks.xy[rows]]
