@@ -22,7 +22,7 @@ from patchprint.losses import Loss
 from patchprint.networks.base import PatchNetwork
 from patchprint.training.config import TrainConfig, differences
 
-FORMAT = "patchprint-checkpoint-1"
+FORMAT = "patchprint-checkpoint-2"
 _KEEP = 2
 
 
@@ -37,6 +37,7 @@ class TrainState:
     step: int = 0
     best_step: int = -1
     best_score: float = float("inf")
+    best_fpr95: float = float("inf")
 
 
 def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
@@ -49,6 +50,7 @@ def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
         "step": str(state.step),
         "best_step": str(state.best_step),
         "best_score": repr(state.best_score),
+        "best_fpr95": repr(state.best_fpr95),
     }
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in _flatten(state).items()}
     previous = _all(folder)
@@ -88,7 +90,7 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
         for index, value in enumerate(state.average):
             value.copy_(tensors[f"average.{index}"])
     state.step, state.best_step = int(header["step"]), int(header["best_step"])
-    state.best_score = float(header["best_score"])
+    state.best_score, state.best_fpr95 = float(header["best_score"]), float(header["best_fpr95"])
 
 
 def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

@@ -38,7 +38,8 @@ STOPPED = 143
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run gives: ``best`` was chosen on ``selected_on`` points, ``last`` is from the last step."""
+    """What a finished run gives: ``best`` has the least FPR95 plus confusion on ``selected_on`` points (``best_fpr95`` is
+    its FPR95), ``last`` is from the last step."""
 
     steps: int
     best_step: int
@@ -126,7 +127,7 @@ class _Run:
         return Outcome(
             steps=state.step,
             best_step=state.best_step,
-            best_fpr95=state.best_score if state.best_step >= 0 else None,
+            best_fpr95=state.best_fpr95 if state.best_step >= 0 else None,
             selected_on=self.selected_on,
             best=self.out / "best.safetensors",
             last=self.out / "last.safetensors",
@@ -178,11 +179,12 @@ class _Run:
         if self.folder is None or not self.validation.count:
             return
         paused = time.perf_counter()
-        score = self.validation.fpr95(self._judged())
+        scores = self.validation.measure(self._judged())
         train_mode(self.state.network, self.config.freeze)
-        self.folder.log(self.state.step, {f"{self.selected_on}/fpr95": score})
-        if score < self.state.best_score:
-            self.state.best_score, self.state.best_step = score, self.state.step
+        self.folder.log(self.state.step, {f"{self.selected_on}/{name}": v for name, v in scores._asdict().items()})
+        if sum(scores) < self.state.best_score:
+            self.state.best_score, self.state.best_fpr95 = sum(scores), scores.fpr95
+            self.state.best_step = self.state.step
             self._save("best")
         self.counted_from += time.perf_counter() - paused
 
