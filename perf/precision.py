@@ -52,8 +52,10 @@ def main() -> None:
             for seed in range(arguments.seeds)
         }
         for mode in MODES:
-            values = [finish(*runs[mode, seed]) for seed in range(arguments.seeds)]
+            ends = [finish(*runs[mode, seed]) for seed in range(arguments.seeds)]
+            values, confused = [end["validation/fpr95"] for end in ends], [end["validation/confusion"] for end in ends]
             scores[mode] = {"fpr95": values, "mean": statistics.mean(values), "spread": max(values) - min(values)}
+            scores[mode] |= {"confusion": confused, "mean_confusion": statistics.mean(confused)}
             print(mode, scores[mode], flush=True)
         scores["resume"] = resume(folder, arguments)
         print(scores["resume"], flush=True)
@@ -95,12 +97,12 @@ def start(folder: Path, arguments: argparse.Namespace, resume: bool = False, **c
     return subprocess.Popen(command, env=environment, stdout=log, stderr=log), folder
 
 
-def finish(process: Any, folder: Path) -> float:
+def finish(process: Any, folder: Path) -> dict[str, float]:
     """The last validation of a run."""
     if process.wait() != 0:
         raise RuntimeError((folder / "log.txt").read_text()[-3000:])
     lines = read_metrics(folder / "run" / "metrics.jsonl")
-    return [line["validation/fpr95"] for line in lines if "validation/fpr95" in line][-1]
+    return [line for line in lines if "validation/fpr95" in line][-1]
 
 
 def resume(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
