@@ -6,10 +6,14 @@ python perf/matching.py --out results/matching.json
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+# Threads that wait must sleep: spinning ones take the cores from each other's library (and from other programs).
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import cv2
 import faiss
@@ -76,7 +80,12 @@ def main() -> None:
     }
     result = Result(
         benchmark="matching speed",
-        settings={"prints": arguments.count, "rule": "mutual nearest neighbours", "repeats": arguments.repeats},
+        settings={
+            "OMP_WAIT_POLICY": os.environ["OMP_WAIT_POLICY"],
+            "prints": arguments.count,
+            "rule": "mutual nearest neighbours",
+            "repeats": arguments.repeats,
+        },
         model={"name": "random prints"},
         data={},
         seed=arguments.seed,
