@@ -1,6 +1,6 @@
 """How long ``import patchprint`` takes against ``import torch``, each in fresh processes, alternating.
 
-    python perf/import_time.py --out results/import-time.json
+python perf/import_time.py --out results/import-time.json
 """
 
 from __future__ import annotations

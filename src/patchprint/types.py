@@ -83,8 +83,10 @@ class Keypoints:
         return self._map(lambda value: value.to(device))
 
     def _map(self, function: Any) -> Keypoints:
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return Keypoints(**{name: None if value is None else function(value) for name, value in values.items()})
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return dataclasses.replace(
+            self, **{name: function(value) for name, value in given.items() if value is not None}
+        )
 
 
 @dataclass(frozen=True)
