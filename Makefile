@@ -9,8 +9,9 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.report.demo
 
+# One thread per test process: two processes share two cores.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

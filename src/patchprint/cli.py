@@ -101,13 +101,13 @@ def _signature(function: Callable[..., Any]) -> Any:
 
 
 def _one_sentence(box: str, prog: str) -> str:
-    lines = [re.sub(r"^[│╭╰╮╯─\s]+|[│╭╰╮╯─\s]+$", "", line) for line in box.splitlines()]
-    lines = [
-        line for line in lines[1:] if line and not line.startswith(("For full helptext", prog, "Argument helptext"))
-    ]
-    text = " ".join(lines)
-    flags = re.findall(r"(?<=Perhaps you meant: )?(--[a-z][\w-]*)", text.partition("Perhaps you meant:")[2])
-    head = text.partition("Perhaps you meant:")[0].strip()
+    """The message inside tyro's box, which is drawn with ASCII where the terminal has no Unicode."""
+    lines = [re.sub(r"^[│╭╰╮╯─|+\-\s]*(?=[│|+╭╰\s])[│|+╭╰\s]+|[│╭╰╮╯─|+\s]+$", "", line) for line in box.splitlines()]
+    lines = [line for line in lines[1:] if line.strip("-─ ") and not line.startswith(("For full helptext", prog))]
+    text = " ".join(lines).partition(" Argument helptext:")[0].partition(" Got errors:")[0]
+    head, _, meant = text.partition("Perhaps you meant:")
+    flags = re.findall(r"--[a-z][\w-]*", meant)
+    head = head.strip()
     if head.startswith("Unrecognized options:") and flags:
         head += f"; did you mean {' or '.join(dict.fromkeys(flags[:3]))}?"
     return f"{head} ({prog} --help lists the options)"

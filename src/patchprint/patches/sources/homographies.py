@@ -102,7 +102,7 @@ def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
     """For each expected keypoint the detected one that is it, (N,) int64, or -1 where the detector missed it."""
     if len(detected) == 0:
         return torch.full((len(expected),), -1)
-    distance = torch.cdist(expected.xy, detected.xy)
+    distance = torch.cdist(expected.xy, detected.xy, compute_mode="donot_use_mm_for_euclid_dist")
     scale = (detected.scale.log()[None, :] - expected.scale.log()[:, None]).abs()
     turn = wrap_angle(detected.angle[None, :] - expected.angle[:, None]).abs()
     cost = distance / MAX_DISTANCE + scale / np.log(MAX_SCALE_RATIO) + turn / MAX_ANGLE
