@@ -1,8 +1,8 @@
 """3D reconstruction as in the ETH local feature benchmark, with COLMAP's own SIFT beside it in the same run.
 
-The DoG keypoints of COLMAP, prints, mutual nearest neighbours of all photo pairs, then pycolmap verifies and maps. The ratio
-test is off by default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP
-built with CUDA.
+COLMAP's SIFT pipeline runs first. Our prints are then made at the very keypoints in its database, so that only prints and
+matching differ: mutual nearest neighbours of all photo pairs, verified and mapped by pycolmap. The ratio test is off by
+default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP with CUDA.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint.benchmarks import strecha
-from patchprint.benchmarks.pictures import features_of
+from patchprint.benchmarks.pictures import described, features_of
 from patchprint.benchmarks.setup import Setup
 from patchprint.features import match
+from patchprint.interop.colmap import read_database
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarise
 from patchprint.interop.images import list_images, read_gray
@@ -35,39 +36,36 @@ FEWEST_MATCHES = 15  # pairs with fewer are taken as not matching at all, as in 
 
 @dataclass(frozen=True)
 class Settings:
-    # COLMAP's own DoG keypoints, so that only prints and matching differ from its SIFT; or OpenCV's.
+    # Where prints are made: at the keypoints of COLMAP's SIFT, or at OpenCV's.
     detector: Literal["colmap", "dog"] = "colmap"
-    # Keypoints kept in each photo.
+    # Keypoints in each photo; COLMAP keeps some more where points have two angles.
     keypoints: int = 8192
     # Largest quotient of the nearest and second nearest distance; no ratio test if not given.
     ratio: float | None = None
-    # Also run COLMAP's own SIFT on the same photos.
-    colmap_sift: bool = True
 
 
 def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
     """Sparse model statistics for our prints and for COLMAP's SIFT, with camera errors where the truth is known."""
     photos, images = _photos(setup)
-    cameras = _cameras(setup.data)
+    cameras, names = _cameras(setup.data), sorted(images)
     truth = strecha.read_cameras(setup.data / "gt_dense_cameras")
-    features = {
-        name: features_of(setup, image, name, settings.detector, settings.keypoints) for name, image in images.items()
-    }
+    with _work_folder(setup, {"colmap-sift": settings.keypoints, "names": names}) as work:
+        model = sift_reconstruction(photos, work, names, cameras, max_keypoints=settings.keypoints, seed=setup.seed)
+        beside = _summary(model, work, len(names), truth)
+        found = {image.name: image.keypoints for image in read_database(work / "database.db")}
+    features = {name: _features(setup, name, images[name], found[name], settings) for name in names}
     matches = _matches(setup, features, settings)
-    with _work_folder(setup, {"model": _model(setup), **_choices(settings)}) as work:
-        keypoints: dict[str, Keypoints] = {name: found.keypoints for name, found in features.items()}
+    with _work_folder(setup, {"model": _model(setup), "names": names, **_choices(settings)}) as work:
+        keypoints = {name: features[name].keypoints for name in names}
         model = reconstruct(photos, keypoints, matches, work, cameras, seed=setup.seed)
-        scores = {
-            **_summary(model, work, len(images), truth),
-            "raw_matches": sum(map(len, matches.values())),
-            "dense_points": _dense_points(photos, work),
-        }
-    if settings.colmap_sift:
-        with _work_folder(setup, {"colmap-sift": settings.keypoints, "names": sorted(images)}) as work:
-            names = sorted(images)
-            model = sift_reconstruction(photos, work, names, cameras, max_keypoints=settings.keypoints, seed=setup.seed)
-            scores["colmap_sift"] = _summary(model, work, len(images), truth)
-    return scores
+        ours = {**_summary(model, work, len(names), truth), "dense_points": _dense_points(photos, work)}
+    return {**ours, "raw_matches": sum(map(len, matches.values())), "colmap_sift": beside}
+
+
+def _features(setup: Setup, name: str, image: np.ndarray, found: Keypoints, settings: Settings) -> Features:
+    if settings.detector == "dog":
+        return features_of(setup, image, name, "dog", settings.keypoints)
+    return described(setup, image, found, {"picture": name, "colmap database": settings.keypoints, "seed": setup.seed})
 
 
 def _photos(setup: Setup) -> tuple[Path, dict[str, np.ndarray]]:

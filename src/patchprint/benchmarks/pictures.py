@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from patchprint.benchmarks.cache import Arrays
 from patchprint.benchmarks.setup import Setup
-from patchprint.interop import colmap, kornia, opencv
+from patchprint.interop import kornia, opencv
 from patchprint.types import Features, Keypoints
 
-Detector = Literal["dog", "colmap", "harris-affine"]
+Detector = Literal["dog", "harris-affine"]
 
 
 def features_of(
@@ -24,21 +24,26 @@ def features_of(
     found = from_arrays(setup.inputs(key, lambda: to_arrays(detect(image, detector, keypoints))))
     if upright:
         found = without_second_angles(found)
+    return described(setup, image, found, key, upright)
+
+
+def described(
+    setup: Setup, image: np.ndarray, keypoints: Keypoints, key: dict[str, Any], upright: bool = False
+) -> Features:
+    """Prints at given keypoints; ``key`` says which they are."""
 
     def describe() -> Arrays:
-        return {"prints": setup.describer.describe_keypoints(image, found, upright=upright).numpy()}
+        return {"prints": setup.describer.describe_keypoints(image, keypoints, upright=upright).numpy()}
 
     prints = setup.predictions({**key, "upright": upright}, describe)["prints"]
     size = (image.shape[1], image.shape[0])
-    return Features(found, torch.from_numpy(prints), size, None, setup.describer.id)
+    return Features(keypoints, torch.from_numpy(prints), size, None, setup.describer.id)
 
 
 def detect(image: np.ndarray, detector: Detector, keypoints: int | None) -> Keypoints:
-    """Differences of Gaussians as OpenCV's or COLMAP's SIFT finds them, or Harris corners with elliptic shape (kornia)."""
+    """Differences of Gaussians of OpenCV's SIFT, or Harris corners with elliptic shape through kornia."""
     if detector == "dog":
         return opencv.detect_sift(image, max_keypoints=keypoints)
-    if detector == "colmap":
-        return colmap.detect_colmap_sift(image, max_keypoints=keypoints)
     return kornia.detect_harris(image, max_keypoints=keypoints or 2000, affine=True)
 
 
