@@ -139,7 +139,7 @@ def _dense_points(photos: Path, work: Path) -> int | str:
 
 
 def _choices(settings: Settings) -> dict[str, Any]:
-    return {"detector": settings.detector, "keypoints": settings.keypoints, "ratio": settings.ratio}
+    return {"keypoints of": settings.detector, "keypoints": settings.keypoints, "ratio": settings.ratio}
 
 
 def _model(setup: Setup) -> list[Any]:
