@@ -22,6 +22,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         for form in ("triplet", "softmax", "contrastive")
     },
     "hardnet-no-swap": ("hardnet", {"swap": False}),
+    "hardnet-active-only": ("hardnet", {"margin": 0.3, "active_only": True}),
     "hardnet-gor-cpr": ("hardnet", {"gor": 1.0, "cpr": 0.5}),
     "sosnet": ("sosnet", {"neighbours": 2}),
     "hynet": ("hynet", {}),

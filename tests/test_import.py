@@ -53,7 +53,8 @@ def test_every_core_module_imports_with_everything_else_blocked() -> None:
         "for part in ('networks', 'losses', 'metrics', 'training', 'patches'):\n"
         "    package = importlib.import_module('patchprint.' + part)\n"
         "    for info in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
-        "        if '.sources' not in info.name and not info.name.endswith('__main__'):\n"
+        # The kernel needs Triton, which only PyTorch's GPU builds bring; nothing imports it elsewhere.
+        "        if '.sources' not in info.name and not info.name.endswith(('__main__', 'frn_kernel')):\n"
         "            importlib.import_module(info.name)\n"
     )
 

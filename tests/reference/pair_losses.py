@@ -69,6 +69,7 @@ def hardnet(
     form="triplet",
     swap=True,
     guard=0.008,
+    active_only=False,
     other=None,
     gor=0.0,
     cpr=0.0,
@@ -84,7 +85,9 @@ def hardnet(
 
     if mining == "hardest":
         far = hardest_across(a, p, guard, swap)
-        total = sum(penalty(form, margin, near[i], far[i]) for i in range(count)) / count
+        penalties = [penalty(form, margin, near[i], far[i]) for i in range(count)]
+        active = sum(value > 0 for value in penalties)
+        total = sum(penalties) / (max(active, 1) if active_only else count)
     elif mining == "random":
         total = sum(penalty(form, margin, near[i], negative(i, other[i])) for i in range(count)) / count
     else:

@@ -22,6 +22,8 @@ class HardNet(PairLoss):
     ``form``: *triplet*; *softmax* is ``-log[e^(2-d+) / (e^(2-d+) + e^(2-d-))]``; *contrastive* is
     ``max(0, margin - d-) + d+``. Negatives closer than ``guard`` are skipped as false ones.
 
+    ``active_only`` divides by the number of triplets inside the margin instead of by P, as SDGMNet's "HardNet+FRN" does.
+
     ``gor`` and ``cpr`` weigh the two regularisers (0 leaves them out, 1 is their published weight). GOR's random
     non-matching patches come from a derangement of the positives instead of a third pass through the network.
     """
@@ -33,6 +35,7 @@ class HardNet(PairLoss):
         form: str = "triplet",
         swap: bool = True,
         guard: float = L2_GUARD,
+        active_only: bool = False,
         gor: float = 0.0,
         cpr: float = 0.0,
         seed: int = 0,
@@ -45,6 +48,9 @@ class HardNet(PairLoss):
         self.gor = require_at_least("gor", gor, 0.0)
         self.cpr = require_at_least("cpr", cpr, 0.0)
         self.swap = swap
+        if active_only and mining == "average":
+            raise ValueError("active_only goes with mining 'hardest' or 'random', where a point has one triplet")
+        self.active_only = active_only
         self.seed = seed
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
@@ -57,7 +63,8 @@ class HardNet(PairLoss):
             others = 1.0 - torch.eye(count, dtype=positive.dtype, device=positive.device)
             metric = (self._penalty(positive[:, None], negative) * others).sum() / (count * (count - 1))
         else:
-            metric = self._penalty(positive, negative).mean()
+            penalty = self._penalty(positive, negative)
+            metric = penalty.sum() / (penalty > 0).sum().clamp_min(1) if self.active_only else penalty.mean()
         total = metric
         parts = {"metric": metric, "positive": positive.mean(), "negative": negative.mean()}
         if self.gor:

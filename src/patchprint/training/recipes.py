@@ -222,10 +222,9 @@ def sdgmnet_no_power() -> TrainConfig:
 
 
 def hardnet_frn() -> TrainConfig:
-    """HardNet's loss with SDGMNet's network and settings; negatives nearer than 0.6 rad are skipped."""
-    return dataclasses.replace(
-        sdgmnet(), recipe="hardnet-frn", loss="hardnet", loss_settings={"guard": 2 * math.sin(0.3)}
-    )
+    """HardNet's loss with SDGMNet's network and settings: no negatives nearer than 0.6 rad, mean over active triplets."""
+    settings = {"guard": 2 * math.sin(0.3), "active_only": True}
+    return dataclasses.replace(sdgmnet(), recipe="hardnet-frn", loss="hardnet", loss_settings=settings)
 
 
 def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
