@@ -25,7 +25,7 @@ from patchprint.training.loop import train
 from patchprint.types import Features, Matches, Result
 
 OUT = Path("runs/demo")
-STEPS = 450
+STEPS = 700
 BATCH = 128
 SEED = 0
 BASELINES = ("sift", "rootsift", "pixels")
