@@ -121,17 +121,18 @@ def measure(
 ) -> dict[str, dict[str, float]]:
     """FPR95 of every model on the held-out region and on the held-out photos."""
     region = store.split("val")
-    first, second, is_match = _pairs_with_photos(store, unseen_photos, seed)
     pairs = draw_pairs(region, min(PAIRS, 20 * region.num_points), seed)
     rows = region.observation(pairs.points, pairs.views[:, None])[:, 0]
-    scores = {}
+    tasks = {
+        "fpr95_held_out_points": (rows[pairs.index[:, 0]], rows[pairs.index[:, 1]], pairs.is_match),
+        "fpr95_held_out_photos": _pairs_with_photos(store, unseen_photos, seed),
+    }
+    scores: dict[str, dict[str, float]] = {}
     for name, describer in models.items():
-        prints = observation_prints(describer, store)
-        distance = pair_distances(prints[rows[pairs.index[:, 0]]], prints[rows[pairs.index[:, 1]]])
-        scores[name] = {
-            "fpr95_held_out_points": fpr95(distance, pairs.is_match),
-            "fpr95_held_out_photos": fpr95(pair_distances(prints[first], prints[second]), is_match),
-        }
+        scores[name] = {}
+        for task, (first, second, is_match) in tasks.items():
+            prints = observation_prints(describer, store, torch.cat([first, second]))
+            scores[name][task] = fpr95(pair_distances(*prints.split(len(first))), is_match)
     return scores
 
 

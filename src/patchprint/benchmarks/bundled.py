@@ -44,7 +44,7 @@ def verification(describer: Describer, source: TrackStore, seed: int = 0, num_pa
     """FPR95 over pairs of tracked keypoints, one half of them matching, the other from two points of one scene."""
     pairs = draw_pairs(source, num_pairs, seed)
     rows = source.observation(pairs.points, pairs.views[:, None])[:, 0]
-    prints = observation_prints(describer, source)[rows]
+    prints = observation_prints(describer, source, rows)
     return fpr95(pair_distances(prints[pairs.index[:, 0]], prints[pairs.index[:, 1]]), pairs.is_match)
 
 
@@ -107,13 +107,15 @@ def evaluate(
     return scores
 
 
-def observation_prints(describer: Describer, source: TrackStore) -> Tensor:
-    """Prints of all observations of a store, in the order of its tracks, each described in its own photo: (V, D)."""
+def observation_prints(describer: Describer, source: TrackStore, rows: Tensor) -> Tensor:
+    """Prints of observations, each described in its own photo and once: rows of ``source.tracks`` (N,) -> (N, D)."""
     tracks = source.tracks
-    rows, prints = [], []
-    for photo in range(len(source.photos)):
-        here = np.flatnonzero(tracks.photo == photo)
-        keypoints = Keypoints(*(torch.from_numpy(values[here]) for values in (tracks.xy, tracks.scale, tracks.angle)))
-        rows.append(torch.from_numpy(here))
-        prints.append(describer.describe_keypoints(source.photos.picture(photo), keypoints))
-    return torch.cat(prints)[torch.argsort(torch.cat(rows))]
+    wanted, place = torch.unique(rows, return_inverse=True)
+    chosen = wanted.numpy()
+    order, prints = [], []
+    for photo in np.unique(tracks.photo[chosen]).tolist():
+        here = np.flatnonzero(tracks.photo[chosen] == photo)
+        frames = (torch.from_numpy(values[chosen[here]]) for values in (tracks.xy, tracks.scale, tracks.angle))
+        order.append(torch.from_numpy(here))
+        prints.append(describer.describe_keypoints(source.photos.picture(photo), Keypoints(*frames)))
+    return torch.cat(prints)[torch.argsort(torch.cat(order))][place]
