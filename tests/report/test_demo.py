@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
-from patchprint.networks import registry  # noqa: E402
-from patchprint.report import demo  # noqa: E402
+from patchprint.networks import registry
+from patchprint.report import demo
 
 
 def test_demo_leaves_report_result_and_weights(
