@@ -57,10 +57,10 @@ def test_views_of_a_point_show_the_same_pixels() -> None:
     patches = patches - patches.mean(-1, keepdim=True)
     patches = patches / patches.norm(dim=-1, keepdim=True).clamp_min(1e-6)
     same = (patches[:, 0] * patches[:, 1]).sum(-1)
-    other = (patches[:, 0] * patches[:, 1].roll(1, 0)).sum(-1)
+    other = (patches[:, 0] * patches[:, 1].roll(len(points) // 2, 0)).sum(-1)
     assert store.num_points > 100
     assert same.median() > 0.75
-    assert other.median() < 0.4
+    assert other.median().abs() < 0.3
 
 
 def test_same_seed_same_data() -> None:
