@@ -51,7 +51,7 @@ def build(
         database: colmap: the database with the keypoints, if not SRC/database.db.
         densify: colmap, photos: add views that SIFT did not match but the model predicts.
         patch_scale: colmap, photos: side of a patch in sigma (12).
-        max_mb: colmap, photos: encode the photos again until they take no more than this.
+        max_mb: colmap, photos, homographies: encode the photos again until they take no more than this.
         matching: photos: which pairs are matched; auto is exhaustive below 150 photos and retrieval above.
         single_camera: photos: one camera took them all, with one zoom.
         work: photos: folder for the reconstruction; the run goes on from there if it was stopped.

@@ -139,7 +139,7 @@ _FLIPROT = Augmentation(turns="uniform", flips="horizontal")
 _HARDNET = Augmentation(turns="transpose", flips="horizontal")
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
-# No augmentation is on record for TFeat. "strong" is ours, for photos, where surroundings are real.
+# No augmentation is on record for TFeat. "photos" and "strong" are ours, for photos, where surroundings are real.
 PRESETS: dict[str, Augmentation] = {
     "none": Augmentation(),
     "l2net": _FLIPROT,
@@ -150,6 +150,20 @@ PRESETS: dict[str, Augmentation] = {
     "cdf": _FLIPROT,
     "doap": _FLIPROT,
     "tfeat": Augmentation(),
+    "photos": Augmentation(
+        turns="uniform",
+        flips="horizontal",
+        rotation=8.0,
+        scale=0.2,
+        shear=0.1,
+        shift=0.03,
+        gamma=0.4,
+        contrast=0.4,
+        brightness=0.08,
+        noise=0.02,
+        blur=1.0,
+        jpeg=40,
+    ),
     "strong": Augmentation(
         turns="uniform",
         flips="horizontal",
@@ -168,7 +182,7 @@ PRESETS: dict[str, Augmentation] = {
 
 
 def create(preset: str) -> Augmentation:
-    """The augmentation of a paper by name, or "none" or "strong"."""
+    """The augmentation of a paper by name, or "none", "photos" or "strong"."""
     if preset not in PRESETS:
         raise ValueError(f"there is no augmentation {preset!r}; known are {', '.join(PRESETS)}")
     return PRESETS[preset]

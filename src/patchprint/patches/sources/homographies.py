@@ -153,14 +153,19 @@ def build(
     max_keypoints: int = 1500,
     strength: float = 1.0,
     max_side: int = 1024,
+    max_mb: float | None = None,
     force: bool = False,
 ) -> None:
-    """Turn a folder of pictures into a TrackStore at ``out``; pictures above ``max_side`` are made smaller first."""
+    """Turn a folder of pictures into a TrackStore at ``out``; pictures above ``max_side`` are made smaller first.
+
+    Rendered pictures are stored losslessly, or as JPEG where ``max_mb`` limits their size.
+    """
     names = list_images(src)
     pictures = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
     photos, tracks = make_tracks(pictures, num_views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
-    track_files.write(out, map(encode_png, photos), tracks, track_files.Names(labels, names), force=force)
+    encoded = map(encode_png, photos)
+    track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
 
 
 def _without_twins(keypoints: Keypoints) -> Keypoints:
