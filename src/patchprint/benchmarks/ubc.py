@@ -102,19 +102,28 @@ def official_pairs(store: PatchStore) -> Pairs:
     return _distinct(points[wanted], views[wanted], rows[:, 2].numpy().astype(bool))
 
 
-def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
+def described_pairs(setup: Setup, settings: Settings) -> tuple[Pairs, Tensor, str]:
+    """The pairs of a data set, the prints (U, D) of their distinct patches, and the origin of the list: official or drawn."""
     source = open_for(setup, settings.split)
     listed = isinstance(source, PatchStore) and OFFICIAL_PAIRS in source.facts["pairs"] and settings.split == "all"
     pairs = official_pairs(source) if listed else draw_pairs(source, settings.pairs, setup.seed)  # type: ignore[arg-type]
     prints = describe(setup, source, pairs.points, pairs.views).to(setup.device)
-    index = pairs.index.to(setup.device)
-    distance = pair_distances(prints[index[:, 0]], prints[index[:, 1]])
-    origin = np.array("official" if listed else "drawn")
+    return pairs, prints, "official" if listed else "drawn"
+
+
+def distances(pairs: Pairs, prints: Tensor) -> np.ndarray:
+    """Distance of each pair, (L,) float64."""
+    index = pairs.index.to(prints.device)
+    return pair_distances(prints[index[:, 0]], prints[index[:, 1]])
+
+
+def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
+    pairs, prints, origin = described_pairs(setup, settings)
     return {
-        "distance": distance,
+        "distance": distances(pairs, prints),
         "is_match": pairs.is_match,
         "patches": np.array(len(pairs.points)),
-        "pair_list": origin,
+        "pair_list": np.array(origin),
     }
 
 
