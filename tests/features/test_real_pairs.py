@@ -25,6 +25,21 @@ def test_graf_gives_its_true_homography() -> None:
     assert error.max() < 3
 
 
+@pytest.mark.skipif(not GRAF.is_dir(), reason=f"the Oxford sequences are not at {GRAF}")
+@pytest.mark.parametrize(("number", "keypoints"), [(3, None), (4, 1500)])
+def test_inliers_on_graf_are_true_ones(number: int, keypoints: int | None) -> None:
+    """With errors in one picture alone, every sixth inlier of these pairs was wrong."""
+    pictures = (GRAF / "img1.png", GRAF / f"img{number}.png")
+    a, b = (patchprint.extract(picture, "rootsift", max_keypoints=keypoints or 4096) for picture in pictures)
+    found = patchprint.verify(a, b, patchprint.match(a, b), "homography")
+    assert found.inliers is not None
+    rows = found.indices[found.inliers]
+    start = np.column_stack([a.keypoints.xy[rows[:, 0]].numpy(), np.ones(len(rows))])
+    moved = start @ np.loadtxt(GRAF / f"H1to{number}p").T
+    error = np.linalg.norm(moved[:, :2] / moved[:, 2:] - b.keypoints.xy[rows[:, 1]].numpy(), axis=1)
+    assert (error < 6).mean() > 0.97
+
+
 def test_the_stereo_pair_matches_along_its_rows() -> None:
     skimage_data = pytest.importorskip("skimage.data")
     try:
