@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -45,6 +46,25 @@ def test_three_views_reconstruct_and_resume(scene: Scene, tmp_path: Path) -> Non
     fewer = {pair: rows[:50] for pair, rows in matches.items()}
     with pytest.raises(ValueError, match="other inputs"):
         colmap_sfm.reconstruct(photos, keypoints, fewer, work)
+
+
+def test_photos_of_different_sizes_get_cameras_of_their_own(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    names = write_views(photos, pattern="view-{}.png")
+    for name, factor in zip(names[1:], (1.25, 0.8), strict=True):
+        picture = cv2.imread(str(photos / name), cv2.IMREAD_GRAYSCALE)
+        cv2.imwrite(str(photos / name), cv2.resize(picture, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA))
+    features = {name: extract(photos / name, "rootsift", max_keypoints=600) for name in names}
+    assert [item.image_size for item in features.values()] == [(480, 360), (600, 450), (384, 288)]
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    matches = {(a, b): match(features[a], features[b], ratio=0.85).indices.numpy() for a, b in pairs}
+    keypoints = {name: item.keypoints for name, item in features.items()}
+    model = colmap_sfm.reconstruct(photos, keypoints, matches, tmp_path / "work")
+    assert colmap_sfm.summarise(model, 3)["registered"] == 3
+    cameras = {image.name: model.cameras[image.camera_id] for image in model.images.values()}
+    assert {name: (camera.width, camera.height) for name, camera in cameras.items()} == {
+        name: item.image_size for name, item in features.items()
+    }
 
 
 def test_positions_in_the_model_are_half_a_pixel_from_ours(scene: Scene, tmp_path: Path) -> None:

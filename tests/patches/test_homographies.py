@@ -83,6 +83,17 @@ def test_build_writes_a_store_that_opens(tmp_path: Path) -> None:
         homographies.build(folder, tmp_path / "store", num_views=2, max_keypoints=200, max_side=256)
 
 
+def test_stored_pictures_can_be_limited_in_size(tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2")
+    (tmp_path / "pictures").mkdir()
+    cv2.imwrite(str(tmp_path / "pictures" / "a.png"), bundled.picture("camera"))
+    sizes = {}
+    for name, limit in (("large", None), ("small", 0.05)):
+        homographies.build(tmp_path / "pictures", tmp_path / name, 2, max_keypoints=200, max_side=256, max_mb=limit)
+        sizes[name] = (tmp_path / name / "photos.bin").stat().st_size
+    assert sizes["small"] <= 0.05 * 2**20 < sizes["large"]
+
+
 def test_flat_pictures_and_empty_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="more texture"):
         homographies.make_tracks([np.full((100, 100), 9, np.uint8)], num_views=1, seed=0)

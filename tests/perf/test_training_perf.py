@@ -50,8 +50,10 @@ def test_cost_on_paper_from_a_measured_step(tmp_path, monkeypatch):
 
 
 def test_memory_of_a_recipe(tmp_path):
-    measure = script("recipe_memory").measure
+    memory = script("recipe_memory")
+    measure = memory.measure
     source = training_data.photos().split("train")
     assert measure("tfeat", source, batch=8)["batch"] == 8
-    assert "mined labels" in measure("doap-st-lm", source, batch=None)["skipped"]
+    assert memory.needs_sequences("doap-st-lm") and not memory.needs_sequences("doap")
+    assert measure("doap-st-lm", memory.made_sequences(source.device), batch=4)["views"] == 16
     assert "fewer than --batch" in measure("tfeat", source, batch=4096)["error"]

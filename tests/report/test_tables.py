@@ -19,7 +19,10 @@ def test_fill_replaces_only_what_stands_between_the_marks(monkeypatch: pytest.Mo
         tables.fill("<!-- begin nothing -->\n<!-- end nothing -->", ROOT)
 
 
-def test_readme_is_up_to_date() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "<!-- begin demo -->" in text
+@pytest.mark.parametrize(
+    ("name", "one_of_its_tables"), [("README.md", "demo"), ("MODELS.md", "shipped"), ("docs/training-log.md", "tries")]
+)
+def test_documents_are_up_to_date(name: str, one_of_its_tables: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert f"<!-- begin {one_of_its_tables} -->" in text
     assert tables.fill(text, ROOT / "results") == text

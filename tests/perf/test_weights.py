@@ -1,0 +1,96 @@
+"""The scripts that train, choose, compare and ship weights run at tiny size and say what they did."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import training_data
+from patchprint.networks import create, registry
+
+PERF = Path(__file__).resolve().parents[2] / "perf"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, PERF / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # processes of its own find it by name
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+    training_data.photos().save(folder / "one")
+    training_data.photos().save(folder / "two")
+    return folder
+
+
+def test_a_run_is_tested_on_the_other_set_and_not_done_twice(stores: Path, tmp_path: Path) -> None:
+    comparison = script("comparison")
+    sets = {"one": str(stores / "one"), "two": str(stores / "two")}
+    run = {"recipe": "sdgmnet", "train": "one", "batch": 8, "seed": 0, "steps": 2, "patch_scale": 12.0, "width": 4}
+    result = comparison.one_run(run, sets, pairs=40, work=tmp_path)
+    assert list(result["fpr95"]) == list(result["fpr95_of_signs"]) == ["two"]
+    assert 0 <= result["fpr95"]["two"] <= 100
+    assert result["statistics"][-1]["step"] == 2
+    weights = tmp_path / "sdgmnet-one-8-2-0" / "best.safetensors"
+    before = weights.stat().st_mtime_ns
+    assert comparison.one_run(run, sets, pairs=40, work=tmp_path) == result
+    (tmp_path / "sdgmnet-one-8-2-0.json").unlink()
+    assert comparison.one_run(run, sets, pairs=40, work=tmp_path) == result, "trained before, so only tested"
+    assert weights.stat().st_mtime_ns == before
+    longer = comparison.one_run({**run, "width": 8}, sets, pairs=40, work=tmp_path)
+    assert longer["width"] == 8, "other settings are another run"
+
+
+def test_weights_are_judged_by_scale(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = script("choose_weights")
+    monkeypatch.setattr(choose, "KEYPOINTS", 100)
+    torch.manual_seed(0)
+    for name, kind in (("float", "float"), ("bits", "binary")):
+        registry.save(create("tfeat", width=4, kind=kind), tmp_path / f"{name}.safetensors")
+    models = [str(tmp_path / f"{name}.safetensors") for name in ("float", "bits")]
+    store, out = str(stores / "one"), tmp_path / "choice.json"
+    command = ["choose_weights.py", "--models", *models, "--tracks", store, "--photos", store, "--scales", "12", "24"]
+    monkeypatch.setattr(sys, "argv", [*command, "--num-photos", "1", "--points", "50", "--out", str(out)])
+    choose.main()
+    scores = json.loads(out.read_text())["scores"]
+    assert list(scores) == models
+    for model in models:
+        assert list(scores[model]) == ["12", "24"]
+        for score in scores[model].values():
+            assert score["mean"] == pytest.approx((score["depth"]["one"] + score["flat"]) / 2)
+            assert 0 < score["depth"]["one"] <= 1
+
+
+def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ship = script("ship_weights")
+    weights = tmp_path / "best.safetensors"
+    config = {"recipe": "sdgmnet", "network": "tfeat", "steps": 3000, "batch": 64, "views": 2, "patch_scale": 24.0}
+    config |= {"augmentation": "photos", "average": 0.999, "seed": 7}
+    network = create("tfeat", width=4)
+    network.info = dataclasses.replace(network.info, notes=f"step 2000, config {json.dumps(config)}")
+    registry.save(network, weights)
+    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path / "shipped")
+    (tmp_path / "shipped").mkdir()
+    monkeypatch.setattr(sys, "argv", ["x", "tfeat.tiny", "--weights", str(weights), "--patch-scale", "20"])
+    ship.main()
+    info = registry.load("tfeat.tiny").info
+    assert info.name == "tfeat.tiny"
+    assert info.patch_scale == 20
+    assert info.licence == "Apache-2.0"
+    assert "weights of step 2000" in info.notes
+    assert info.recipe == (
+        "sdgmnet on network tfeat, 3,000 steps of 64 points x 2 views at 24 sigma, augmentation photos, "
+        "weights averaged (0.999), seed 7"
+    )
