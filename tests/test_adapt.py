@@ -11,7 +11,9 @@ import pytest
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
+from fake_describers import ConstantDescriber  # noqa: E402
 from patchprint import adapt, cli, networks  # noqa: E402
+from patchprint.features import describers  # noqa: E402
 from patchprint.networks import registry  # noqa: E402
 from patchprint.patches import track_files  # noqa: E402
 from patchprint.patches.pictures import encode_png  # noqa: E402
@@ -69,6 +71,17 @@ def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:
     assert np.isin(tracks.photo[first], unseen).all()
     assert not np.isin(tracks.photo[second], unseen).any()
     assert np.array_equal(tracks.point[first] == tracks.point[second], is_match)
+
+
+def test_constant_prints_confuse_all_points_and_pixels_only_some(scene: Path) -> None:
+    store = TrackStore.open(scene / "tracks")
+    _, unseen = adapt._hold_photos_out(store, 0.25, seed=0)
+    models = {"constant": ConstantDescriber(), "pixels": describers.create("pixels")}
+    scores = adapt.measure(models, store, unseen, seed=0)
+    count = int((store.split("val").num_views >= 2).sum())
+    assert scores["constant"]["confused_held_out_points"] == pytest.approx(1 - 1 / count)
+    assert scores["constant"]["fpr95_held_out_points"] == 1
+    assert 0 < scores["pixels"]["confused_held_out_points"] < 0.9
 
 
 def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

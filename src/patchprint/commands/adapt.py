@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 
 from patchprint import files
-from patchprint.adapt import Plan, adapt
+from patchprint.adapt import MEASURES, Plan, adapt
 from patchprint.commands.output import emit, say, table
 from patchprint.report.adapt_page import page
 from patchprint.report.page import write
@@ -47,9 +47,6 @@ def main(
     result = adapt(photos, out, work or out.with_suffix(".work"), plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result), out.with_suffix(".html"))
-    rows = [
-        (name, *(f"{100 * score[place]:.2f} %" for place in ("fpr95_held_out_points", "fpr95_held_out_photos")))
-        for name, score in result.scores.items()
-    ]
-    emit(result.to_json(), json, table(["FPR95", "held-out points", "held-out photos"], rows))
+    rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]
+    emit(result.to_json(), json, table(["", *MEASURES.values()], rows))
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

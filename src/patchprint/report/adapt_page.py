@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from patchprint.adapt import MEASURES
 from patchprint.report.page import Page, Section, Table, best_of
 from patchprint.types import Result
-
-PLACES = {"fpr95_held_out_points": "held-out points", "fpr95_held_out_photos": "held-out photos"}
 
 
 def page(result: Result) -> Page:
     """A page from a Result of ``patchprint.adapt.adapt``."""
-    rows = [[name, *(f"{100 * score[place]:.2f} %" for place in PLACES)] for name, score in result.scores.items()]
+    rows = [[name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)] for name, score in result.scores.items()]
     best = {
         best_of(k + 1, [row[k + 1] for row in rows], [s[place] for s in result.scores.values()], lower_is_better=True)
-        for k, place in enumerate(PLACES)
+        for k, place in enumerate(MEASURES)
     }
     data, run = result.data, result.run
     table = Table(
-        ["descriptor", *(f"FPR95, {name}" for name in PLACES.values())],
+        ["descriptor", *MEASURES.values()],
         rows,
         "False positive rate at 95 % recall, lower is better; all descriptors on the same keypoints. Held-out points lie in a "
-        "region of the scene that training never saw; held-out photos show known points in pictures that it never saw.",
+        "region of the scene that training never saw; held-out photos show known points in pictures that it never saw. "
+        "Confused: points to which, between two photos, another point's print is nearer than their own.",
         frozenset(best),
     )
     return Page(
