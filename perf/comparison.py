@@ -18,6 +18,7 @@ import argparse
 import itertools
 import json
 import multiprocessing
+import os
 import sys
 import time
 import traceback
@@ -71,6 +72,8 @@ def main() -> None:
     failed = 0
     spawn = multiprocessing.get_context("spawn")
     # A process for each run: a compiled step of another run would only be in the way.
+    # Threads of many processes would wait for each other; a process of its own sets their number before torch starts.
+    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // arguments.workers))
     with ProcessPoolExecutor(arguments.workers, mp_context=spawn, max_tasks_per_child=1) as pool:
         waiting = {pool.submit(one_run, run, sets, arguments.pairs, arguments.work): run for run in runs}
         for future in as_completed(waiting):

@@ -1,7 +1,7 @@
 """Put trained weights into the package: float16, with a card that says how they were made and from what.
 
     python perf/ship_weights.py sdgmnet --weights runs/weights/sdgmnet.safetensors --patch-scale 24
-    python perf/calibrate_ratio.py --model sdgmnet --out results/ratio-sdgmnet.json --write
+    python perf/calibrate_ratio.py --model src/patchprint/weights/sdgmnet.safetensors --out results/ratio-sdgmnet.json --write
 
 The settings of the run are read from the weights themselves; its record (config, metrics) lies in results/training/NAME.
 """

@@ -26,7 +26,12 @@ warp oxford-landmarks/christchurch 14
 for run in perf/weights/*.json; do "$PYTHON" -m patchprint.training "$run"; done
 "$PYTHON" perf/choose_weights.py --models runs/weights/*/best.safetensors --tracks data/notredame data/radcliffe data/castle \
   data/bodleian --photos data/bodleian --scales 24 28 32 --num-photos 3 --points 1000 --out results/choice-shipped.json
-for name in sdgmnet hynet hardnet doap-binary hardnet.small; do
-  "$PYTHON" perf/ship_weights.py "$name" --weights "runs/weights/$name/best.safetensors" --patch-scale 28
-  "$PYTHON" perf/calibrate_ratio.py --model "$name" --out "results/ratio-$name.json" --write
-done
+ship() { # NAME PATCH_SCALE
+  "$PYTHON" perf/ship_weights.py "$1" --weights "runs/weights/$1/best.safetensors" --patch-scale "$2"
+  "$PYTHON" perf/calibrate_ratio.py --model "src/patchprint/weights/$1.safetensors" --out "results/ratio-$1.json" --write
+}
+ship sdgmnet 24
+ship hynet 24
+ship hardnet 24
+ship hardnet.small 24
+ship doap-binary 32

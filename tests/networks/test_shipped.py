@@ -1,0 +1,57 @@
+"""The weights that come with the package: small, licensed, sound, and better than RootSIFT without a network connection."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import torch
+
+import patchprint
+from patchprint.benchmarks import bundled
+from patchprint.features import describers
+from patchprint.networks import registry
+
+NAMES = [info.name for info in registry.list_models()]
+
+
+def test_the_promised_weights_are_there_and_small() -> None:
+    assert set(NAMES) == {"sdgmnet", "hynet", "hardnet", "hardnet.small", "doap-binary"}
+    assert sum(file.stat().st_size for file in registry.WEIGHTS_FOLDER.glob("*")) < 16e6
+    assert describers.DEFAULT_MODEL in NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_card_says_licence_photos_recipe_and_ratio(name: str) -> None:
+    info = registry.load(name).info
+    assert info.name == name
+    assert info.licence == "Apache-2.0"
+    assert "photos of eight scenes" in info.training_data
+    assert "steps" in info.recipe
+    assert not info.provisional
+    assert info.ratio is not None and 0.6 < info.ratio < 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prints_forget_brightness_and_contrast(name: str) -> None:
+    network = registry.load(name)
+    patches = torch.rand(16, 1, 32, 32, generator=torch.Generator().manual_seed(0)) * 0.5
+    plain, relit = network.describe(patches), network.describe(patches * 1.3 + 0.2)
+    if network.kind == "binary":
+        changed = sum(bin(int(value)).count("1") for value in (plain ^ relit).flatten())
+        assert changed <= 0.01 * 8 * plain.numel()
+    else:
+        assert torch.allclose(plain.norm(dim=1), torch.ones(16), atol=1e-5)
+        assert (plain - relit).norm(dim=1).max() < 1e-3
+
+
+def test_the_default_matches_better_than_rootsift_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    pair = bundled.stereo_pair()
+    ours, theirs = (
+        bundled.matching(describers.create(model), pair)["ap"] for model in (patchprint.load("sdgmnet"), "rootsift")
+    )
+    assert ours > theirs
