@@ -35,6 +35,13 @@ one() { # BENCHMARK MODEL
     oxford | pairs) measure "$1" "$2" --data "$SHARED/oxford" ;;
     hpatches) measure hpatches "$2" --data "$STORES/hpatches-oxford" ;;
     eth) for scene in fountain herzjesu; do measure eth "$2" --data "$SHARED/eth/$scene"; done ;;
+    eth-ratio) # the threshold of the ratio test in RATIO; patchprint models --json has that of each model
+      for scene in fountain herzjesu; do
+        out="$OUT/eth-$scene-$(basename "$2" .safetensors)-ratio.json"
+        # shellcheck disable=SC2086
+        "$PATCHPRINT" eval eth --model "$2" --data "$SHARED/eth/$scene" --ratio "${RATIO:-0.8}" --out "$out" $FLAGS
+      done
+      ;;
     ubc)
       together=
       for scene in $LANDMARKS; do together="$together,$STORES/oxford-landmarks/$scene"; done
