@@ -20,7 +20,8 @@ def test_fill_replaces_only_what_stands_between_the_marks(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("name", "one_of_its_tables"), [("README.md", "demo"), ("MODELS.md", "shipped"), ("docs/training-log.md", "tries")]
+    ("name", "one_of_its_tables"),
+    [("README.md", "demo"), ("MODELS.md", "shipped"), ("docs/training-log.md", "tries"), ("docs/use.md", "sfm")],
 )
 def test_documents_are_up_to_date(name: str, one_of_its_tables: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ def main(
     /,
     out: Path,
     model: str = describers.DEFAULT_MODEL,
-    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
+    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "colmap",
     max_keypoints: int = KEYPOINTS,
     upright: bool = False,
     pairs: str = "exhaustive",

@@ -9,27 +9,19 @@ A file holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; what stands betw
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from patchprint.files import write_text
-
-Rows = list[list[str]]
-
-
-def markdown(header: list[str], rows: Rows, source: str) -> str:
-    """A Markdown table with the files it was made from and their command below it."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{source}"
+from patchprint.report import use_tables, weights_tables
+from patchprint.report.markdown import read, source_of, table
 
 
 def demo(results: Path) -> str:
-    result = _read(results / "demo.json")
+    result = read(results / "demo.json")
     models = {name: score for name, score in result["scores"].items() if "fpr95" in score}
     rows = [
         [
@@ -42,11 +34,11 @@ def demo(results: Path) -> str:
         for name, score in models.items()
     ]
     header = ["", "FPR95, held out", "matching AP, held out", "matching AP, stereo pair", "correct, stereo pair"]
-    return markdown(header, rows, _source(result, results / "demo.json"))
+    return table(header, rows, source_of(result, results / "demo.json"))
 
 
 def training_speed(results: Path) -> str:
-    result = _read(results / "training-speed.json")
+    result = read(results / "training-speed.json")
     variants = result["scores"]["variants"]
     plain = variants["plain eager float32"]["milliseconds"]
     names = {
@@ -59,11 +51,11 @@ def training_speed(results: Path) -> str:
         time = variants[name]["milliseconds"]
         # The plain step is of sdgmnet, so only its own row compares.
         rows.append([label, f"{time:.2f} ms", f"{plain / time:.1f}" if name == "sdgmnet" else ""])
-    return markdown(["", "one step", "times faster"], rows, _source(result, results / "training-speed.json"))
+    return table(["", "one step", "times faster"], rows, source_of(result, results / "training-speed.json"))
 
 
 def oxford(results: Path) -> str:
-    found = [_read(path) for path in sorted(results.glob("oxford-oxford-*.json"))]
+    found = [read(path) for path in sorted(results.glob("oxford-oxford-*.json"))]
     ranked = sorted(found, key=lambda result: -result["scores"]["map"])
     tried = Counter(result["model"]["name"] for result in ranked)
     best = list({result["model"]["name"]: result for result in reversed(ranked)}.values())[::-1]
@@ -76,10 +68,25 @@ def oxford(results: Path) -> str:
         rows.append([model["name"] + scale, *each, f"**{scores['map']:.3f}**"])
     note = "mAP on the six Oxford sequences: 2000 OpenCV SIFT keypoints per picture, nearest neighbour, right within 4 px; "
     commands = "; ".join(sorted({f"`{result['run']['command']}`" for result in best}))
-    return markdown(["", *sequences, "all"], rows, note + f"made by {commands}.")
+    return table(["", *sequences, "all"], rows, note + f"made by {commands}.")
 
 
-TABLES: dict[str, Callable[[Path], str]] = {"demo": demo, "training-speed": training_speed, "oxford": oxford}
+TABLES: dict[str, Callable[[Path], str]] = {
+    "demo": demo,
+    "training-speed": training_speed,
+    "oxford": oxford,
+    "shipped": weights_tables.shipped,
+    "hpatches": weights_tables.hpatches,
+    "eth": weights_tables.eth,
+    "comparison": weights_tables.comparison,
+    "statistics": weights_tables.statistics,
+    "tries": weights_tables.tries,
+    "chosen-scales": weights_tables.chosen_scales,
+    "inliers": use_tables.inliers,
+    "sfm": use_tables.sfm,
+    "compression": use_tables.compression,
+    "adapt": use_tables.adapted,
+}
 
 
 def fill(text: str, results: Path) -> str:
@@ -110,16 +117,6 @@ def main() -> int:
         elif new != old:
             write_text(path, new)
     return stale
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _source(result: dict[str, Any], path: Path) -> str:
-    run = result["run"]
-    machine = run["machine"]["gpu"] or f"{run['machine']['cpu']}, {run['machine']['cores']} cores"
-    return f"`{run['command']}`, seed {result['seed']}, {machine}, {run['date'][:10]}: {path.parent.name}/{path.name}."
 
 
 if __name__ == "__main__":
