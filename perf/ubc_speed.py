@@ -1,6 +1,7 @@
 """What ``eval ubc`` costs beyond the network: 100,000 pairs scored, prints included, against describing the patches alone.
 
-    python perf/ubc_speed.py --out results/ubc-speed-cpu.json --pairs 10000 --network l2net
+    python perf/ubc_speed.py --out results/ubc-speed-cpu-l2net.json --network l2net --repeats 1
+    python perf/ubc_speed.py --out results/ubc-speed-cpu-tfeat.json --network tfeat
     python perf/ubc_speed.py --out results/ubc-speed-h200.json
 
 The patches are noise in a store of 64x64 pixels, as in the UBC sets; the time does not depend on what they show. Both parts are
