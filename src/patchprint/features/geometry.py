@@ -18,7 +18,7 @@ Points = np.ndarray  # (M, 2) float64
 Estimate = tuple[np.ndarray, np.ndarray]  # model (3, 3), inliers (M,) bool
 _POLISHES = 10
 # COLMAP's rule, a homography that explains so large a part of the epipolar inliers is the model, with 0.7 for its 0.8, since a
-# homography's inliers are counted in both pictures here. Seen on real pairs: flat scenes 0.74 to 0.98, deep ones 0.33 to 0.54.
+# homography's inliers are counted in both pictures here. Facades lie near the limit and may fall on either side.
 PLANAR = 0.7
 
 
@@ -77,7 +77,7 @@ def _homography(a: Points, b: Points, limit: float, max_iterations: int, confide
     """MAGSAC++ from a to b and from b to a, each polished; the one with more inliers.
 
     The estimator measures errors in the second picture alone. Where a homography shrinks a region, wrong matches look right
-    there: on Oxford's graf it preferred homographies with 15 % of such inliers. Counting both directions shows them.
+    there, as on Oxford's graf. Counting both directions shows them.
     """
     cv2 = require("cv2", extra="images")
     best: Estimate | None = None
