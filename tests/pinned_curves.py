@@ -26,13 +26,17 @@ def curve(recipe, folder):
     if recipe == "doap-st-lm":
         source = training_data.mined_patches(folder / "store")
         changes |= {"batch": 8, "views": 4}
-    outcome, losses = training_data.short_run(recipe, folder / "run", source, **changes)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # batch norm adds up otherwise with more
+    try:
+        outcome, losses = training_data.short_run(recipe, folder / "run", source, **changes)
+    finally:
+        torch.set_num_threads(threads)
     assert outcome.steps == len(losses) == 30
     return losses
 
 
 def _write():
-    torch.set_num_threads(1)
     create, curves = assembly._create_network, {}
 
     def nudged(config):

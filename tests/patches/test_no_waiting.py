@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchprint import rng
 from patchprint.patches.augment import PRESETS, create
-from patchprint.patches.batches import GroupBatcher, PairBatcher, ProgressiveBatcher
+from patchprint.patches.batches import GroupBatcher, NeighbourBatcher, PairBatcher, ProgressiveBatcher
 from patchprint.patches.tracks import TrackStore
 from synthetic_tracks import plane_tracks
 
@@ -61,5 +61,9 @@ def test_sampling_and_augmentation(store, preset):
 
 def test_batchers(store):
     step = torch.tensor(3)
-    for batcher in (ProgressiveBatcher(store, 16), GroupBatcher(store, 32, max_views=4, ignore_same_scene=True)):
+    for batcher in (
+        NeighbourBatcher(store, 16, run=4),
+        ProgressiveBatcher(store, 16),
+        GroupBatcher(store, 32, max_views=4, ignore_same_scene=True),
+    ):
         assert not operations(lambda batcher=batcher: batcher.batch(step)) & FORBIDDEN

@@ -137,9 +137,24 @@ def _with_small_changes(joint: Augmentation) -> Augmentation:
 
 _FLIPROT = Augmentation(turns="uniform", flips="horizontal")
 _HARDNET = Augmentation(turns="transpose", flips="horizontal")
+_STRONG = Augmentation(
+    turns="uniform",
+    flips="horizontal",
+    rotation=12.0,
+    scale=0.3,
+    shear=0.15,
+    shift=0.06,
+    gamma=0.6,
+    contrast=0.6,
+    brightness=0.12,
+    noise=0.04,
+    blur=1.2,
+    jpeg=20,
+)
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
-# No augmentation is on record for TFeat. "photos" and "strong" are ours, for photos, where surroundings are real.
+# No augmentation is on record for TFeat. "photos", "strong" and "wide" are ours, for photos, where surroundings
+# are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are.
 PRESETS: dict[str, Augmentation] = {
     "none": Augmentation(),
     "l2net": _FLIPROT,
@@ -164,25 +179,13 @@ PRESETS: dict[str, Augmentation] = {
         blur=1.0,
         jpeg=40,
     ),
-    "strong": Augmentation(
-        turns="uniform",
-        flips="horizontal",
-        rotation=12.0,
-        scale=0.3,
-        shear=0.15,
-        shift=0.06,
-        gamma=0.6,
-        contrast=0.6,
-        brightness=0.12,
-        noise=0.04,
-        blur=1.2,
-        jpeg=20,
-    ),
+    "strong": _STRONG,
+    "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
 }
 
 
 def create(preset: str) -> Augmentation:
-    """The augmentation of a paper by name, or "none", "photos" or "strong"."""
+    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"."""
     if preset not in PRESETS:
         raise ValueError(f"there is no augmentation {preset!r}; known are {', '.join(PRESETS)}")
     return PRESETS[preset]

@@ -102,6 +102,56 @@ class PairBatcher(_Batcher):
         return PatchBatch(self.share.of(points), self.share.of(views))
 
 
+class NeighbourBatcher(_Batcher):
+    """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same photo.
+
+    Hard negatives are then what a matcher meets: other places of the same picture. An epoch takes every run once, and each
+    epoch cuts the points into runs at other places.
+    """
+
+    def __init__(
+        self,
+        source: PatchSource,
+        num_points: int,
+        first_photo: Tensor | None = None,
+        run: int = 128,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+        photo = getattr(source, "first_photo", None) if first_photo is None else first_photo
+        if photo is None:
+            raise ValueError("runs of neighbours need to know their photos: give a store that was built from photos")
+        if run < 1 or num_points % run:
+            raise ValueError(f"runs of {run} neighbours do not make up a batch of {num_points} points")
+        self.run = run
+        self.eligible = self.eligible[torch.argsort(photo[self.eligible], stable=True)]
+        self.runs = grid_of(len(self.eligible) // run)
+        if self.steps_per_epoch < 1:
+            raise ValueError(
+                f"a batch of {num_points} points needs {num_points // run} runs of {run} neighbours, "
+                f"but the source has only {math.prod(self.runs)}; give shorter runs or more data"
+            )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in which (nearly) every run occurs once."""
+        return math.prod(self.runs) // (self.num_points // self.run)
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        per_batch, count = self.num_points // self.run, len(self.eligible)
+        epoch = step // self.steps_per_epoch
+        order_key = self._key(epoch, _POINTS)
+        place = (step % self.steps_per_epoch) * per_batch + torch.arange(per_batch, device=step.device)
+        first = shuffled(order_key, place, count // self.run, self.runs) * self.run
+        start = rng.integers(rng.fold_in(order_key, 1), count, ())
+        within = torch.arange(self.run, device=step.device)
+        points = self.eligible[torch.remainder(start + (first[:, None] + within).flatten(), count)]
+        views = two_views(self._key(step, _VIEWS), self.num_views[points])
+        return PatchBatch(self.share.of(points), self.share.of(views))
+
+
 class ProgressiveBatcher(_Batcher):
     """L2-Net: the first half of a batch goes through all points in sequence, the second is random among the rest.
 

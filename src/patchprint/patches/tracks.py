@@ -194,6 +194,11 @@ class TrackStore:
     def scene(self) -> Tensor:
         return self._scene
 
+    @property
+    def first_photo(self) -> Tensor:
+        """Photo of the first view of each point, (N,)."""
+        return self._photo[self._start]
+
     def observation(self, points: Tensor, views: Tensor) -> Tensor:
         """Row of ``tracks`` of each view, (P, K)."""
         return self._start[points][:, None] + views

@@ -18,7 +18,7 @@ class Batcher(Protocol):
 
 def create(config: TrainConfig, source: PatchSource) -> Batcher:
     """The batcher of ``config`` for this rank's share; ValueError where the source has too few points for one batch."""
-    least = 2 if config.batcher in ("pairs", "progressive") else 1
+    least = 2 if config.batcher in ("pairs", "neighbours", "progressive") else 1
     usable = int((source.num_views >= 2).sum())
     if usable < config.batch:
         fits = max(least, 1 << max(usable, 1).bit_length() - 1)
@@ -29,6 +29,8 @@ def create(config: TrainConfig, source: PatchSource) -> Batcher:
     place: dict[str, Any] = {"seed": config.seed, "rank": distributed.rank(), "world": distributed.world_size()}
     if config.batcher == "pairs":
         return batches.PairBatcher(source, config.batch, **place)
+    if config.batcher == "neighbours":
+        return batches.NeighbourBatcher(source, config.batch, **config.batcher_options, **place)
     if config.batcher == "progressive":
         return batches.ProgressiveBatcher(source, config.batch, **place)
     if config.batcher == "groups":

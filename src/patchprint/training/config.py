@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Batcher = Literal["pairs", "progressive", "groups", "sequence-pairs"]
+Batcher = Literal["pairs", "neighbours", "progressive", "groups", "sequence-pairs"]
 Optimiser = Literal["sgd", "adam"]
 Schedule = Literal["constant", "linear", "drops", "cosine"]
 Precision = Literal["auto", "bf16", "float32", "float64"]
