@@ -11,7 +11,7 @@ from tqdm import tqdm
 from patchprint.benchmarks.setup import Setup
 from patchprint.patches import PatchSource, PatchStore, open_source
 
-_CHUNK = 4096  # patches that are cut at once; the network takes smaller bites
+_CHUNK = 1024  # patches that are cut at once: few enough to stay near the processor, enough to fill a GPU
 
 
 def describe(setup: Setup, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:

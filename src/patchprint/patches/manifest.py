@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from patchprint import files
 from patchprint.provenance import sha256_of_file
@@ -78,6 +80,11 @@ def verify(folder: str | Path) -> None:
 def load(folder: Path, name: str, in_memory: bool = False) -> np.ndarray:
     """One array of the store, memory-mapped unless it is wanted in memory."""
     return np.load(folder / f"{name}.npy", mmap_mode=None if in_memory else "r", allow_pickle=False)
+
+
+def load_tensor(folder: Path, name: str) -> Tensor:
+    """One array of the store as a tensor whose memory is the mapped file; the file never changes with it."""
+    return torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
 
 
 def save(folder: Path, name: str, value: np.ndarray) -> None:

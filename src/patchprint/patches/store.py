@@ -35,7 +35,7 @@ class PatchStore:
         resident = self.patches.nbytes <= budget
         if not resident:
             manifest.expect_random_reads(self.patches)
-        self._resident = torch.from_numpy(np.array(self.patches)) if resident else None
+        self._resident = manifest.load_tensor(folder, "patches") if resident else None
         self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
         self._num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
         self._start = torch.cumsum(self._num_views, 0) - self._num_views
@@ -152,7 +152,9 @@ class PatchStore:
         else:
             patches = torch.from_numpy(self.patches[row.cpu().numpy()]).to(self.device)
         patches = patches[:, None].float() / 255.0
-        if warp is not None or patches.shape[-1] != size:
+        if warp is None and patches.shape[-1] == 2 * size:
+            patches = F.avg_pool2d(patches, 2)
+        elif warp is not None or patches.shape[-1] != size:
             patches = _read_warped(patches, size, None if warp is None else warp.reshape(-1, 2, 3))
         return patches.reshape(*views.shape, 1, size, size)
 
@@ -178,7 +180,7 @@ class PatchStore:
 
 
 def _read_warped(patches: Tensor, size: int, warp: Tensor | None) -> Tensor:
-    """Bilinear reading at ``warp @ (u, 1)``; for half the side and no warp this is the mean of each 2x2 block."""
+    """Bilinear reading at ``warp @ (u, 1)``."""
     u = (torch.arange(size, device=patches.device, dtype=torch.float32) * 2 + 1) / size - 1
     grid = torch.stack([u.expand(size, size), u[:, None].expand(size, size)], -1)
     if warp is None:
