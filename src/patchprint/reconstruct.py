@@ -100,7 +100,8 @@ def draw_model(model: Any, path: Path) -> None:
     for axes, (across, down), title in zip(figure.subplots(1, 2), [(0, 1), (0, 2)], ["front", "above"], strict=True):
         axes.scatter(points[:, across], points[:, down], s=1, c=colours, linewidths=0)
         axes.scatter(centres[:, across], centres[:, down], s=18, c="#d0402b", marker="^")
-        axes.set(title=f"{title}: {len(points)} points, {len(centres)} cameras", aspect="equal", xticks=[], yticks=[])
+        seen = f"{len(points)} of {len(kept)} points, {len(centres)} cameras"
+        axes.set(title=f"{title}: {seen}", aspect="equal", xticks=[], yticks=[])
         if title == "front":
             axes.invert_yaxis()
     with atomic_file(path) as temporary:

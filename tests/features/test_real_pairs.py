@@ -1,13 +1,17 @@
-"""Two real pairs of photographs with known geometry: the homography that comes out is the true one."""
+"""Real pairs of photographs: with known geometry, which comes out; of different things, which do not match."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 import patchprint
+from patchprint import cli
+from patchprint.patches.sources import bundled
 
 GRAF = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "oxford" / "graf"
 
@@ -38,6 +42,19 @@ def test_inliers_on_graf_are_true_ones(number: int, keypoints: int | None) -> No
     moved = start @ np.loadtxt(GRAF / f"H1to{number}p").T
     error = np.linalg.norm(moved[:, :2] / moved[:, 2:] - b.keypoints.xy[rows[:, 1]].numpy(), axis=1)
     assert (error < 6).mean() > 0.97
+
+
+def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nearest neighbours always exist, and hundreds of them agree with some fundamental matrix by chance."""
+    paths = [str(tmp_path / f"{name}.png") for name in ("coffee", "astronaut")]
+    for path in paths:
+        cv2.imwrite(path, bundled.picture(Path(path).stem))
+    counts = []
+    for mode in ([], ["--mode", "mutual"]):
+        assert cli.main(["match", *paths, *mode, "--max-keypoints", "500", "--json"]) == 0
+        counts.append(json.loads(capsys.readouterr().out))
+    assert counts[0]["matches"] < 5 and not counts[0]["inliers"]
+    assert counts[1]["matches"] > 50 and counts[1]["inliers"] > 5
 
 
 def test_the_stereo_pair_matches_along_its_rows() -> None:

@@ -33,7 +33,7 @@ def main(
     max_keypoints: int = MAX_KEYPOINTS,
     upright: bool = False,
     exif: bool = False,
-    mode: Mode = "mutual",
+    mode: Mode = "mutual+ratio",
     ratio: float | None = None,
     geometry: Geometry = "auto",
     pairs: str = "exhaustive",
@@ -51,7 +51,7 @@ def main(
         max_keypoints: per photo, by response, spread over the picture
         upright: ignore the orientation of keypoints
         exif: turn photos as EXIF says; by default pixels are taken as stored
-        mode: mutual nearest neighbours, ratio test, both, or mutual with the first geometrically inconsistent neighbour
+        mode: mutual nearest neighbours, ratio test, both, or both with the first geometrically inconsistent neighbour
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
         geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
         pairs: for features: exhaustive, or a text file with two names per line

@@ -46,7 +46,7 @@ def main(
         photos: folder of overlapping photos of one scene
         out: folder for features/, model/ (database.db and sparse/), model.png and summary.json; continues where it stopped
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
-        max_keypoints: per photo, second orientations included
+        max_keypoints: per photo; the detector colmap exceeds it by second orientations, as COLMAP does
         upright: ignore the orientation of keypoints
         pairs: exhaustive, or a text file with two names per line
         ratio: ratio test on top of mutual nearest neighbours; off by default, COLMAP's verification does the work

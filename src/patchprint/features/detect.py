@@ -46,7 +46,8 @@ def detect(
     Args:
         image: uint8 (H, W).
         detector: a name in DETECTORS.
-        max_keypoints: how many to keep, by response.
+        max_keypoints: how many to keep, by response. For "colmap" it is COLMAP's own limit, which it exceeds by second
+            angles and by the rest of the last scale it searched; larger pictures, searched in tiles, keep to it.
         mask: (H, W); keypoints where it is zero are left out.
         spread: give every part of the picture its share before the strongest fill the rest.
         upright: all angles zero, and a point that was found with two angles counts once.
@@ -59,6 +60,8 @@ def detect(
     found = _detect_at_any_size(image, mask, search)
     if upright:
         found = _without_second_angles(found.upright())
+    if detector == "colmap" and image.size <= WHOLE:
+        return found
     return select(found, max_keypoints, (image.shape[1], image.shape[0]), spread)
 
 
