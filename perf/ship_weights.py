@@ -1,6 +1,7 @@
 """Put trained weights into the package: float16, with a card that says how they were made and from what.
 
-    python perf/ship_weights.py sdgmnet --weights runs/weights/sdgmnet.safetensors --patch-scale 24
+    python perf/ship_weights.py sdgmnet --weights runs/weights/sdgmnet/best.safetensors --patch-scale 24 \
+        --choice results/choice-long.json
     python perf/calibrate_ratio.py --model src/patchprint/weights/sdgmnet.safetensors --out results/ratio-sdgmnet.json --write
 
 The settings of the run are read from the weights themselves; its record (config, metrics) lies in results/training/NAME.
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument(
         "--patch-scale", type=float, required=True, help="chosen on validation data (choose_weights.py)"
     )
+    parser.add_argument("--choice", default="results/choice-shipped.json", help="what choose_weights.py wrote")
     arguments = parser.parse_args()
     network = registry.load(arguments.weights)
     step, config = step_and_config(network.info.notes)
@@ -43,7 +45,7 @@ def main() -> None:
         ratio=None,
         provisional=False,
         notes=f"weights of step {step}, trained on one H200; record of the run: results/training/{arguments.name}/; "
-        "patch scale chosen on held-out data: results/choice-shipped.json",
+        f"patch scale chosen on held-out data: {arguments.choice}",
     )
     info = registry.save(network, registry.WEIGHTS_FOLDER / f"{arguments.name}.safetensors", info, half=True)
     print(json.dumps(dataclasses.asdict(info), indent=2, ensure_ascii=False))
@@ -57,6 +59,8 @@ def step_and_config(notes: str) -> tuple[int, dict[str, Any]]:
 
 def summary(config: dict[str, Any]) -> str:
     batch = f"{config['batch']} points x {config['views']} views"
+    if config["batcher"] == "neighbours":
+        batch += f" in runs of {config['batcher_options']['run']} neighbours"
     points = f"{config['steps']:,} steps of {batch} at {config['patch_scale']:g} sigma"
     average = f", weights averaged ({config['average']:g})" if config["average"] else ""
     trunk = "" if config["recipe"] == config["network"] else f" on network {config['network']}"

@@ -3,7 +3,7 @@
 >>> model = patchprint.load("sdgmnet")          # doctest: +SKIP
 >>> a = patchprint.extract("a.jpg", model)      # doctest: +SKIP
 >>> b = patchprint.extract("b.jpg", model)      # doctest: +SKIP
->>> m = patchprint.match(a, b)                  # doctest: +SKIP
+>>> m = patchprint.match(a, b, ratio=model.info.ratio)  # doctest: +SKIP
 >>> patchprint.draw(a, b, m, "matches.png")     # doctest: +SKIP
 """
 

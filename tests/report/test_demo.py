@@ -17,7 +17,7 @@ from patchprint.report import demo
 def test_demo_leaves_report_result_and_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "BASELINES", ("rootsift", "pixels"))
+    monkeypatch.setattr(demo, "OTHERS", {"rootsift": "rootsift", "pixels": "pixels"})
     monkeypatch.setattr(demo.bundled, "TRAINING", ("coins", "moon", "page"))
     monkeypatch.setattr(demo.bundled, "HELD_OUT", ("camera",))
     assert demo.main(tmp_path, steps=3) == 0
@@ -28,4 +28,4 @@ def test_demo_leaves_report_result_and_weights(
     assert result["model"]["sha256"] == registry.load(tmp_path / "training" / "last.safetensors").info.sha256
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64" in page and "rootsift" in page
-    assert "patchprint" in capsys.readouterr().out
+    assert demo.LEARNED in capsys.readouterr().out

@@ -81,6 +81,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "comparison": weights_tables.comparison,
     "statistics": weights_tables.statistics,
     "tries": weights_tables.tries,
+    "tries-neighbours": weights_tables.tries_neighbours,
+    "tries-long": weights_tables.tries_long,
     "chosen-scales": weights_tables.chosen_scales,
     "inliers": use_tables.inliers,
     "sfm": use_tables.sfm,

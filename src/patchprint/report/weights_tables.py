@@ -69,9 +69,8 @@ def eth(results: Path) -> str:
 
 def comparison(results: Path) -> str:
     """FPR95 in percent, train > test, mean over seeds; beside it the mean that the papers print for UBC."""
-    path = results / "comparison.json"
-    result = read(path)
-    runs = result["scores"]["runs"]
+    files = sorted(results.glob("comparison*.json"), key=lambda path: path.stem)
+    runs = [run for path in files for run in read(path)["scores"]["runs"]]
     columns = sorted({(run["train"], test) for run in runs for test in run["fpr95"]}, key=lambda c: (c[1], c[0]))
     rows = []
     for recipe in dict.fromkeys(run["recipe"] for run in runs):
@@ -89,7 +88,7 @@ def comparison(results: Path) -> str:
                     ]
                 )
     header = ["", *(f"{train} > {test}" for train, test in columns), "mean", "published mean (UBC)"]
-    return table(header, rows, source_of(result, path))
+    return table(header, rows, " ".join(source_of(read(path), path) for path in files))
 
 
 def statistics(results: Path) -> str:
@@ -115,9 +114,18 @@ def statistics(results: Path) -> str:
 
 
 def tries(results: Path) -> str:
-    """What was tried, judged on validation data alone."""
-    path = results / "choice-tries.json"
-    return _choices(path)
+    """What was tried first, judged on validation data alone."""
+    return _choices(results / "choice-tries.json")
+
+
+def tries_neighbours(results: Path) -> str:
+    """What was tried next: batches of neighbours, wider augmentation, larger patches."""
+    return _choices(results / "choice-neighbours.json")
+
+
+def tries_long(results: Path) -> str:
+    """The two best of those trained for long, beside the weights that were shipped before."""
+    return _choices(results / "choice-long.json")
 
 
 def chosen_scales(results: Path) -> str:
@@ -146,8 +154,8 @@ def _by_column(runs: Iterable[dict[str, Any]], kind: str) -> dict[tuple[str, str
 
 
 def _mean_and_spread(values: list[float]) -> str:
-    spread = f" ± {(max(values) - min(values)) / 2:.2f}" if len(values) > 1 else ""
-    return f"{fmean(values):.2f}{spread}"
+    spread = f" ± {(max(values) - min(values)) / 2:.3f}" if len(values) > 1 else ""
+    return f"{fmean(values):.3f}{spread}"
 
 
 def _sparse(scores: dict[str, Any]) -> list[str]:
