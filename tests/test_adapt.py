@@ -51,7 +51,9 @@ def test_command_writes_weights_numbers_and_report(
     tuned = registry.load(out)
     assert tuned.info.sha256 == result["model"]["sha256"] != registry.load(start).info.sha256
     assert "tuned from" in tuned.info.notes and "camera" in tuned.info.training_data
-    assert "held-out photos" in out.with_suffix(".html").read_text()
+    report = out.with_suffix(".html").read_text()
+    assert "held-out photos" in report
+    assert f"patchprint match A.jpg B.jpg --model {out}" in report, "the command on the page works as it stands"
     assert cli.main(["adapt", *arguments]) == 2
     assert "--force" in capsys.readouterr().err
 

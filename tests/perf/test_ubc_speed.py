@@ -17,5 +17,7 @@ def test_runs_and_writes_a_result(tmp_path: Path) -> None:
     result = json.loads(out.read_text())
     assert result["benchmark"] == "ubc-speed"
     assert result["scores"]["patches"] <= 120
-    assert result["scores"]["whole_seconds"] > 0
+    (whole,), (network,) = (result["scores"][name] for name in ("whole_seconds", "network_inside_seconds"))
+    assert whole > network > 0
+    assert result["scores"]["overhead_percent"] > 0
     assert result["run"]["machine"]["torch"]

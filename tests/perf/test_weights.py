@@ -78,6 +78,7 @@ def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pyt
     weights = tmp_path / "best.safetensors"
     config = {"recipe": "sdgmnet", "network": "tfeat", "steps": 3000, "batch": 64, "views": 2, "patch_scale": 24.0}
     config |= {"augmentation": "photos", "average": 0.999, "seed": 7}
+    config |= {"batcher": "neighbours", "batcher_options": {"run": 16}}
     network = create("tfeat", width=4)
     network.info = dataclasses.replace(network.info, notes=f"step 2000, config {json.dumps(config)}")
     registry.save(network, weights)
@@ -91,6 +92,6 @@ def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pyt
     assert info.licence == "Apache-2.0"
     assert "weights of step 2000" in info.notes
     assert info.recipe == (
-        "sdgmnet on network tfeat, 3,000 steps of 64 points x 2 views at 24 sigma, augmentation photos, "
-        "weights averaged (0.999), seed 7"
+        "sdgmnet on network tfeat, 3,000 steps of 64 points x 2 views in runs of 16 neighbours at 24 sigma, "
+        "augmentation photos, weights averaged (0.999), seed 7"
     )

@@ -46,7 +46,7 @@ def main(
     plan = Plan(model, steps, batch, lr, held_out, seed, device)
     result = adapt(photos, out, work or out.with_suffix(".work"), plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
-    write(page(result), out.with_suffix(".html"))
+    write(page(result, out), out.with_suffix(".html"))
     rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]
     emit(result.to_json(), json, table(["", *MEASURES.values()], rows))
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

@@ -113,14 +113,13 @@ class NeighbourBatcher(_Batcher):
         self,
         source: PatchSource,
         num_points: int,
-        first_photo: Tensor | None = None,
         run: int = 128,
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
-        photo = getattr(source, "first_photo", None) if first_photo is None else first_photo
+        photo = getattr(source, "first_photo", None)
         if photo is None:
             raise ValueError("runs of neighbours need to know their photos: give a store that was built from photos")
         if run < 1 or num_points % run:

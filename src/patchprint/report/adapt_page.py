@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 from patchprint.adapt import MEASURES
 from patchprint.report.page import Page, Section, Table, best_of
 from patchprint.types import Result
 
 
-def page(result: Result) -> Page:
-    """A page from a Result of ``patchprint.adapt.adapt``."""
+def page(result: Result, weights: Path) -> Page:
+    """A page from a Result of ``patchprint.adapt.adapt``, whose tuned weights lie in ``weights``."""
     rows = [[name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)] for name, score in result.scores.items()]
     best = {
         best_of(k + 1, [row[k + 1] for row in rows], [s[place] for s in result.scores.values()], lower_is_better=True)
@@ -29,7 +32,7 @@ def page(result: Result) -> Page:
         f"{data['held_out_photos']} photos held out, {data['points']} points.",
         [
             Section("What was gained", tables=[table]),
-            Section("Use it", code=f"patchprint match A.jpg B.jpg --model {result.model['name']}.safetensors"),
+            Section("Use it", code=f"patchprint match A.jpg B.jpg --model {shlex.quote(str(weights))}"),
         ],
         f"{run['command']}, seed {result.seed}, patchprint {run['version']}, {run['date']}, {run['seconds']:.0f} s",
     )
