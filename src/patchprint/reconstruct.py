@@ -18,7 +18,7 @@ from patchprint.features.formats import read_matches, write_matches
 from patchprint.features.pairs import choose_pairs, match_pairs
 from patchprint.files import atomic_file
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarise
+from patchprint.interop.colmap_sfm import KEYPOINTS, reconstruct, sift_reconstruction, summarise
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
 BASELINE = "rootsift"  # what COLMAP's SIFT stores
@@ -69,7 +69,7 @@ def photos_to_model(
         summary[f"{BASELINE}, same keypoints"] = measure(other, time.monotonic() - started)
         report("COLMAP's own SIFT")
         started, place = time.monotonic(), out / "compare" / "colmap-sift"
-        count = plan.describe.max_keypoints
+        count = plan.describe.max_keypoints or KEYPOINTS
         other = sift_reconstruction(photos, place, names, plan.cameras, max_keypoints=count, seed=plan.seed)
         summary["COLMAP SIFT"] = measure(other, time.monotonic() - started)
     return summary

@@ -113,7 +113,7 @@ def test_mask_and_count() -> None:
     mask[:, 130:] = 1
     for name in ("dog", "colmap", "harris", "hessian"):
         found = detect.detect(picture, name, 50, mask)
-        assert 0 < len(found) <= (75 if name == "colmap" else 50)  # COLMAP does not count second angles
+        assert 0 < len(found) <= 50
         assert found.xy[:, 0].min() > 128
     with pytest.raises(ValueError, match="mask"):
         detect.detect(picture, "dog", 50, mask[:10])
@@ -121,15 +121,14 @@ def test_mask_and_count() -> None:
         detect.detect(picture, "superpoint")
 
 
-def test_colmap_keypoints_are_those_of_colmap(tmp_path: Path) -> None:
+def test_without_a_limit_colmap_keypoints_are_those_of_colmap(tmp_path: Path) -> None:
     picture = texture()
     cv2.imwrite(str(tmp_path / "a.png"), picture)
     pycolmap = colmap.pycolmap
     options = pycolmap.FeatureExtractionOptions(use_gpu=False)
-    options.sift.max_num_features = 60
     pycolmap.extract_features(tmp_path / "d.db", tmp_path, extraction_options=options, device=pycolmap.Device.cpu)
     (image,) = colmap.read_database(tmp_path / "d.db")
-    found = detect.detect(picture, "colmap", 60)
+    found = detect.detect(picture, "colmap", None)
     assert len(found) == len(image.keypoints) > 60
     assert torch.allclose(found.xy.sort(0).values, image.keypoints.xy.sort(0).values, atol=1e-3)
     assert len(detect.detect(picture, "dog", 60)) == 60

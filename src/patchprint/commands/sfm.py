@@ -13,10 +13,9 @@ from patchprint.features import describers
 from patchprint.features.detect import DETECTORS
 from patchprint.features.folder import Settings
 from patchprint.interop.colmap_database import Cameras
+from patchprint.interop.colmap_sfm import KEYPOINTS
 from patchprint.reconstruct import Plan, photos_to_model, start_again
 from patchprint.types import Result
-
-KEYPOINTS = 8192  # COLMAP's default
 
 
 def main(
@@ -25,7 +24,7 @@ def main(
     out: Path,
     model: str = describers.DEFAULT_MODEL,
     detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "colmap",
-    max_keypoints: int = KEYPOINTS,
+    max_keypoints: int | None = None,
     upright: bool = False,
     pairs: str = "exhaustive",
     ratio: float | None = None,
@@ -46,7 +45,7 @@ def main(
         photos: folder of overlapping photos of one scene
         out: folder for features/, model/ (database.db and sparse/), model.png and summary.json; continues where it stopped
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
-        max_keypoints: per photo; the detector colmap exceeds it by second orientations, as COLMAP does
+        max_keypoints: per photo; default 8192, to which the detector colmap adds second orientations, as COLMAP does
         upright: ignore the orientation of keypoints
         pairs: exhaustive, or a text file with two names per line
         ratio: ratio test on top of mutual nearest neighbours; off by default, COLMAP's verification does the work
@@ -62,6 +61,8 @@ def main(
     """
     if force:
         start_again(out)
+    if max_keypoints is None and detector != "colmap":
+        max_keypoints = KEYPOINTS
     settings = Settings(model, detector, max_keypoints, upright, device=str(describers.choose_device(device)))
     cameras = Cameras(single_camera, camera_model, camera_params)
     plan = Plan(settings, pairs, ratio, cameras, compare_sift, workers, seed)

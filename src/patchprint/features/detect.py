@@ -36,7 +36,7 @@ Search = Callable[[np.ndarray, np.ndarray | None], Keypoints]
 def detect(
     image: np.ndarray,
     detector: str = "dog",
-    max_keypoints: int = MAX_KEYPOINTS,
+    max_keypoints: int | None = MAX_KEYPOINTS,
     mask: np.ndarray | None = None,
     spread: bool = True,
     upright: bool = False,
@@ -46,13 +46,13 @@ def detect(
     Args:
         image: uint8 (H, W).
         detector: a name in DETECTORS.
-        max_keypoints: how many to keep, by response. For "colmap" it is COLMAP's own limit, which it exceeds by second
-            angles and by the rest of the last scale it searched; larger pictures, searched in tiles, keep to it.
+        max_keypoints: how many to keep, by response. None leaves it to the detector: COLMAP's finds 8192 and does not count
+            second angles (of each tile, where the picture is large); "dog" finds all.
         mask: (H, W); keypoints where it is zero are left out.
         spread: give every part of the picture its share before the strongest fill the rest.
         upright: all angles zero, and a point that was found with two angles counts once.
     """
-    if max_keypoints < 1:
+    if max_keypoints is not None and max_keypoints < 1:
         raise ValueError(f"max_keypoints must be at least 1, got {max_keypoints}")
     if mask is not None and np.shape(mask) != image.shape:
         raise ValueError(f"the mask has shape {np.shape(mask)}, the picture {image.shape}; they must be equal")
@@ -60,9 +60,8 @@ def detect(
     found = _detect_at_any_size(image, mask, search)
     if upright:
         found = _without_second_angles(found.upright())
-    if detector == "colmap" and image.size <= WHOLE:
-        return found
-    return select(found, max_keypoints, (image.shape[1], image.shape[0]), spread)
+    count = len(found) if max_keypoints is None else max_keypoints
+    return select(found, count, (image.shape[1], image.shape[0]), spread)
 
 
 def select(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread: bool = True) -> Keypoints:
@@ -80,7 +79,7 @@ def select(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread
     return keypoints[order[:count]]
 
 
-def _search(detector: str, max_keypoints: int) -> Search:
+def _search(detector: str, max_keypoints: int | None) -> Search:
     if detector == "dog":
         return lambda image, mask: opencv.detect_sift(image, None, CONTRAST, mask=mask)
     if detector == "colmap":
@@ -88,7 +87,7 @@ def _search(detector: str, max_keypoints: int) -> Search:
     kind, _, shape = detector.partition("-")
     if detector in DETECTORS and kind in ("harris", "hessian"):
         function = kornia.detect_harris if kind == "harris" else kornia.detect_hessian
-        return lambda image, mask: function(image, max_keypoints, affine=shape == "affine", mask=mask)
+        return lambda image, mask: function(image, max_keypoints or MAX_KEYPOINTS, affine=shape == "affine", mask=mask)
     raise ValueError(f"unknown detector {detector!r}; known are {', '.join(DETECTORS)}")
 
 

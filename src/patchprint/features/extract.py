@@ -19,7 +19,7 @@ def extract(
     model: str | Path | PatchNetwork | describers.Describer = describers.DEFAULT_MODEL,
     keypoints: Keypoints | None = None,
     mask: np.ndarray | None = None,
-    max_keypoints: int = MAX_KEYPOINTS,
+    max_keypoints: int | None = MAX_KEYPOINTS,
     upright: bool = False,
     detector: str = "dog",
     exif: bool = False,

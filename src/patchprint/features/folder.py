@@ -27,7 +27,7 @@ class Settings:
 
     model: str = describers.DEFAULT_MODEL
     detector: str = "dog"
-    max_keypoints: int = MAX_KEYPOINTS
+    max_keypoints: int | None = MAX_KEYPOINTS
     upright: bool = False
     exif: bool = False
     device: str = "cpu"

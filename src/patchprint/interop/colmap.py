@@ -65,9 +65,6 @@ def detect_colmap_sift(
 ) -> Keypoints:
     """Keypoints of COLMAP's own SIFT (VLFeat on the CPU); it gives no score, larger scales come first.
 
-    As in COLMAP itself there may be more than ``max_keypoints``: second angles are not counted, and a scale that was begun
-    is finished.
-
     Shape:
         image uint8 (H, W)
     """
@@ -84,7 +81,7 @@ def detect_colmap_sift(
         return Keypoints.empty()
     matrix, _ = pycolmap.Sift(options, device=pycolmap.Device.cpu).extract(np.ascontiguousarray(image))
     found = to_keypoints(matrix)
-    return found[torch.argsort(found.scale, descending=True, stable=True)]
+    return found[torch.argsort(found.scale, descending=True, stable=True)[:max_keypoints]]
 
 
 def read_model(folder: str | Path) -> Any:

@@ -15,6 +15,7 @@ from patchprint.interop.colmap_database import Cameras, Pair, verify, write_feat
 from patchprint.interop.colmap_pairs import Matching, match_photos
 from patchprint.types import Keypoints
 
+KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
 SMALLEST_MODEL = 3  # photos; COLMAP's default of 10 throws small collections away
 
 
@@ -54,7 +55,7 @@ def sift_reconstruction(
     work_folder: str | Path,
     names: list[str] | None = None,
     cameras: Cameras | None = None,
-    max_keypoints: int = 8192,
+    max_keypoints: int = KEYPOINTS,
     max_image_size: int = 3200,
     seed: int = 0,
     matching: Matching = "exhaustive",
