@@ -28,7 +28,7 @@ def pairs(
     describer: describers.Describer, views: int, keypoints: int, seed: int
 ) -> Iterator[tuple[Features, Features, torch.Tensor]]:
     for number, name in enumerate(bundled.TRAINING):
-        first, *others = homographies.render_views(bundled.picture(name), views, seed=seed + number)
+        first, *others = homographies.render_views(bundled.image(name), views, seed=seed + number)
         found = detect(first.image, "dog", keypoints)
         for other in others:
             truth = homographies.transport(found, other.homography).xy
@@ -41,8 +41,8 @@ def pairs(
 
 
 def _features(describer: describers.Describer, image: object, keypoints: Keypoints) -> Features:
-    prints = describer.describe_keypoints(image, keypoints)  # type: ignore[arg-type]
-    return Features(keypoints, prints, (1, 1), None, describer.id)
+    descriptors = describer.describe_keypoints(image, keypoints)  # type: ignore[arg-type]
+    return Features(keypoints, descriptors, (1, 1), None, describer.id)
 
 
 def main() -> None:

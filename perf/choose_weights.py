@@ -39,17 +39,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument("--tracks", nargs="+", required=True, help="stores whose held-out points are matched")
-    parser.add_argument("--photos", required=True, help="store whose photos are warped")
+    parser.add_argument("--images", required=True, help="store whose photos are warped")
     parser.add_argument("--scales", type=float, nargs="+", default=[16, 20, 24, 28])
     parser.add_argument("--points", type=int, default=2000)
-    parser.add_argument("--num-photos", type=int, default=8)
+    parser.add_argument("--num-images", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     started = time.monotonic()
     device = choose_device()
     stores = {Path(folder).name: open_source(folder, device).split("val") for folder in arguments.tracks}
-    pairs = warped_pairs(open_source(arguments.photos), arguments.num_photos, arguments.seed)  # type: ignore[arg-type]
+    pairs = warped_pairs(open_source(arguments.images), arguments.num_images, arguments.seed)  # type: ignore[arg-type]
     scores: dict[str, dict[str, Any]] = {}
     models: dict[str, str] = {}
     for model in arguments.models:
@@ -95,11 +95,11 @@ def accuracy(network: PatchNetwork, store: TrackStore, scale: float, arguments: 
     return ((a @ b.T).argmax(1) == torch.arange(len(a), device=a.device)).double().mean().item()
 
 
-def warped_pairs(store: TrackStore, num_photos: int, seed: int) -> list[ImagePair]:
+def warped_pairs(store: TrackStore, num_images: int, seed: int) -> list[ImagePair]:
     """Photos spread over the store, each with its warped copies."""
     pairs = []
-    for number in torch.linspace(0, len(store.photos) - 1, num_photos).round().int().tolist():
-        original, *warped = render_views(store.photos.picture(number), WARPED, seed + number, STRENGTH)
+    for number in torch.linspace(0, len(store.images) - 1, num_images).round().int().tolist():
+        original, *warped = render_views(store.images.image(number), WARPED, seed + number, STRENGTH)
         keypoints = detect_sift(original.image, max_keypoints=KEYPOINTS)
         for view in warped:
             found = detect_sift(view.image, max_keypoints=KEYPOINTS)

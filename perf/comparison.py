@@ -134,10 +134,10 @@ def test(network: PatchNetwork, sets: dict[str, str], pairs: int) -> dict[str, d
     scores: dict[str, dict[str, float]] = {"fpr95": {}, "fpr95_of_signs": {}}
     for name, folders in sets.items():
         setup = Setup(NetworkDescriber(network), Path(folders), device=choose_device())
-        chosen, prints, _ = ubc.described_pairs(setup, ubc.Settings(pairs=pairs))
-        scores["fpr95"][name] = 100 * fpr95(ubc.distances(chosen, prints), chosen.is_match)
+        chosen, descriptors, _ = ubc.described_pairs(setup, ubc.Settings(pairs=pairs))
+        scores["fpr95"][name] = 100 * fpr95(ubc.distances(chosen, descriptors), chosen.is_match)
         if network.kind == "float":
-            scores["fpr95_of_signs"][name] = 100 * fpr95(ubc.distances(chosen, pack_bits(prints)), chosen.is_match)
+            scores["fpr95_of_signs"][name] = 100 * fpr95(ubc.distances(chosen, pack_bits(descriptors)), chosen.is_match)
     return {kind: values for kind, values in scores.items() if values}
 
 

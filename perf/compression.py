@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from patchprint.benchmarks.images import features_of
 from patchprint.benchmarks.oxford import Settings, score_pair
-from patchprint.benchmarks.pictures import features_of
 from patchprint.benchmarks.sequences import list_sequences, read_sequence
 from patchprint.benchmarks.setup import Setup
 from patchprint.features import describers, extract
@@ -30,7 +30,7 @@ def measure(describer: describers.Describer, data: Path, keypoints: int, sequenc
     """Mean average precision over all pairs and bytes per print, for the prints as they are and each compression."""
     settings = Settings(keypoints=keypoints)
     ways: dict[str, Any] = {"float32": None, "fp16": "fp16", "int8": "int8", "bits": "bits"}
-    training = torch.cat([extract(bundled.picture(name), describer).descriptors for name in bundled.TRAINING])
+    training = torch.cat([extract(bundled.image(name), describer).descriptors for name in bundled.TRAINING])
     for count in (96, 64, 32):
         if count < describer.dim:
             ways[f"pca{count}"] = Pca.fit(training, count)

@@ -40,7 +40,7 @@ def main() -> None:
     arguments = parser.parse_args()
     started = time.monotonic()
     graf, stereo = arguments.oxford / "graf", bundled.stereo_pair()
-    pictures = [next((arguments.oxford / name).glob("img1.*")) for name in SEQUENCES]
+    images = [next((arguments.oxford / name).glob("img1.*")) for name in SEQUENCES]
     scores: dict[str, Any] = {"graf 1-3": {}, "stereo": {}, "unrelated, at most": {}}
     for model in arguments.models:
         describer = describers.create(model)
@@ -52,7 +52,7 @@ def main() -> None:
         scores["graf 1-3"][model] = {rule: counts(a, b, ratio, "homography") for rule, ratio in rules.items()}
         left, right = extract(stereo.left, describer), extract(stereo.right, describer)
         scores["stereo"][model] = {rule: counts(left, right, ratio, "fundamental") for rule, ratio in rules.items()}
-        different = [extract(picture, describer) for picture in pictures]
+        different = [extract(image, describer) for image in images]
         scores["unrelated, at most"][model] = {rule: by_chance(different, ratio) for rule, ratio in rules.items()}
         print(model, *(f"{pair}: {found[model]}" for pair, found in scores.items()), sep="\n  ", flush=True)
     scores["graf 1-3"]["possible"] = possible(a, b, np.loadtxt(graf / "H1to3p"))
@@ -78,9 +78,9 @@ def counts(a: Features, b: Features, ratio: float | None, geometry: Any) -> dict
     return {"matches": len(found), "inliers": verify(a, b, found, geometry).num_inliers, "ratio": ratio}
 
 
-def by_chance(pictures: list[Features], ratio: float | None) -> dict[str, Any]:
+def by_chance(images: list[Features], ratio: float | None) -> dict[str, Any]:
     """The largest counts over all pairs of pictures that show different places."""
-    found = [counts(a, b, ratio, "fundamental") for a, b in itertools.combinations(pictures, 2)]
+    found = [counts(a, b, ratio, "fundamental") for a, b in itertools.combinations(images, 2)]
     return {**{key: max(entry[key] or 0 for entry in found) for key in ("matches", "inliers")}, "ratio": ratio}
 
 

@@ -68,8 +68,8 @@ def cases(points: int, large: int) -> list[Case]:
 def make_step(case: Case, device: torch.device, compiled: bool) -> Callable[[], None]:
     """One forward and backward on fixed random descriptors."""
     generator = torch.Generator().manual_seed(0)
-    centre = torch.randn(case.points, 1, case.dim, generator=generator)
-    raw = centre + 0.7 * torch.randn(case.points, case.views, case.dim, generator=generator)
+    center = torch.randn(case.points, 1, case.dim, generator=generator)
+    raw = center + 0.7 * torch.randn(case.points, case.views, case.dim, generator=generator)
     raw = raw.to(device).requires_grad_()
     desc = torch.nn.functional.normalize(raw.detach(), dim=-1).requires_grad_()
     loss = case.loss().to(device)
@@ -118,7 +118,7 @@ def peak_mib(step: Callable[[], None], device: torch.device) -> float:
     return highest / 2**20
 
 
-def host_synchronisations(step: Callable[[], None], device: torch.device) -> int:
+def host_synchronizations(step: Callable[[], None], device: torch.device) -> int:
     step()
     on_cuda = device.type == "cuda"
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA] if on_cuda else [ProfilerActivity.CPU]
@@ -167,7 +167,7 @@ def measure(case: Case, device: torch.device, repeats: int, compiled: bool) -> d
     row: dict[str, float | int] = {
         "peak_mib": round(peak_mib(step, device), 2),
         "eager_ms": round(milliseconds(step, device, repeats), 4),
-        "host_synchronisations": host_synchronisations(step, device),
+        "host_synchronisations": host_synchronizations(step, device),
     }
     if device.type == "cuda":
         row["passes_sync_watch"] = passes_sync_watch(step)

@@ -57,13 +57,13 @@ def measure(count: int, repeats: int, threads: int, seed: int) -> dict[str, Any]
     }
 
 
-def _features(prints: torch.Tensor) -> Features:
-    keypoints = Keypoints(torch.zeros(len(prints), 2), torch.ones(len(prints)), torch.zeros(len(prints)))
-    return Features(keypoints, prints, (1, 1), None, ModelId("random"))
+def _features(descriptors: torch.Tensor) -> Features:
+    keypoints = Keypoints(torch.zeros(len(descriptors), 2), torch.ones(len(descriptors)), torch.zeros(len(descriptors)))
+    return Features(keypoints, descriptors, (1, 1), None, ModelId("random"))
 
 
-def _opencv(norm: int, prints: list[torch.Tensor]) -> Any:
-    return cv2.BFMatcher(norm, crossCheck=True).match(prints[0].numpy(), prints[1].numpy())
+def _opencv(norm: int, descriptors: list[torch.Tensor]) -> Any:
+    return cv2.BFMatcher(norm, crossCheck=True).match(descriptors[0].numpy(), descriptors[1].numpy())
 
 
 def main() -> None:

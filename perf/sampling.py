@@ -23,7 +23,7 @@ from torch import Tensor
 from patchprint import files
 from patchprint.patches import augment, open_source
 from patchprint.patches.batches import PairBatcher
-from patchprint.patches.photo_bank import ResidentPhotos
+from patchprint.patches.image_bank import ResidentImages
 from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.tracks import TrackStore
 from patchprint.provenance import run_info
@@ -48,7 +48,7 @@ def main() -> None:
     for name, value in scores.items():
         print(f"{name}: {value:.4g}")
     settings = {key: getattr(options, key) for key in ("device", "pairs", "size", "repeats", "threads")}
-    data = {"path": options.data, "photos": len(store.photos), "points": store.num_points}
+    data = {"path": options.data, "photos": len(store.images), "points": store.num_points}
     result = Result("sampling", settings, {}, data, seed=0, scores=scores, run=run_info(started))
     files.write_json(options.out, result.to_json())
 
@@ -83,14 +83,14 @@ def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, flo
     batch = PairBatcher(store, options.pairs).batch(torch.zeros((), dtype=torch.int64))
     scores = _host_ms("sample", lambda: store.sample(batch.points, batch.views, options.size), options.repeats)
     rows = store.observation(batch.points, batch.views).reshape(-1)
-    photos = torch.from_numpy(store.tracks.photo[rows.numpy()]).long()
-    used = torch.unique(photos).tolist()
-    pictures = [store.photos.picture(photo) for photo in used]
+    which = torch.from_numpy(store.tracks.image[rows.numpy()]).long()
+    used = torch.unique(which).tolist()
+    images = [store.images.image(number) for number in used]
     scores["photos_in_batch"] = len(used)
     rounds = max(1, options.repeats // 10)
 
     def build_and_sample() -> None:
-        ResidentPhotos(ImagePyramids.build(pictures))
+        ResidentImages(ImagePyramids.build(images))
         store.sample(batch.points, batch.views, options.size)
 
     scores |= _host_ms("build_pyramids_and_sample", build_and_sample, rounds)
@@ -100,13 +100,13 @@ def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, flo
     import kornia.feature as KF
 
     lafs = _lafs(store, rows)
-    images = [torch.from_numpy(picture)[None, None].float() / 255 for picture in pictures]
-    chosen = [(photos == photo).nonzero()[:, 0] for photo in used]
+    batches = [torch.from_numpy(pixels)[None, None].float() / 255 for pixels in images]
+    chosen = [(which == number).nonzero()[:, 0] for number in used]
     theirs = torch.empty(len(rows), 1, options.size, options.size)
 
     def cut_with_kornia() -> None:
-        for image, index in zip(images, chosen, strict=True):
-            theirs[index] = KF.extract_patches_from_pyramid(image, lafs[index][None], options.size)[0]
+        for one, index in zip(batches, chosen, strict=True):
+            theirs[index] = KF.extract_patches_from_pyramid(one, lafs[index][None], options.size)[0]
 
     scores |= _host_ms("kornia", cut_with_kornia, rounds)
     ours = store.sample(batch.points, batch.views, options.size).reshape(theirs.shape)

@@ -17,7 +17,7 @@ from typing import Any
 
 from patchprint.networks import registry
 
-PHOTOS = (
+IMAGES = (
     "375 photos of eight scenes: Notre-Dame de Paris and the Statue of Liberty (Photo Tourism and internet photos), three "
     "Oxford landmarks (Oxford Buildings), castle and entry (Strecha et al. 2008), Sceaux (openMVG); tracks by COLMAP, "
     "densified; five of the scenes also as warped and re-lit copies"
@@ -40,8 +40,8 @@ def main() -> None:
         name=arguments.name,
         patch_scale=arguments.patch_scale,
         recipe=summary(config),
-        training_data=PHOTOS,
-        licence="Apache-2.0",
+        training_data=IMAGES,
+        license="Apache-2.0",
         ratio=None,
         provisional=False,
         notes=f"weights of step {step}, trained on one H200; record of the run: results/training/{arguments.name}/; "
@@ -59,7 +59,7 @@ def step_and_config(notes: str) -> tuple[int, dict[str, Any]]:
 
 def summary(config: dict[str, Any]) -> str:
     batch = f"{config['batch']} points x {config['views']} views"
-    if config["batcher"] == "neighbours":
+    if config["batcher"] == "neighbors":
         batch += f" in runs of {config['batcher_options']['run']} neighbours"
     points = f"{config['steps']:,} steps of {batch} at {config['patch_scale']:g} sigma"
     average = f", weights averaged ({config['average']:g})" if config["average"] else ""

@@ -102,7 +102,7 @@ def in_own_process(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    source = open_source(arguments.data, device) if arguments.data else synthetic_photos(device)
+    source = open_source(arguments.data, device) if arguments.data else synthetic_images(device)
     with contextlib.ExitStack() as context:
         numbers = VARIANTS[name](source, arguments, context)
     print({key: value for key, value in numbers.items() if key != "profile"}, flush=True)
@@ -137,7 +137,7 @@ def time_plain(source: TrackStore, arguments: argparse.Namespace, options: dict[
     device = source.device
     network = networks.create("sdgmnet", **options).to(device).train()
     loss = losses.create("sdgm").to(device).train()
-    optimiser = torch.optim.SGD(network.parameters(), lr=1.0, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(network.parameters(), lr=1.0, momentum=0.9, weight_decay=1e-4)
     batcher, augmentation = PairBatcher(source, arguments.pairs), augment.create("sdgmnet")
     history = []
 
@@ -150,9 +150,9 @@ def time_plain(source: TrackStore, arguments: argparse.Namespace, options: dict[
         raw = [network.forward_features(patches[:, view], with_maps=False)[0] for view in (0, 1)]
         unit = [network.head(value) for value in raw]
         value = loss(DescriptorBatch(torch.stack(unit, 1), torch.stack(raw, 1), step=counter))["total"]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value.backward()
-        optimiser.step()
+        optimizer.step()
         history.append(value.item())
 
     numbers = iter(range(10**9))
@@ -191,14 +191,14 @@ def time_parts(source: TrackStore, arguments: argparse.Namespace, options: dict[
         step._objective(patches, valid, ignore, step.step)
 
     def both() -> None:
-        step.state.optimiser.zero_grad(set_to_none=True)
+        step.state.optimizer.zero_grad(set_to_none=True)
         step._objective(patches, valid, ignore, step.step)[0]["total"].backward()
 
     parts = {
         "patches": lambda: step._patches(step.step),
         "forward": forward,
         "forward and backward": both,
-        "optimiser": step.state.optimiser.step,
+        "optimizer": step.state.optimizer.step,
     }
     return {
         name: timed(recorded(part), source.device, arguments.steps, warmup=5)["milliseconds"]
@@ -296,24 +296,24 @@ def against_limit(milliseconds: float, pairs: int, width: int) -> dict[str, floa
     }
 
 
-def synthetic_photos(device: torch.device, photos: int = 48, points: int = 20_000, views: int = 4) -> TrackStore:
+def synthetic_images(device: torch.device, count: int = 48, points: int = 20_000, views: int = 4) -> TrackStore:
     """Smooth noise in the size of photos, with points that are seen in several of them."""
     generator = np.random.default_rng(0)
     height, width = (768, 1024) if device.type == "cuda" else (192, 256)
     points = points if device.type == "cuda" else 2000
-    coarse = torch.from_numpy(generator.random((photos, 1, height // 8, width // 8), dtype=np.float32))
+    coarse = torch.from_numpy(generator.random((count, 1, height // 8, width // 8), dtype=np.float32))
     smooth = torch.nn.functional.interpolate(coarse, size=(height, width), mode="bilinear")[:, 0]
     images = [(image * 255).to(torch.uint8).numpy() for image in smooth]
     point = np.repeat(np.arange(points), views)
     tracks = Tracks.from_observations(
-        photo=generator.integers(0, photos, len(point)),
+        image=generator.integers(0, count, len(point)),
         xy=generator.uniform((0, 0), (width, height), (len(point), 2)),
         scale=np.exp(generator.uniform(0.4, 2.0, len(point))),
         angle=generator.uniform(-np.pi, np.pi, len(point)),
         point=point,
     )
     part = np.zeros(points, np.uint8)
-    return TrackStore.from_photos(images, dataclasses.replace(tracks, part=part), device=device)
+    return TrackStore.from_images(images, dataclasses.replace(tracks, part=part), device=device)
 
 
 VARIANTS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -80,9 +80,9 @@ class TimedDescriber(NetworkDescriber):
 
     def describe_patches(self, patches: torch.Tensor) -> torch.Tensor:
         started = time.perf_counter()
-        prints = super().describe_patches(patches)
+        descriptors = super().describe_patches(patches)
         self.seconds += time.perf_counter() - started
-        return prints
+        return descriptors
 
 
 def distinct_patches(setup: Setup, settings: ubc.Settings) -> torch.Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from patchprint.networks.blocks import ViewBatchNorm2d
 
 
-def normalise_on_rank(
+def normalize_on_rank(
     rank: int, world: int, rendezvous: str, layer: ViewBatchNorm2d, x: Tensor, weight: Tensor, out: str
 ) -> None:
     """Normalise this rank's share of ``x``; save the result, the gradient and the running statistics."""

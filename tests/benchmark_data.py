@@ -22,12 +22,12 @@ def texture(height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.clip(128 + 40 * total, 0, 255).astype(np.uint8)
 
 
-def write_sequence(folder: Path, pictures: int = 3, seed: int = 0, side: int = 160) -> None:
+def write_sequence(folder: Path, images: int = 3, seed: int = 0, side: int = 160) -> None:
     """An Oxford-style folder: img1.png is a texture, the others are warped by growing powers of one homography."""
     folder.mkdir(parents=True)
     image = texture(side, side + 20, seed)
     cv2.imwrite(str(folder / "img1.png"), image)
-    for number in range(2, pictures + 1):
+    for number in range(2, images + 1):
         homography = np.linalg.matrix_power(HOMOGRAPHY, number - 1)
         warped = cv2.warpPerspective(image, homography, image.shape[::-1], flags=cv2.INTER_CUBIC)
         cv2.imwrite(str(folder / f"img{number}.png"), warped)
@@ -58,21 +58,21 @@ def write_room(folder: Path, views: int = 4, height: int = 240, width: int = 320
     rays = np.concatenate([pixels, np.ones((height, width, 1))], -1) @ np.linalg.inv(intrinsics).T
     for view in range(views):
         turn = cv2.Rodrigues(np.array([0.01 * view, -0.05 * (view - 1.5), 0.02 * view]))[0]  # camera to world
-        centre = np.array([0.35 * (view - 1.5), 0.1 * (view % 2), 0.05 * view])
+        center = np.array([0.35 * (view - 1.5), 0.1 * (view % 2), 0.05 * view])
         name = f"{view:04d}.png"
-        cv2.imwrite(str(folder / "images" / name), _render_corner(rays @ turn.T, centre, walls))
-        rows = [*intrinsics, [0, 0, 0], *turn, centre, [width, height]]
+        cv2.imwrite(str(folder / "images" / name), _render_corner(rays @ turn.T, center, walls))
+        rows = [*intrinsics, [0, 0, 0], *turn, center, [width, height]]
         text = "\n".join(" ".join(repr(float(value)) for value in row) for row in rows)
         (folder / "gt_dense_cameras" / f"{name}.camera").write_text(text)
 
 
-def _render_corner(directions: np.ndarray, centre: np.ndarray, walls: list[np.ndarray]) -> np.ndarray:
-    depths, colours = [], []
+def _render_corner(directions: np.ndarray, center: np.ndarray, walls: list[np.ndarray]) -> np.ndarray:
+    depths, colors = [], []
     for side, wall in zip((-1.0, 1.0), walls, strict=True):
         # Along centre + t * direction the wall z + side * x / 2 = 5 is met at:
-        t = (5 - centre[2] - side * centre[0] / 2) / (directions[..., 2] + side * directions[..., 0] / 2)
-        point = centre + t[..., None] * directions
+        t = (5 - center[2] - side * center[0] / 2) / (directions[..., 2] + side * directions[..., 0] / 2)
+        point = center + t[..., None] * directions
         uv = (point[..., :2] * 90 + 500).astype(np.float32)
         depths.append(t)
-        colours.append(cv2.remap(wall, uv[..., 0], uv[..., 1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT))
-    return np.where(depths[0] < depths[1], *colours)
+        colors.append(cv2.remap(wall, uv[..., 0], uv[..., 1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT))
+    return np.where(depths[0] < depths[1], *colors)

@@ -35,7 +35,7 @@ def start(folder, source):
 
 def main(folder):
     torch.set_num_threads(1)
-    source = training_data.photos()
+    source = training_data.images()
     begun = time.monotonic()
     assert os.waitpid(start(folder / "undisturbed", source), 0)[1] == 0
     whole = time.monotonic() - begun

@@ -24,7 +24,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "hardnet-no-swap": ("hardnet", {"swap": False}),
     "hardnet-active-only": ("hardnet", {"margin": 0.3, "active_only": True}),
     "hardnet-gor-cpr": ("hardnet", {"gor": 1.0, "cpr": 0.5}),
-    "sosnet": ("sosnet", {"neighbours": 2}),
+    "sosnet": ("sosnet", {"neighbors": 2}),
     "hynet": ("hynet", {}),
     "hynet-second-order": ("hynet", {"second_order": 0.5}),
     "sdgm": ("sdgm", {}),
@@ -36,7 +36,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cdf": ("cdf", {"bins": 6}),
     "cdf-binary": ("cdf", {"bins": 6, "binary": True}),
     "scale-aware": ("scale-aware", {}),
-    "scale-aware-raw": ("scale-aware", {"normalised": False}),
+    "scale-aware-raw": ("scale-aware", {"normalized": False}),
     "tfeat-margin": ("tfeat", {}),
     "tfeat-ratio": ("tfeat", {"form": "ratio", "swap": False}),
     "exp-tl": ("exp-tl", {}),
@@ -62,8 +62,8 @@ EVERY_LOSS = (*VARIANTS, "sec:hardnet-hardest-triplet", "norm:doap")
 def random_raw(points: int = 6, views: int = 2, dim: int = 8, seed: int = 0, noise: float = 0.6) -> Tensor:
     """Raw descriptors (points, views, dim) in float64: a random vector per point, disturbed in each view."""
     generator = torch.Generator().manual_seed(seed)
-    centre = torch.randn(points, 1, dim, generator=generator, dtype=torch.float64)
-    return centre + noise * torch.randn(points, views, dim, generator=generator, dtype=torch.float64)
+    center = torch.randn(points, 1, dim, generator=generator, dtype=torch.float64)
+    return center + noise * torch.randn(points, views, dim, generator=generator, dtype=torch.float64)
 
 
 def batch_of(raw: Tensor, progress: float = 0.5, step: int = 3, **more: Any) -> DescriptorBatch:

@@ -45,30 +45,30 @@ def patches_of(names: tuple[str, ...], count: int, seed: int) -> Tensor:
         -> (count, 2, 1, 32, 32) float64 in [0, 1].
     """
     random = np.random.default_rng(seed)
-    pictures = [bundled.picture(name) for name in names]
-    image, centre = [], []
-    while len(centre) < count:
-        which = int(random.integers(len(pictures)))
-        y, x = (int(random.integers(24, side - 24)) for side in pictures[which].shape)
-        if pictures[which][y - 8 : y + 8, x - 8 : x + 8].std() > 12:  # something must be there to recognise
+    images = [bundled.image(name) for name in names]
+    image, center = [], []
+    while len(center) < count:
+        which = int(random.integers(len(images)))
+        y, x = (int(random.integers(24, side - 24)) for side in images[which].shape)
+        if images[which][y - 8 : y + 8, x - 8 : x + 8].std() > 12:  # something must be there to recognise
             image.append(which)
-            centre.append((x, y))
+            center.append((x, y))
     turn, zoom = random.uniform(-0.4, 0.4, (2, count)), np.exp(random.uniform(-0.25, 0.25, (2, count)))
     views = []
     for view in range(2):
         cos, sin = (12 * zoom[view] * f(turn[view]) for f in (np.cos, np.sin))
         frame = np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
-        moved = np.array(centre) + random.uniform(-1.5, 1.5, (count, 2))
+        moved = np.array(center) + random.uniform(-1.5, 1.5, (count, 2))
         arguments = (torch.tensor(image), torch.from_numpy(moved).float(), torch.from_numpy(frame).float())
-        cut = sample_patches(ImagePyramids.build(pictures), *arguments, 32).double()
+        cut = sample_patches(ImagePyramids.build(images), *arguments, 32).double()
         gamma = torch.from_numpy(np.exp(random.uniform(-0.4, 0.4, count)))[:, None, None, None]
         views.append(cut.clamp_min(1e-3) ** gamma)
     return torch.stack(views, 1)
 
 
-def false_positives(prints: Tensor) -> float:
+def false_positives(descriptors: Tensor) -> float:
     """FPR95 of prints (N, 2, D): matching views against views of other places, ten of them each."""
-    anchor, positive = prints.unbind(1)
+    anchor, positive = descriptors.unbind(1)
     matching = (anchor - positive).norm(dim=1)
     others = [(anchor - positive.roll(shift, 0)).norm(dim=1) for shift in range(1, 11)]
     distance = torch.cat([matching, *others])
@@ -104,7 +104,7 @@ def train(name: str, training: Tensor, held_out: Tensor) -> ShortRun:
         values = random.normal(size=tuple(weight.shape)) / np.sqrt(weight[0].numel())
         weight.data.copy_(torch.from_numpy(values))
     loss = losses.create(name, **SETTINGS.get(name, {})).double()
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     totals = []
     for step in range(STEPS):
         chosen = torch.from_numpy(random.permutation(len(training))[:PAIRS])
@@ -121,15 +121,15 @@ def train(name: str, training: Tensor, held_out: Tensor) -> ShortRun:
             step=torch.tensor(step),
         )
         total = loss(batch)["total"]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         total.backward()
-        optimiser.step()
+        optimizer.step()
         totals.append(total.item())
     network.eval()
     with torch.no_grad():
-        prints = network(held_out.flatten(0, 1)).unflatten(0, (-1, 2))
+        descriptors = network(held_out.flatten(0, 1)).unflatten(0, (-1, 2))
     curve = np.array(totals).reshape(-1, LOGGED_EVERY).mean(1)
-    return ShortRun([float(f"{value:.8g}") for value in curve], false_positives(prints))
+    return ShortRun([float(f"{value:.8g}") for value in curve], false_positives(descriptors))
 
 
 def data() -> tuple[Tensor, Tensor]:

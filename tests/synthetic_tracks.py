@@ -15,16 +15,16 @@ def texture(height=160, width=200, seed=0):
     return (fine[8 : 8 + height, 8 : 8 + width] * 255).astype(np.uint8)
 
 
-def plane_tracks(points=60, photos=4, seed=0):
+def plane_tracks(points=60, count=4, seed=0):
     """The same picture as every photo, shifted by whole pixels, with exact tracks. Returns images, tracks."""
     rng = np.random.default_rng(seed)
     world = texture(220, 260, seed)
-    shifts = rng.integers(0, 40, (photos, 2))
+    shifts = rng.integers(0, 40, (count, 2))
     images = [np.ascontiguousarray(world[y : y + 160, x : x + 200]) for x, y in shifts]
     xy = rng.uniform((60, 60), (180, 140), (points, 2))
     scale, angle = rng.uniform(1, 2, points), rng.uniform(-3, 3, points)
-    point, photo = np.divmod(np.arange(points * photos), photos)
+    point, image = np.divmod(np.arange(points * count), count)
     tracks = Tracks.from_observations(
-        photo=photo, xy=xy[point] - shifts[photo], scale=scale[point], angle=angle[point], point=point
+        image=image, xy=xy[point] - shifts[image], scale=scale[point], angle=angle[point], point=point
     )
     return images, tracks

@@ -16,7 +16,7 @@ from patchprint import adapt, cli, networks  # noqa: E402
 from patchprint.features import describers  # noqa: E402
 from patchprint.networks import registry  # noqa: E402
 from patchprint.patches import track_files  # noqa: E402
-from patchprint.patches.pictures import encode_png  # noqa: E402
+from patchprint.patches.codecs import encode_png  # noqa: E402
 from patchprint.patches.sources import bundled, homographies  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
 
@@ -25,9 +25,9 @@ from patchprint.patches.tracks import TrackStore  # noqa: E402
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A work folder that already holds the tracks of a scene of eight photos."""
     work = tmp_path_factory.mktemp("work")
-    photos, tracks = homographies.make_tracks([bundled.picture("camera")], num_views=7, seed=0, max_keypoints=600)
-    names = track_files.Names([f"{i}.png" for i in range(len(photos))], ["camera"])
-    track_files.write(work / "tracks", map(encode_png, photos), tracks, names)
+    images, tracks = homographies.make_tracks([bundled.image("camera")], num_views=7, seed=0, max_keypoints=600)
+    names = track_files.Names([f"{i}.png" for i in range(len(images))], ["camera"])
+    track_files.write(work / "tracks", map(encode_png, images), tracks, names)
     return work
 
 
@@ -60,24 +60,24 @@ def test_command_writes_weights_numbers_and_report(
 
 def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:
     store = TrackStore.open(scene / "tracks")
-    learned, unseen = adapt._hold_photos_out(store, 0.25, seed=0)
+    learned, unseen = adapt._hold_images_out(store, 0.25, seed=0)
     assert len(unseen) == 2
-    assert not np.isin(learned.tracks.photo, unseen).any()
+    assert not np.isin(learned.tracks.image, unseen).any()
     assert learned.num_views.min() >= 2
     trained = learned.split("train")
     held_out = store.split("val")
     seen = {tuple(xy) for xy in _positions(trained)}
     assert seen.isdisjoint({tuple(xy) for xy in _positions(held_out)})
-    first, second, is_match = adapt._pairs_with_photos(store, unseen, seed=0)
+    first, second, is_match = adapt._pairs_with_images(store, unseen, seed=0)
     tracks = store.tracks
-    assert np.isin(tracks.photo[first], unseen).all()
-    assert not np.isin(tracks.photo[second], unseen).any()
+    assert np.isin(tracks.image[first], unseen).all()
+    assert not np.isin(tracks.image[second], unseen).any()
     assert np.array_equal(tracks.point[first] == tracks.point[second], is_match)
 
 
 def test_constant_prints_confuse_all_points_and_pixels_only_some(scene: Path) -> None:
     store = TrackStore.open(scene / "tracks")
-    _, unseen = adapt._hold_photos_out(store, 0.25, seed=0)
+    _, unseen = adapt._hold_images_out(store, 0.25, seed=0)
     models = {"constant": ConstantDescriber(), "pixels": describers.create("pixels")}
     scores = adapt.measure(models, store, unseen, seed=0)
     count = int((store.split("val").num_views >= 2).sum())
@@ -91,7 +91,7 @@ def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, caps
     folder = tmp_path / "photos"
     folder.mkdir()
     for name in ("camera", "coins", "moon"):
-        cv2.imwrite(str(folder / f"{name}.jpg"), bundled.picture(name)[:200, :200])
+        cv2.imwrite(str(folder / f"{name}.jpg"), bundled.image(name)[:200, :200])
     assert cli.main(["adapt", str(folder), "--out", str(tmp_path / "t.safetensors"), "--model", str(start)]) == 2
     message = capsys.readouterr().err
     assert "overlap" in message
@@ -100,4 +100,4 @@ def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, caps
 
 def _positions(store: TrackStore) -> np.ndarray:
     rows = [int(store._start[i]) + v for i in range(store.num_points) for v in range(int(store.num_views[i]))]
-    return np.c_[store.tracks.photo[rows], store.tracks.xy[rows]]
+    return np.c_[store.tracks.image[rows], store.tracks.xy[rows]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from known_pictures import texture
+from known_images import texture
 
 WIDTH, HEIGHT, FOCAL = 480, 360, 430.0
 
@@ -25,20 +25,20 @@ def write_views(folder: Path, count: int = 3, pattern: str = "view {}.png") -> l
     for number in range(count):
         turn = 0.14 * (number - (count - 1) / 2)
         rotation = cv2.Rodrigues(np.array([0.0, turn, 0.0]))[0]
-        centre = np.array([0.9 * (number - (count - 1) / 2), 0.1 * (number % 2), 0.1 * number])
-        photo = np.full((HEIGHT, WIDTH), 128, np.uint8)
+        center = np.array([0.9 * (number - (count - 1) / 2), 0.1 * (number % 2), 0.1 * number])
+        image = np.full((HEIGHT, WIDTH), 128, np.uint8)
         for seed, (corner, across, down) in enumerate(walls):
             paint = texture(480, 640, seed)
             corners = [
                 np.add(corner, s * np.array(across) + t * np.array(down)) for s, t in ((0, 0), (1, 0), (1, 1), (0, 1))
             ]
-            seen = (np.array(corners) - centre) @ rotation.T
+            seen = (np.array(corners) - center) @ rotation.T
             pixels = seen[:, :2] / seen[:, 2:] * FOCAL + [WIDTH / 2 - 0.5, HEIGHT / 2 - 0.5]
             source = np.float32([[0, 0], [639, 0], [639, 479], [0, 479]])
             warp = cv2.getPerspectiveTransform(source, pixels.astype(np.float32))
-            image = cv2.warpPerspective(paint, warp, (WIDTH, HEIGHT), flags=cv2.INTER_AREA)
+            painted = cv2.warpPerspective(paint, warp, (WIDTH, HEIGHT), flags=cv2.INTER_AREA)
             mask = cv2.warpPerspective(np.full_like(paint, 255), warp, (WIDTH, HEIGHT))
-            photo[mask > 250] = image[mask > 250]
+            image[mask > 250] = painted[mask > 250]
         names.append(pattern.format(number))
-        cv2.imwrite(str(folder / names[-1]), photo)
+        cv2.imwrite(str(folder / names[-1]), image)
     return names

@@ -24,7 +24,7 @@ SHORT = {
 }
 
 
-def photos(points=120, views=4, seed=0):
+def images(points=120, views=4, seed=0):
     """A textured plane seen in several noisy photos, with slightly wrong keypoints; the last fifth of it is held out."""
     generator = np.random.default_rng(seed)
     coarse = torch.from_numpy(generator.random((1, 1, 48, 48), dtype=np.float32))
@@ -34,16 +34,16 @@ def photos(points=120, views=4, seed=0):
     ]
     xy, scale = generator.uniform(20, 172, (points, 2)), generator.uniform(1, 2.5, points)
     angle = generator.uniform(-3, 3, points)
-    point, photo = np.divmod(np.arange(points * views), views)
+    point, image = np.divmod(np.arange(points * views), views)
     tracks = Tracks.from_observations(
-        photo=photo,
+        image=image,
         xy=xy[point] + generator.normal(0, 0.7, (len(point), 2)),
         scale=scale[point] * np.exp(generator.normal(0, 0.1, len(point))),
         angle=angle[point] + generator.normal(0, 0.1, len(point)),
         point=point,
     )
     part = (np.arange(points) >= 0.8 * points).astype(np.uint8)
-    return TrackStore.from_photos(images, dataclasses.replace(tracks, part=part))
+    return TrackStore.from_images(images, dataclasses.replace(tracks, part=part))
 
 
 def mined_patches(folder, sequences=4, points=12, views=6):
@@ -77,7 +77,7 @@ def narrow(recipe):
 def short_run(recipe, folder, source=None, resume=False, **changes):
     """A run of 30 steps with a narrow network; returns the outcome and the loss of every step."""
     settings = {**SHORT, "network_options": narrow(recipe), **changes}
-    outcome = train(resolve(recipe, **settings), photos() if source is None else source, folder, resume=resume)
+    outcome = train(resolve(recipe, **settings), images() if source is None else source, folder, resume=resume)
     return outcome, losses_of(folder)
 
 

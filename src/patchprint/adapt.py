@@ -19,15 +19,16 @@ import torch
 from torch import Tensor
 
 from patchprint import provenance, rng
-from patchprint.benchmarks.bundled import observation_prints
-from patchprint.benchmarks.prints import chance_of_same_index, pair_distances
+from patchprint.benchmarks.bundled import observation_descriptors
+from patchprint.benchmarks.descriptors import chance_of_same_index, pair_distances
 from patchprint.benchmarks.ubc import draw_pairs
+from patchprint.errors import UserError
 from patchprint.features import describers
 from patchprint.files import refuse_overwrite
 from patchprint.metrics.verification import fpr95
 from patchprint.networks import registry
 from patchprint.patches.batches import two_views
-from patchprint.patches.sources import colmap, photos
+from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.splits import TRAIN
 from patchprint.patches.tracks import Tracks, TrackStore
 from patchprint.training import recipes
@@ -77,10 +78,10 @@ def adapt(
     start = registry.load(plan.model)
     report("1/3  points that several photos show")
     store = _tracks(Path(folder), work / "tracks", start.info.patch_scale)
-    learned, unseen_photos = _hold_photos_out(store, plan.held_out, plan.seed)
+    learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
     points = learned.split("train").num_points
     if points < max(FEWEST_POINTS, plan.batch):
-        raise ValueError(
+        raise UserError(
             f"the photos in {folder} share only {points} points for training, fewer than {max(FEWEST_POINTS, plan.batch)}; "
             "give photos that overlap more, or more of them"
         )
@@ -105,7 +106,7 @@ def adapt(
     report("3/3  measuring on what was held out")
     models = {"start": plan.model, "tuned": str(outcome.last), **{name: name for name in BASELINES}}
     scores = measure(
-        {name: describers.create(model) for name, model in models.items()}, store, unseen_photos, plan.seed
+        {name: describers.create(model) for name, model in models.items()}, store, unseen_images, plan.seed
     )
     info = _write_weights(outcome.last, Path(out), start.info, store, scores)
     return Result(
@@ -114,8 +115,8 @@ def adapt(
         model={"name": info.name, "sha256": info.sha256, "start": start.info.name},
         data={
             "path": str(folder),
-            "photos": len(store.photos),
-            "held_out_photos": len(unseen_photos),
+            "photos": len(store.images),
+            "held_out_photos": len(unseen_images),
             "points": store.num_points,
         },
         seed=plan.seed,
@@ -125,7 +126,7 @@ def adapt(
 
 
 def measure(
-    models: dict[str, describers.Describer], store: TrackStore, unseen_photos: np.ndarray, seed: int
+    models: dict[str, describers.Describer], store: TrackStore, unseen_images: np.ndarray, seed: int
 ) -> dict[str, dict[str, float]]:
     """FPR95 of every model on the held-out region and on the held-out photos, and its confusion in the region: the part of
     the points to which, between two of their photos, another point's print is nearer than their own."""
@@ -134,7 +135,7 @@ def measure(
     rows = region.observation(pairs.points, pairs.views[:, None])[:, 0]
     tasks = {
         "fpr95_held_out_points": (rows[pairs.index[:, 0]], rows[pairs.index[:, 1]], pairs.is_match),
-        "fpr95_held_out_photos": _pairs_with_photos(store, unseen_photos, seed),
+        "fpr95_held_out_photos": _pairs_with_images(store, unseen_images, seed),
     }
     points, views = _two_views_of_each(region, seed)
     both = region.observation(points, views)
@@ -142,10 +143,10 @@ def measure(
     for name, describer in models.items():
         scores[name] = {}
         for task, (first, second, is_match) in tasks.items():
-            prints = observation_prints(describer, store, torch.cat([first, second]))
-            scores[name][task] = fpr95(pair_distances(*prints.split(len(first))), is_match)
-        prints = observation_prints(describer, store, both.T.reshape(-1))
-        _, right = chance_of_same_index(*prints.split(len(points)))
+            descriptors = observation_descriptors(describer, store, torch.cat([first, second]))
+            scores[name][task] = fpr95(pair_distances(*descriptors.split(len(first))), is_match)
+        descriptors = observation_descriptors(describer, store, both.T.reshape(-1))
+        _, right = chance_of_same_index(*descriptors.split(len(points)))
         scores[name]["confused_held_out_points"] = 1 - float(right.mean())
     return scores
 
@@ -163,20 +164,20 @@ def _tracks(folder: Path, store: Path, patch_scale: float) -> TrackStore:
         if (folder / "sparse").is_dir() and (folder / "images").is_dir():
             colmap.build(folder, store, densify=True, patch_scale=patch_scale)
         else:
-            photos.build(folder, store, densify=True, patch_scale=patch_scale, work=store.with_name("sfm"))
+            bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=store.with_name("sfm"))
     return TrackStore.open(store, patch_scale=patch_scale)
 
 
-def _hold_photos_out(store: TrackStore, part: float, seed: int) -> tuple[TrackStore, np.ndarray]:
+def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackStore, np.ndarray]:
     """The store without the observations in some photos, and those photos."""
-    count = len(store.photos)
+    count = len(store.images)
     unseen = np.random.default_rng(seed).permutation(count)[: max(1, round(part * count))]
     tracks = store.tracks
-    kept = ~np.isin(tracks.photo, unseen)
+    kept = ~np.isin(tracks.image, unseen)
     kept &= np.bincount(tracks.point[kept], minlength=tracks.num_points)[tracks.point] >= 2
     labels = np.unique(tracks.point[kept])
     fewer = Tracks.from_observations(
-        tracks.photo[kept],
+        tracks.image[kept],
         tracks.xy[kept],
         tracks.scale[kept],
         tracks.angle[kept],
@@ -185,19 +186,19 @@ def _hold_photos_out(store: TrackStore, part: float, seed: int) -> tuple[TrackSt
     )
     assert tracks.part is not None
     fewer = dataclasses.replace(fewer, part=tracks.part[labels])
-    return TrackStore(store.photos, fewer, store.names, store.patch_scale), unseen
+    return TrackStore(store.images, fewer, store.names, store.patch_scale), unseen
 
 
-def _pairs_with_photos(store: TrackStore, unseen: np.ndarray, seed: int) -> tuple[Tensor, Tensor, np.ndarray]:
+def _pairs_with_images(store: TrackStore, unseen: np.ndarray, seed: int) -> tuple[Tensor, Tensor, np.ndarray]:
     """Observations in held-out photos, each with one of the same training point elsewhere and one of another point."""
     tracks, generator = store.tracks, np.random.default_rng(seed)
     assert tracks.part is not None
     of_training = tracks.part[tracks.point] == TRAIN
-    new = np.isin(tracks.photo, unseen)
+    new = np.isin(tracks.image, unseen)
     known = np.flatnonzero(of_training & ~new)
     candidates = np.flatnonzero(of_training & new & np.isin(tracks.point, tracks.point[known]))
     if len(candidates) < 20:
-        raise ValueError("the held-out photos show too few of the points of the others; give photos that overlap more")
+        raise UserError("the held-out photos show too few of the points of the others; give photos that overlap more")
     anchor = generator.choice(candidates, min(PAIRS // 2, 20 * len(candidates)))
     # Known observations are sorted by point, so those of one point are a stretch of them.
     low = np.searchsorted(tracks.point[known], tracks.point[anchor], side="left")
@@ -220,7 +221,7 @@ def _write_weights(
     info = dataclasses.replace(
         start,
         name=f"{start.network}.{out.stem}",
-        training_data=f"{start.training_data}; then {len(store.photos)} photos of {', '.join(store.names.scenes)}",
+        training_data=f"{start.training_data}; then {len(store.images)} photos of {', '.join(store.names.scenes)}",
         notes=f"tuned from {start.name} by patchprint adapt; {gain}",
         sha256="",
         ratio=None,

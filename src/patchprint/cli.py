@@ -7,16 +7,17 @@ holds several (``data build``, ``train hardnet``) lists them in COMMANDS, otherw
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import io
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import patchprint
+from patchprint.errors import UserError, suggest
 
 SUBCOMMANDS = {
     "models": "list the networks and weights, with licence and training data",
@@ -32,21 +33,20 @@ SUBCOMMANDS = {
 }
 
 
-class _UsageError(ValueError):
-    """The words on the command line are wrong."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(arguments)
-    except ValueError as error:
+    except UserError as error:
         return _fail(error, code=2)
     except OSError as error:
         return _fail(error, code=1)
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
+    except Exception:
+        traceback.print_exc()
+        return _fail("this is a fault of patchprint; please report it with the lines above and the command", code=1)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -90,7 +90,7 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
     except SystemExit as stop:
         if stop.code == 0:
             return lambda: 0
-        raise _UsageError(_one_sentence(errors.getvalue(), prog)) from None
+        raise UserError(_one_sentence(errors.getvalue(), prog)) from None
     return captured["call"]
 
 
@@ -116,9 +116,7 @@ def _one_sentence(box: str, prog: str) -> str:
 def _choose(word: str, known: Any, prog: str) -> str:
     if word in known:
         return word
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known)}"
-    raise _UsageError(f"{prog} has no {word!r}; {hint}")
+    raise UserError(f"{prog} has no {word!r}; {suggest(word, known)}")
 
 
 def _overview() -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from patchprint.errors import UserError
+
 
 def require(module: str, extra: str) -> Any:
     """Import ``module``, or raise ValueError naming the patchprint extra that brings it."""
@@ -13,4 +15,4 @@ def require(module: str, extra: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
             raise
-        raise ValueError(f"this needs the package {module!r}: pip install 'patchprint[{extra}]'") from error
+        raise UserError(f"this needs the package {module!r}: pip install 'patchprint[{extra}]'") from error

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from patchprint.errors import UserError
+
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
@@ -63,7 +65,7 @@ def write_json(path: str | Path, value: Any) -> None:
 def refuse_overwrite(path: str | Path, force: bool) -> None:
     """Raise ValueError where ``path`` exists and ``force`` was not given."""
     if Path(path).exists() and not force:
-        raise ValueError(f"{path} exists already; give another --out, or --force to replace it")
+        raise UserError(f"{path} exists already; give another --out, or --force to replace it")
 
 
 def _retire(path: Path) -> None:

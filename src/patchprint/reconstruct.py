@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from patchprint.benchmarks import strecha
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.features.folder import Settings, describe_folder
 from patchprint.features.formats import read_matches, write_matches
 from patchprint.features.pairs import choose_pairs, match_pairs
 from patchprint.files import atomic_file
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import KEYPOINTS, reconstruct, sift_reconstruction, summarise
+from patchprint.interop.colmap_sfm import KEYPOINTS, reconstruct, sift_reconstruction, summarize
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
 BASELINE = "rootsift"  # what COLMAP's SIFT stores
@@ -37,40 +38,40 @@ class Plan:
     seed: int = 0
 
 
-def photos_to_model(
-    photos: str | Path, out: str | Path, plan: Plan, truth: Path | None = None, report: Callable[[str], None] = print
+def images_to_model(
+    images: str | Path, out: str | Path, plan: Plan, truth: Path | None = None, report: Callable[[str], None] = print
 ) -> dict[str, Any]:
     """A COLMAP model of the photos in ``out/model`` with a picture of it, and its numbers.
 
     With ``compare_sift`` the same keypoints are described with RootSIFT and matched by the same rule, and COLMAP's own SIFT
     pipeline runs as well. ``truth`` is a folder of true cameras in the format of Strecha et al. (NAME.camera).
     """
-    photos, out = Path(photos), Path(out)
+    images, out = Path(images), Path(out)
     true_poses = strecha.read_cameras(truth) if truth is not None else {}
     if truth is not None and not true_poses:
-        raise ValueError(f"{truth} holds no true cameras (NAME.camera)")
+        raise UserError(f"{truth} holds no true cameras (NAME.camera)")
 
     def measure(model: Any, seconds: float) -> dict[str, Any]:
-        numbers = {**summarise(model, num_photos), "seconds": round(seconds, 1)}
+        numbers = {**summarize(model, num_images), "seconds": round(seconds, 1)}
         if true_poses:
             numbers["against_true_cameras"] = strecha.camera_errors(strecha.poses_of_model(model), true_poses)
         return numbers
 
     started = time.monotonic()
-    model, names = _with_prints(photos, out / "features", out / "model", plan, report)
-    num_photos = len(names)
+    model, names = _with_descriptors(images, out / "features", out / "model", plan, report)
+    num_images = len(names)
     summary: dict[str, Any] = {plan.describe.model: measure(model, time.monotonic() - started)}
     draw_model(model, out / "model.png")
     if plan.compare_sift:
         same_keypoints = replace(plan, describe=replace(plan.describe, model=BASELINE))
         report(f"the same keypoints with {BASELINE}")
         started, place = time.monotonic(), out / "compare" / BASELINE
-        other, _ = _with_prints(photos, place / "features", place / "model", same_keypoints, report)
+        other, _ = _with_descriptors(images, place / "features", place / "model", same_keypoints, report)
         summary[f"{BASELINE}, same keypoints"] = measure(other, time.monotonic() - started)
         report("COLMAP's own SIFT")
         started, place = time.monotonic(), out / "compare" / "colmap-sift"
         count = plan.describe.max_keypoints or KEYPOINTS
-        other = sift_reconstruction(photos, place, names, plan.cameras, max_keypoints=count, seed=plan.seed)
+        other = sift_reconstruction(images, place, names, plan.cameras, max_keypoints=count, seed=plan.seed)
         summary["COLMAP SIFT"] = measure(other, time.monotonic() - started)
     return summary
 
@@ -79,7 +80,7 @@ def start_again(out: str | Path) -> None:
     """Remove what an earlier `photos_to_model` left in ``out``; refuse a folder that it did not make."""
     out = Path(out)
     if out.exists() and any(out.iterdir()) and not (out / "features" / "features.json").is_file():
-        raise ValueError(f"{out} was not made by patchprint sfm, so --force does not remove it")
+        raise UserError(f"{out} was not made by patchprint sfm, so --force does not remove it")
     shutil.rmtree(out, ignore_errors=True)
 
 
@@ -87,20 +88,20 @@ def draw_model(model: Any, path: Path) -> None:
     """The points with their colours and the cameras (red), from the front and from above."""
     pyplot = require("matplotlib.figure", extra="images")
     points = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
-    colours = np.array([point.color for point in model.points3D.values()]).reshape(-1, 3) / 255
+    colors = np.array([point.color for point in model.points3D.values()]).reshape(-1, 3) / 255
     views = [model.images[i] for i in model.reg_image_ids()]
-    centres = np.array([view.projection_center() for view in views]).reshape(-1, 3)
+    centers = np.array([view.projection_center() for view in views]).reshape(-1, 3)
     # Turned as the first photo looks: x to the right, y down, z away from the camera.
     rotation = views[0].cam_from_world().rotation.matrix()
     middle, reach = np.median(points, 0), np.quantile(np.abs(points - np.median(points, 0)), 0.98)
     kept = (np.abs(points - middle) < 2 * reach).all(1)
-    points, colours = (points[kept] - middle) @ rotation.T, colours[kept]
-    centres = (centres - middle) @ rotation.T
+    points, colors = (points[kept] - middle) @ rotation.T, colors[kept]
+    centers = (centers - middle) @ rotation.T
     figure = pyplot.Figure(figsize=(12, 6), layout="constrained")
     for axes, (across, down), title in zip(figure.subplots(1, 2), [(0, 1), (0, 2)], ["front", "above"], strict=True):
-        axes.scatter(points[:, across], points[:, down], s=1, c=colours, linewidths=0)
-        axes.scatter(centres[:, across], centres[:, down], s=18, c="#d0402b", marker="^")
-        seen = f"{len(points)} of {len(kept)} points, {len(centres)} cameras"
+        axes.scatter(points[:, across], points[:, down], s=1, c=colors, linewidths=0)
+        axes.scatter(centers[:, across], centers[:, down], s=18, c="#d0402b", marker="^")
+        seen = f"{len(points)} of {len(kept)} points, {len(centers)} cameras"
         axes.set(title=f"{title}: {seen}", aspect="equal", xticks=[], yticks=[])
         if title == "front":
             axes.invert_yaxis()
@@ -108,13 +109,13 @@ def draw_model(model: Any, path: Path) -> None:
         figure.savefig(temporary, dpi=110, format="png")
 
 
-def _with_prints(
-    photos: Path, features_folder: Path, model_folder: Path, plan: Plan, report: Callable[[str], None]
+def _with_descriptors(
+    images: Path, features_folder: Path, model_folder: Path, plan: Plan, report: Callable[[str], None]
 ) -> tuple[Any, list[str]]:
-    features = describe_folder(photos, features_folder, plan.describe, plan.workers, report=report)
+    features = describe_folder(images, features_folder, plan.describe, plan.workers, report=report)
     names = list(features)
     if len(names) < 2:
-        raise ValueError(f"{photos} holds {len(names)} readable photo; a 3D model needs at least two, better three")
+        raise UserError(f"{images} holds {len(names)} readable photo; a 3D model needs at least two, better three")
     pairs = choose_pairs(names, plan.pairs)
     rule = "mutual" if plan.ratio is None else f"ratio-{plan.ratio}"
     kept = features_folder.with_name(f"{features_folder.name}-{rule}.npz")
@@ -124,4 +125,4 @@ def _with_prints(
         write_matches(features, found, kept, force=True)
     keypoints = {name: item.keypoints for name, item in features.items()}
     indices = {pair: matches.indices.numpy() for pair, matches in found.items()}
-    return reconstruct(photos, keypoints, indices, model_folder, plan.cameras, seed=plan.seed), names
+    return reconstruct(images, keypoints, indices, model_folder, plan.cameras, seed=plan.seed), names

@@ -20,6 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
+
 
 @dataclass(frozen=True, eq=False)
 class Keypoints:
@@ -46,7 +48,7 @@ class Keypoints:
         for name, shape in expected.items():
             value = getattr(self, name)
             if value is not None and tuple(value.shape) != shape:
-                raise ValueError(f"Keypoints.{name} has shape {tuple(value.shape)}, expected {shape}")
+                raise UserError(f"Keypoints.{name} has shape {tuple(value.shape)}, expected {shape}")
 
     def __len__(self) -> int:
         return len(self.xy)
@@ -114,7 +116,7 @@ class Features:
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
-            raise ValueError(
+            raise UserError(
                 f"{len(self.keypoints)} keypoints need descriptors of shape ({len(self.keypoints)}, D), "
                 f"got {tuple(self.descriptors.shape)}"
             )
@@ -173,7 +175,7 @@ class DescriptorBatch:
 
     def __post_init__(self) -> None:
         if self.desc.ndim != 3 or self.desc.shape != self.raw.shape:
-            raise ValueError(
+            raise UserError(
                 f"desc and raw must both be (points, views, dimension), got {tuple(self.desc.shape)} "
                 f"and {tuple(self.raw.shape)}"
             )

@@ -26,7 +26,7 @@ def test_a_similarity_does_not_count_as_error() -> None:
     truth = random_poses(5, seed=0)
     turn, shift, scale = cv2.Rodrigues(np.array([0.3, -1.0, 2.0]))[0], np.array([4.0, 5, 6]), 0.2
     # The same cameras in another world: X' = scale * turn @ X + shift.
-    moved = {n: strecha.Pose(p.rotation @ turn.T, scale * turn @ p.centre + shift) for n, p in truth.items()}
+    moved = {n: strecha.Pose(p.rotation @ turn.T, scale * turn @ p.center + shift) for n, p in truth.items()}
     errors = strecha.camera_errors(moved, truth)
     assert errors["cameras"] == 5
     assert errors["position"]["max"] < 1e-5
@@ -36,7 +36,7 @@ def test_a_similarity_does_not_count_as_error() -> None:
 def test_a_turned_camera_is_noticed() -> None:
     truth = random_poses(5, seed=1)
     ten_degrees = cv2.Rodrigues(np.radians([10.0, 0, 0]))[0]
-    wrong = {**truth, "2": strecha.Pose(ten_degrees @ truth["2"].rotation, truth["2"].centre)}
+    wrong = {**truth, "2": strecha.Pose(ten_degrees @ truth["2"].rotation, truth["2"].center)}
     errors = strecha.camera_errors(wrong, truth)["rotation_degrees"]
     assert errors["max"] == pytest.approx(10.0, abs=1e-3)
     assert errors["median"] == pytest.approx(0.0, abs=1e-3)

@@ -23,7 +23,7 @@ from patchprint.types import Features, Keypoints, ModelId
 def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sequences")
     write_sequence(root / "one")
-    write_sequence(root / "two", pictures=2, seed=9)
+    write_sequence(root / "two", images=2, seed=9)
     return root
 
 
@@ -52,10 +52,10 @@ def test_harris_affine(sequences: Path) -> None:
     assert scores["map"] > 0.2
 
 
-def features(xy: list[tuple[float, float]], prints: list[list[float]]) -> Features:
+def features(xy: list[tuple[float, float]], descriptors: list[list[float]]) -> Features:
     count = len(xy)
     points = Keypoints(torch.tensor(xy), torch.ones(count), torch.zeros(count))
-    return Features(points, torch.tensor(prints), (100, 100), None, ModelId("hand"))
+    return Features(points, torch.tensor(descriptors), (100, 100), None, ModelId("hand"))
 
 
 def test_counted_by_hand() -> None:
@@ -120,7 +120,7 @@ def test_bad_sequences_are_named(sequences: Path, tmp_path: Path) -> None:
         evaluate(PixelDescriber(), tmp_path / "empty")
     with pytest.raises(ValueError, match="has no sequence three; it has one, two"):
         evaluate(PixelDescriber(), sequences, sequences=("three",))
-    write_sequence(tmp_path / "a" / "single", pictures=1)
+    write_sequence(tmp_path / "a" / "single", images=1)
     with pytest.raises(ValueError, match="single has only one picture"):
         evaluate(PixelDescriber(), tmp_path / "a")
     write_sequence(tmp_path / "b" / "s")

@@ -21,7 +21,7 @@ def blob(height: int, width: int, x: float, y: float) -> np.ndarray:
     return (200 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 72)).astype(np.uint8)
 
 
-def centre_of(image: np.ndarray) -> np.ndarray:
+def center_of(image: np.ndarray) -> np.ndarray:
     rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
     weight = image.astype(float) ** 2
     return np.array([(weight * columns).sum(), (weight * rows).sum()]) / weight.sum()
@@ -32,12 +32,12 @@ def test_blob_turns_with_the_homography(degrees: float) -> None:
     image = blob(121, 121, 75, 50)
     warped, homography = robustness.turned(image, degrees)
     flat = np.where(warped > 100, warped, 0)
-    np.testing.assert_allclose(centre_of(flat), project(homography, np.array([[75.0, 50.0]]))[0], atol=0.2)
+    np.testing.assert_allclose(center_of(flat), project(homography, np.array([[75.0, 50.0]]))[0], atol=0.2)
 
 
 def test_blob_shrinks_with_the_homography() -> None:
     smaller, homography = robustness.shrunk(blob(160, 200, 120, 70), 2.5)
-    np.testing.assert_allclose(centre_of(smaller), project(homography, np.array([[120.0, 70.0]]))[0], atol=0.1)
+    np.testing.assert_allclose(center_of(smaller), project(homography, np.array([[120.0, 70.0]]))[0], atol=0.1)
 
 
 def test_curves(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def store(tmp_path_factory):
 
 
 def test_build_reports_the_facts_of_the_store(tmp_path, capsys):
-    shifts, points, _ = write_model(tmp_path / "wall", photos=4)
+    shifts, points, _ = write_model(tmp_path / "wall", images=4)
     assert main(["data", "build", "colmap", str(tmp_path / "wall"), str(tmp_path / "out"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {"kind", "photos", "points", "views", "scenes", "megabytes"} <= set(facts)

@@ -19,7 +19,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sequences(tmp_path: Path) -> str:
-    write_sequence(tmp_path / "data" / "one", pictures=2)
+    write_sequence(tmp_path / "data" / "one", images=2)
     return str(tmp_path / "data")
 
 

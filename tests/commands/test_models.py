@@ -32,7 +32,7 @@ def test_weights_are_listed_with_licence_data_and_checksum(
 ) -> None:
     monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path)
     network = trained_looking("sdgmnet", width=4)
-    facts = {"licence": "Apache-2.0", "training_data": "bundled photographs", "provisional": True, "patch_scale": 16.0}
+    facts = {"license": "Apache-2.0", "training_data": "bundled photographs", "provisional": True, "patch_scale": 16.0}
     info = registry.save(network, tmp_path / "sdgmnet.safetensors", dataclasses.replace(network.info, **facts))
     assert cli.main(["models", "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)["weights"]

@@ -8,13 +8,13 @@ import pytest
 
 from patchprint.cli import main
 from patchprint.training.__main__ import main as main_without_cli
-from training_data import SHORT, narrow, photos
+from training_data import SHORT, images, narrow
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data") / "store"
-    photos(points=60).save(folder)
+    images(points=60).save(folder)
     return str(folder)
 
 

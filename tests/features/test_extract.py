@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import patchprint
-from known_pictures import correspondences, texture, turned
+from known_images import correspondences, texture, turned
 from patchprint import networks
 from patchprint.features import describers, detect
 from patchprint.features.kornia_like import LAFDescriptor
@@ -35,21 +35,21 @@ def binary() -> PatchNetwork:
 
 
 def test_four_lines(tmp_path: Path, network: PatchNetwork) -> None:
-    picture = texture()
-    cv2.imwrite(str(tmp_path / "a.png"), picture)
+    image = texture()
+    cv2.imwrite(str(tmp_path / "a.png"), image)
     registry.save(network, tmp_path / "net.safetensors")
     model = patchprint.load(tmp_path / "net.safetensors")
     a = patchprint.extract(tmp_path / "a.png", model, max_keypoints=200)
-    b = patchprint.extract(picture, model, max_keypoints=200)  # arrays where paths are
+    b = patchprint.extract(image, model, max_keypoints=200)  # arrays where paths are
     m = patchprint.match(a, b)
-    patchprint.draw(a, b, patchprint.verify(a, b, m), tmp_path / "m.png", images=(picture, picture))
+    patchprint.draw(a, b, patchprint.verify(a, b, m), tmp_path / "m.png", images=(image, image))
     assert len(a) == 200
     assert torch.equal(a.descriptors, b.descriptors)
     assert cv2.imread(str(tmp_path / "m.png")).shape == (240, 520, 3)
     with pytest.raises(ValueError, match="images="):
         patchprint.draw(a, b, m, tmp_path / "n.png")
     with pytest.raises(ValueError, match=r"\.png"):
-        patchprint.draw(a, b, m, tmp_path / "n.gif", images=(picture, picture))
+        patchprint.draw(a, b, m, tmp_path / "n.gif", images=(image, image))
     assert not (tmp_path / "n.gif").exists()
 
 
@@ -83,11 +83,11 @@ def test_given_keypoints_are_kept_even_outside(model: str, network: PatchNetwork
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network"])
 def test_prints_survive_a_turn_unless_upright(model: str, network: PatchNetwork) -> None:
     describer = describers.create(network if model == "network" else model)
-    picture = texture()
-    rotated, matrix = turned(picture, 40)
+    image = texture()
+    rotated, matrix = turned(image, 40)
     correct = {}
     for upright in (False, True):
-        a = patchprint.extract(picture, describer, max_keypoints=200, upright=upright)
+        a = patchprint.extract(image, describer, max_keypoints=200, upright=upright)
         b = patchprint.extract(rotated, describer, max_keypoints=200, upright=upright)
         true = set(zip(*(part.tolist() for part in correspondences(a.keypoints, b.keypoints, matrix)), strict=True))
         correct[upright] = len(true & {tuple(row) for row in patchprint.match(a, b).indices.tolist()})
@@ -98,61 +98,61 @@ def test_prints_survive_a_turn_unless_upright(model: str, network: PatchNetwork)
 def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
     from patchprint.patches.sampler import ImagePyramids, cut_patches
 
-    picture = cv2.GaussianBlur(texture(), (0, 0), 1)
+    image = cv2.GaussianBlur(texture(), (0, 0), 1)
     describer = describers.create("sift")
-    found = detect.detect(picture, "dog", 200)
+    found = detect.detect(image, "dog", 200)
     found = found[(found.scale > 2.5) & ((found.xy > 50) & (found.xy < 190)).all(1)]
-    patches = cut_patches(ImagePyramids.build([picture]), 0, found, describer.patch_scale, 32)
-    cosine = (describer.describe_patches(patches) * describer.describe_keypoints(picture, found)).sum(1)
+    patches = cut_patches(ImagePyramids.build([image]), 0, found, describer.patch_scale, 32)
+    cosine = (describer.describe_patches(patches) * describer.describe_keypoints(image, found)).sum(1)
     assert float(cosine.median()) > 0.9
 
 
 def test_mask_and_count() -> None:
-    picture = texture()
-    mask = np.zeros_like(picture)
+    image = texture()
+    mask = np.zeros_like(image)
     mask[:, 130:] = 1
     for name in ("dog", "colmap", "harris", "hessian"):
-        found = detect.detect(picture, name, 50, mask)
+        found = detect.detect(image, name, 50, mask)
         assert 0 < len(found) <= 50
         assert found.xy[:, 0].min() > 128
     with pytest.raises(ValueError, match="mask"):
-        detect.detect(picture, "dog", 50, mask[:10])
+        detect.detect(image, "dog", 50, mask[:10])
     with pytest.raises(ValueError, match="unknown detector"):
-        detect.detect(picture, "superpoint")
+        detect.detect(image, "superpoint")
 
 
 def test_without_a_limit_colmap_keypoints_are_those_of_colmap(tmp_path: Path) -> None:
-    picture = texture()
-    cv2.imwrite(str(tmp_path / "a.png"), picture)
+    image = texture()
+    cv2.imwrite(str(tmp_path / "a.png"), image)
     pycolmap = colmap.pycolmap
     options = pycolmap.FeatureExtractionOptions(use_gpu=False)
     pycolmap.extract_features(tmp_path / "d.db", tmp_path, extraction_options=options, device=pycolmap.Device.cpu)
-    (image,) = colmap.read_database(tmp_path / "d.db")
-    found = detect.detect(picture, "colmap", None)
-    assert len(found) == len(image.keypoints) > 60
-    assert torch.allclose(found.xy.sort(0).values, image.keypoints.xy.sort(0).values, atol=1e-3)
-    assert len(detect.detect(picture, "dog", 60)) == 60
+    (entry,) = colmap.read_database(tmp_path / "d.db")
+    found = detect.detect(image, "colmap", None)
+    assert len(found) == len(entry.keypoints) > 60
+    assert torch.allclose(found.xy.sort(0).values, entry.keypoints.xy.sort(0).values, atol=1e-3)
+    assert len(detect.detect(image, "dog", 60)) == 60
 
 
 def test_spread_gives_every_part_its_share() -> None:
-    picture = np.full((300, 300), 100, np.uint8)
-    picture[:, :150] = texture(300, 150)
-    picture[:, 150:] = (texture(300, 150, seed=1).astype(int) - 128) // 5 + 128  # faint
-    by_response = detect.detect(picture, "dog", 160, spread=False)
-    spread = detect.detect(picture, "dog", 160, spread=True)
+    image = np.full((300, 300), 100, np.uint8)
+    image[:, :150] = texture(300, 150)
+    image[:, 150:] = (texture(300, 150, seed=1).astype(int) - 128) // 5 + 128  # faint
+    by_response = detect.detect(image, "dog", 160, spread=False)
+    spread = detect.detect(image, "dog", 160, spread=True)
     assert len(by_response) == len(spread) == 160
     assert (spread.xy[:, 0] > 150).sum() > (by_response.xy[:, 0] > 150).sum() + 15
     assert (spread.score.diff() <= 0).all()
 
 
 def test_tiles_find_what_the_whole_picture_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = texture(400, 520)
-    whole = detect.detect(picture, "dog", 10_000, spread=False)
+    image = texture(400, 520)
+    whole = detect.detect(image, "dog", 10_000, spread=False)
     monkeypatch.setattr(detect, "WHOLE", 100_000)
     monkeypatch.setattr(detect, "TILE", 128)
     monkeypatch.setattr(detect, "MARGIN", 64)
     monkeypatch.setattr(detect, "LARGEST_IN_TILE", 6.0)
-    tiled = detect.detect(picture, "dog", 10_000, spread=False)
+    tiled = detect.detect(image, "dog", 10_000, spread=False)
     distance, nearest = torch.cdist(whole.xy, tiled.xy, compute_mode="donot_use_mm_for_euclid_dist").min(1)
     small = whole.scale < 5.5
     assert (distance[small] < 0.05).float().mean() > 0.97
@@ -166,17 +166,19 @@ def test_tiles_find_what_the_whole_picture_has(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("kind", ["network", "binary"])
 def test_feature2d_looks_like_opencv(kind: str, network: PatchNetwork, binary: PatchNetwork) -> None:
     feature = Feature2D(network if kind == "network" else binary, max_keypoints=150)
-    picture = cv2.cvtColor(texture(), cv2.COLOR_GRAY2BGR)
-    given = cv2.SIFT_create(30, enable_precise_upscale=True).detect(picture)
+    image = cv2.cvtColor(texture(), cv2.COLOR_GRAY2BGR)
+    given = cv2.SIFT_create(30, enable_precise_upscale=True).detect(image)
     before = [(k.pt, k.size, k.angle, k.octave, k.class_id) for k in given]
-    returned, prints = feature.compute(picture, given)
+    returned, descriptors = feature.compute(image, given)
     assert [(k.pt, k.size, k.angle, k.octave, k.class_id) for k in returned] == before
-    assert prints.shape == (len(given), feature.descriptorSize())
-    assert prints.dtype == (np.float32 if feature.descriptorType() == cv2.CV_32F else np.uint8)
+    assert descriptors.shape == (len(given), feature.descriptorSize())
+    assert descriptors.dtype == (np.float32 if feature.descriptorType() == cv2.CV_32F else np.uint8)
 
     rotated, matrix = turned(texture(), 20)
-    (points_a, prints_a), (points_b, prints_b) = (feature.detectAndCompute(p, None) for p in (texture(), rotated))
-    matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(prints_a, prints_b)
+    (points_a, descriptors_a), (points_b, descriptors_b) = (
+        feature.detectAndCompute(p, None) for p in (texture(), rotated)
+    )
+    matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(descriptors_a, descriptors_b)
     a, b = opencv.to_keypoints(points_a), opencv.to_keypoints(points_b)
     true = set(zip(*(part.tolist() for part in correspondences(a, b, matrix)), strict=True))
     assert sum((m.queryIdx, m.trainIdx) in true for m in matches) > 0.6 * len(true)
@@ -184,17 +186,17 @@ def test_feature2d_looks_like_opencv(kind: str, network: PatchNetwork, binary: P
 
 
 def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
-    picture = texture()
-    image = torch.from_numpy(picture)[None, None].float() / 255
+    image = texture()
+    pixels = torch.from_numpy(image)[None, None].float() / 255
     detector = KF.ScaleSpaceDetector(80, ori_module=KF.LAFOrienter(19))
-    lafs, _, prints = KF.LocalFeature(detector, LAFDescriptor(network))(image)
-    assert prints.shape == (1, 80, network.dim)
+    lafs, _, descriptors = KF.LocalFeature(detector, LAFDescriptor(network))(pixels)
+    assert descriptors.shape == (1, 80, network.dim)
     from patchprint.interop.kornia import from_lafs
 
     filled = lafs[0].abs().sum((1, 2)) > 0
-    ours = describers.create(network).describe_keypoints(picture, from_lafs(lafs[0, filled]))
-    assert torch.allclose(prints[0, filled], ours, atol=1e-3)
-    assert LAFDescriptor(network)(image.expand(2, 3, -1, -1), lafs[:, :0].expand(2, -1, -1, -1)).shape == (
+    ours = describers.create(network).describe_keypoints(image, from_lafs(lafs[0, filled]))
+    assert torch.allclose(descriptors[0, filled], ours, atol=1e-3)
+    assert LAFDescriptor(network)(pixels.expand(2, 3, -1, -1), lafs[:, :0].expand(2, -1, -1, -1)).shape == (
         2,
         0,
         network.dim,

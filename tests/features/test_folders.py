@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from known_pictures import texture
+from known_images import texture
 from patchprint import cli
 from patchprint.features import storage
 from patchprint.features.formats import read_matches
@@ -22,25 +22,25 @@ from three_views import write_views
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("all") / "my ph\u00f6tos"
     write_views(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def described(photos: Path) -> Path:
-    out = photos.parent / "features"
-    assert cli.main(["describe", str(photos), "--out", str(out), "--model", "rootsift", "--max-keypoints", "400"]) == 0
+def described(images: Path) -> Path:
+    out = images.parent / "features"
+    assert cli.main(["describe", str(images), "--out", str(out), "--model", "rootsift", "--max-keypoints", "400"]) == 0
     return out
 
 
-def test_features_round_trip(described: Path, photos: Path) -> None:
+def test_features_round_trip(described: Path, images: Path) -> None:
     features = storage.FeatureFolder(described)
     assert list(features) == ["view 0.png", "view 1.png", "view 2.png"]
     item = features["view 0.png"]
     assert item.descriptors.shape == (400, 128)
-    assert item.image_path == photos / "view 0.png"
+    assert item.image_path == images / "view 0.png"
     assert item.model.name == "rootsift"
     storage.save(item, described.parent / "copy.npz")
     copy = storage.load(described.parent / "copy.npz")
@@ -52,13 +52,13 @@ def test_features_round_trip(described: Path, photos: Path) -> None:
 
 
 def test_describing_again_continues_and_other_settings_are_refused(
-    described: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+    described: Path, images: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = sorted(described.glob("*.npz"))
     kept, lost = files[0].stat().st_mtime_ns, files[1]
     before = storage.load(lost).descriptors
     lost.unlink()
-    command = ["describe", str(photos), "--out", str(described), "--model", "rootsift", "--max-keypoints"]
+    command = ["describe", str(images), "--out", str(described), "--model", "rootsift", "--max-keypoints"]
     assert cli.main([*command, "400", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["photos"] == 3
     assert files[0].stat().st_mtime_ns == kept
@@ -84,11 +84,11 @@ def test_bad_photos_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("form", ["hloc", "colmap", "opencv-yml"])
-def test_formats_hold_the_same_features(form: str, described: Path, photos: Path, tmp_path: Path) -> None:
+def test_formats_hold_the_same_features(form: str, described: Path, images: Path, tmp_path: Path) -> None:
     out = tmp_path / {"hloc": "f.h5", "colmap": "f.db", "opencv-yml": "yml"}[form]
     command = [
         "describe",
-        str(photos),
+        str(images),
         "--out",
         str(out),
         "--model",
@@ -116,7 +116,7 @@ def test_formats_hold_the_same_features(form: str, described: Path, photos: Path
     assert cli.main([*command[:-3], "300", "--format", form, "--force"]) == 0
 
 
-def test_matching_many_and_mapping_what_came_out(described: Path, photos: Path, tmp_path: Path) -> None:
+def test_matching_many_and_mapping_what_came_out(described: Path, images: Path, tmp_path: Path) -> None:
     for name in ("m.h5", "m.db", "m.npz"):
         options = ["--mode", "mutual+ratio", "--ratio", "0.85"]
         assert cli.main(["match", str(described), "--out", str(tmp_path / name), *options]) == 0
@@ -126,7 +126,7 @@ def test_matching_many_and_mapping_what_came_out(described: Path, photos: Path, 
     with pycolmap.Database.open(tmp_path / "m.db") as store:
         assert store.num_matched_image_pairs() == store.num_verified_image_pairs() == 3
     options = pycolmap.IncrementalPipelineOptions(min_model_size=3)
-    models = pycolmap.incremental_mapping(tmp_path / "m.db", photos, tmp_path, options)
+    models = pycolmap.incremental_mapping(tmp_path / "m.db", images, tmp_path, options)
     assert models[0].num_reg_images() == 3
 
 
@@ -150,8 +150,8 @@ def test_pairs_from_a_file(described: Path, tmp_path: Path, capsys: pytest.Captu
     assert "--out" in capsys.readouterr().err
 
 
-def test_match_two_photos(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pair = [str(photos / "view 0.png"), str(photos / "view 1.png")]
+def test_match_two_photos(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = [str(images / "view 0.png"), str(images / "view 1.png")]
     assert cli.main(["match", *pair, "--model", "rootsift", "--out", str(tmp_path / "m.png"), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert {"model", "keypoints_a", "keypoints_b", "matches", "inliers", "seconds"} <= set(result)
@@ -164,9 +164,9 @@ def test_match_two_photos(photos: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(["match", *pair, "--model", "rotsift"]) == 2
 
 
-def test_sfm_compares_and_resumes(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sfm_compares_and_resumes(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    command = ["sfm", str(photos), "--out", str(out), "--model", "sift", "--max-keypoints", "600", "--single-camera"]
+    command = ["sfm", str(images), "--out", str(out), "--model", "sift", "--max-keypoints", "600", "--single-camera"]
     assert cli.main([*command, "--compare-sift", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["scores"]
     assert set(scores) == {"sift", "rootsift, same keypoints", "COLMAP SIFT"}
@@ -179,11 +179,11 @@ def test_sfm_compares_and_resumes(photos: Path, tmp_path: Path, capsys: pytest.C
     assert "other inputs" in capsys.readouterr().err
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").touch()
-    assert cli.main(["sfm", str(photos), "--out", str(tmp_path / "mine"), "--model", "sift", "--force"]) == 2
+    assert cli.main(["sfm", str(images), "--out", str(tmp_path / "mine"), "--model", "sift", "--force"]) == 2
     assert (tmp_path / "mine" / "letter.txt").exists()
 
 
-def test_torchrun_shares_the_photos(photos: Path, tmp_path: Path) -> None:
+def test_torchrun_shares_the_photos(images: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -194,7 +194,7 @@ def test_torchrun_shares_the_photos(photos: Path, tmp_path: Path) -> None:
         "-m",
         "patchprint",
     ]
-    command += ["describe", str(photos), "--out", str(tmp_path / "f.h5"), "--model", "sift", "--format", "hloc"]
+    command += ["describe", str(images), "--out", str(tmp_path / "f.h5"), "--model", "sift", "--format", "hloc"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, "--max-keypoints", "100"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ def features(descriptors: torch.Tensor, xy: torch.Tensor | None = None, model: s
     return Features(Keypoints(xy, torch.ones(count), torch.zeros(count)), descriptors, (100, 100), None, ModelId(model))
 
 
-def prints(count: int, dim: int = 32, seed: int = 0) -> torch.Tensor:
+def descriptors(count: int, dim: int = 32, seed: int = 0) -> torch.Tensor:
     return F.normalize(torch.randn(count, dim, generator=torch.Generator().manual_seed(seed)))
 
 
@@ -35,7 +35,7 @@ def distances(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
 
 
 @pytest.mark.parametrize("backend", ["auto", "torch", "faiss"])
-@pytest.mark.parametrize("make", [prints, packed])
+@pytest.mark.parametrize("make", [descriptors, packed])
 def test_nearest_is_exact(backend: str, make: object) -> None:
     a, b = make(50, seed=1), make(70, seed=2)  # type: ignore[operator]
     expected = np.sort(distances(a, b), axis=1)[:, :3]
@@ -44,7 +44,7 @@ def test_nearest_is_exact(backend: str, make: object) -> None:
     assert np.allclose(np.take_along_axis(distances(a, b), index.numpy(), 1), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [prints, packed])
+@pytest.mark.parametrize("make", [descriptors, packed])
 def test_modes(make: object) -> None:
     a, b = make(60, seed=1), make(80, seed=2)  # type: ignore[operator]
     table = distances(a, b)
@@ -57,7 +57,7 @@ def test_modes(make: object) -> None:
         rows = match(features(a), features(b), **options).indices.tolist()  # type: ignore[arg-type]
         return {(i, j) for i, j in rows}
 
-    if make is prints:  # bits tie, and any of equals may be the nearest
+    if make is descriptors:  # bits tie, and any of equals may be the nearest
         assert found() == mutual
         assert found(mutual=False, ratio=0.9) == passes
         assert found(ratio=0.9) == mutual & passes
@@ -69,7 +69,7 @@ def test_modes(make: object) -> None:
 
 @pytest.mark.parametrize("bits", [False, True])
 def test_fginn_ignores_second_neighbours_at_the_same_place(bits: bool) -> None:
-    base = packed(20) if bits else prints(20)
+    base = packed(20) if bits else descriptors(20)
     twice = torch.cat([base, base])  # every structure detected twice
     xy = torch.rand(20, 2, generator=torch.Generator().manual_seed(0)) * 1000
     twin = features(twice, torch.cat([xy, xy + 3]))
@@ -83,16 +83,16 @@ def test_fginn_ignores_second_neighbours_at_the_same_place(bits: bool) -> None:
 
 def test_prints_of_two_models_are_refused() -> None:
     with pytest.raises(ValueError, match="two different models"):
-        match(features(prints(3), model="a"), features(prints(3), model="b"))
+        match(features(descriptors(3), model="a"), features(descriptors(3), model="b"))
     with pytest.raises(ValueError, match="cannot compare"):
-        match(features(prints(3, 8)), features(prints(3, 16)))
+        match(features(descriptors(3, 8)), features(descriptors(3, 16)))
     with pytest.raises(ValueError, match="ratio"):
-        match(features(prints(3)), features(prints(3)), ratio=1.5)
+        match(features(descriptors(3)), features(descriptors(3)), ratio=1.5)
 
 
 @pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0), (1, 1)])
 @pytest.mark.parametrize("options", [{}, {"ratio": 0.8}, {"ratio": 0.8, "fginn_radius": 5.0}])
-@pytest.mark.parametrize("make", [prints, packed])
+@pytest.mark.parametrize("make", [descriptors, packed])
 def test_empty_and_tiny(n: int, m: int, options: dict, make: object) -> None:
     a, b = features(make(n, seed=1)), features(make(m, seed=2))  # type: ignore[operator]
     found = match(a, b, **options)
@@ -108,7 +108,7 @@ def test_verify_finds_the_true_matches(kind: str) -> None:
     moved = np.c_[xy, np.ones(200)] @ homography.T
     moved = moved[:, :2] / moved[:, 2:]
     moved[150:] = rng.uniform(0, 500, (50, 2))
-    same = prints(200)
+    same = descriptors(200)
     a, b = features(same, torch.from_numpy(xy)), features(same, torch.from_numpy(moved))
     checked = verify(a, b, match(a, b), kind)  # type: ignore[arg-type]
     assert checked.inliers is not None
@@ -123,8 +123,8 @@ def test_verify_finds_the_true_matches(kind: str) -> None:
 
 
 def test_compression_keeps_most_neighbours_and_its_sizes() -> None:
-    clean = prints(300, 128)
-    noisy = F.normalize(clean + 0.03 * prints(300, 128, seed=5) * 128**0.5 / 4)
+    clean = descriptors(300, 128)
+    noisy = F.normalize(clean + 0.03 * descriptors(300, 128, seed=5) * 128**0.5 / 4)
     expected = match(features(clean), features(noisy)).indices
     pca = Pca.fit(clean, 64)
     sizes = {"fp16": 256, "int8": 128, "bits": 16, pca: 256}
@@ -145,9 +145,9 @@ def test_compression_keeps_most_neighbours_and_its_sizes() -> None:
 
 def test_the_ratio_is_chosen_between_right_and_wrong_matches() -> None:
     """Half of the prints keep their place with a small change; the other half are strangers whose neighbours are chance."""
-    clean = prints(400, 64)
-    changed = F.normalize(clean + 0.25 * prints(400, 64, seed=3))
-    changed[200:] = prints(200, 64, seed=4)
+    clean = descriptors(400, 64)
+    changed = F.normalize(clean + 0.25 * descriptors(400, 64, seed=3))
+    changed[200:] = descriptors(200, 64, seed=4)
     xy = torch.rand(400, 2, generator=torch.Generator().manual_seed(1)) * 5000
     choice = choose_ratio([(features(clean, xy), features(changed, xy), xy)])
     assert 0.5 <= choice.ratio < 0.95

@@ -33,8 +33,8 @@ def test_graf_gives_its_true_homography() -> None:
 @pytest.mark.parametrize(("number", "keypoints"), [(3, None), (4, 1500)])
 def test_inliers_on_graf_are_true_ones(number: int, keypoints: int | None) -> None:
     """With errors in one picture alone, every sixth inlier of these pairs was wrong."""
-    pictures = (GRAF / "img1.png", GRAF / f"img{number}.png")
-    a, b = (patchprint.extract(picture, "rootsift", max_keypoints=keypoints or 4096) for picture in pictures)
+    images = (GRAF / "img1.png", GRAF / f"img{number}.png")
+    a, b = (patchprint.extract(image, "rootsift", max_keypoints=keypoints or 4096) for image in images)
     found = patchprint.verify(a, b, patchprint.match(a, b), "homography")
     assert found.inliers is not None
     rows = found.indices[found.inliers]
@@ -48,7 +48,7 @@ def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytes
     """Nearest neighbours always exist, and hundreds of them agree with some fundamental matrix by chance."""
     paths = [str(tmp_path / f"{name}.png") for name in ("coffee", "astronaut")]
     for path in paths:
-        cv2.imwrite(path, bundled.picture(Path(path).stem))
+        cv2.imwrite(path, bundled.image(Path(path).stem))
     counts = []
     for mode in ([], ["--mode", "mutual"]):
         assert cli.main(["match", *paths, *mode, "--max-keypoints", "500", "--json"]) == 0

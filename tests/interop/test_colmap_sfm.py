@@ -19,58 +19,58 @@ Scene = tuple[Path, dict[str, Features], dict[tuple[str, str], np.ndarray]]
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    photos = tmp_path_factory.mktemp("scene") / "photos"
-    names = write_views(photos, pattern="view-{}.png")  # COLMAP's lists of pairs know no spaces
-    features = {name: extract(photos / name, "rootsift", max_keypoints=600) for name in names}
+    images = tmp_path_factory.mktemp("scene") / "photos"
+    names = write_views(images, pattern="view-{}.png")  # COLMAP's lists of pairs know no spaces
+    features = {name: extract(images / name, "rootsift", max_keypoints=600) for name in names}
     matches = {
         (a, b): match(features[a], features[b], ratio=0.85).indices.numpy()
         for i, a in enumerate(names)
         for b in names[i + 1 :]
     }
-    return photos, features, matches
+    return images, features, matches
 
 
 def test_three_views_reconstruct_and_resume(scene: Scene, tmp_path: Path) -> None:
-    photos, features, matches = scene
+    images, features, matches = scene
     keypoints = {name: item.keypoints for name, item in features.items()}
     work = tmp_path / "work"
-    model = colmap_sfm.reconstruct(photos, keypoints, matches, work)
-    numbers = colmap_sfm.summarise(model, 3)
+    model = colmap_sfm.reconstruct(images, keypoints, matches, work)
+    numbers = colmap_sfm.summarize(model, 3)
     assert numbers["registered"] == 3
     assert numbers["points"] > 50
     assert numbers["reprojection_error_px"] < 1.5
     assert colmap.read_model(work).num_points3D() == numbers["points"]
     before = (work / "sparse" / "points3D.bin").stat().st_mtime_ns
-    assert colmap_sfm.summarise(colmap_sfm.reconstruct(photos, keypoints, matches, work), 3) == numbers
+    assert colmap_sfm.summarize(colmap_sfm.reconstruct(images, keypoints, matches, work), 3) == numbers
     assert (work / "sparse" / "points3D.bin").stat().st_mtime_ns == before
     fewer = {pair: rows[:50] for pair, rows in matches.items()}
     with pytest.raises(ValueError, match="other inputs"):
-        colmap_sfm.reconstruct(photos, keypoints, fewer, work)
+        colmap_sfm.reconstruct(images, keypoints, fewer, work)
 
 
 def test_photos_of_different_sizes_get_cameras_of_their_own(tmp_path: Path) -> None:
-    photos = tmp_path / "photos"
-    names = write_views(photos, pattern="view-{}.png")
+    images = tmp_path / "photos"
+    names = write_views(images, pattern="view-{}.png")
     for name, factor in zip(names[1:], (1.25, 0.8), strict=True):
-        picture = cv2.imread(str(photos / name), cv2.IMREAD_GRAYSCALE)
-        cv2.imwrite(str(photos / name), cv2.resize(picture, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA))
-    features = {name: extract(photos / name, "rootsift", max_keypoints=600) for name in names}
+        image = cv2.imread(str(images / name), cv2.IMREAD_GRAYSCALE)
+        cv2.imwrite(str(images / name), cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA))
+    features = {name: extract(images / name, "rootsift", max_keypoints=600) for name in names}
     assert [item.image_size for item in features.values()] == [(480, 360), (600, 450), (384, 288)]
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     matches = {(a, b): match(features[a], features[b], ratio=0.85).indices.numpy() for a, b in pairs}
     keypoints = {name: item.keypoints for name, item in features.items()}
-    model = colmap_sfm.reconstruct(photos, keypoints, matches, tmp_path / "work")
-    assert colmap_sfm.summarise(model, 3)["registered"] == 3
-    cameras = {image.name: model.cameras[image.camera_id] for image in model.images.values()}
+    model = colmap_sfm.reconstruct(images, keypoints, matches, tmp_path / "work")
+    assert colmap_sfm.summarize(model, 3)["registered"] == 3
+    cameras = {posed.name: model.cameras[posed.camera_id] for posed in model.images.values()}
     assert {name: (camera.width, camera.height) for name, camera in cameras.items()} == {
         name: item.image_size for name, item in features.items()
     }
 
 
 def test_positions_in_the_model_are_half_a_pixel_from_ours(scene: Scene, tmp_path: Path) -> None:
-    photos, features, _ = scene
+    images, features, _ = scene
     keypoints = {name: item.keypoints for name, item in features.items()}
-    colmap_database.write_features(tmp_path / "database.db", photos, keypoints)
+    colmap_database.write_features(tmp_path / "database.db", images, keypoints)
     pycolmap = colmap.pycolmap
     with pycolmap.Database.open(tmp_path / "database.db") as store:
         for image in store.read_all_images():
@@ -83,34 +83,34 @@ def test_positions_in_the_model_are_half_a_pixel_from_ours(scene: Scene, tmp_pat
 
 
 def test_colmaps_own_verification_and_mapping_work_on_the_database(scene: Scene, tmp_path: Path) -> None:
-    photos, features, matches = scene
+    images, features, matches = scene
     pycolmap, database = colmap.pycolmap, tmp_path / "database.db"
-    _write(str(photos), str(database), {name: item.keypoints for name, item in features.items()}, matches)
+    _write(str(images), str(database), {name: item.keypoints for name, item in features.items()}, matches)
     (tmp_path / "pairs.txt").write_text("".join(f"{a} {b}\n" for a, b in matches))
     pycolmap.verify_matches(database, tmp_path / "pairs.txt")
     with pycolmap.Database.open(database) as store:
         assert store.num_verified_image_pairs() == 3
     options = pycolmap.IncrementalPipelineOptions(min_model_size=3)
-    assert pycolmap.incremental_mapping(database, photos, tmp_path, options)[0].num_reg_images() == 3
+    assert pycolmap.incremental_mapping(database, images, tmp_path, options)[0].num_reg_images() == 3
 
 
-def _write(photos: str, database: str, keypoints: dict, matches: dict) -> None:
-    colmap_database.write_features(database, photos, keypoints)
+def _write(images: str, database: str, keypoints: dict, matches: dict) -> None:
+    colmap_database.write_features(database, images, keypoints)
     colmap_database.write_matches(database, matches)
 
 
 def test_two_writers_neither_duplicate_nor_corrupt(scene: Scene, tmp_path: Path) -> None:
-    photos, features, matches = scene
+    images, features, matches = scene
     keypoints = {name: item.keypoints for name, item in features.items()}
     database = tmp_path / "database.db"
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_write, args=(str(photos), str(database), keypoints, matches)) for _ in range(2)]
+    workers = [context.Process(target=_write, args=(str(images), str(database), keypoints, matches)) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
-    _write(str(photos), str(database), keypoints, matches)
+    _write(str(images), str(database), keypoints, matches)
     with colmap.pycolmap.Database.open(database) as store:
         assert store.num_images() == 3
         assert store.num_keypoints() == sum(map(len, keypoints.values()))
@@ -118,10 +118,10 @@ def test_two_writers_neither_duplicate_nor_corrupt(scene: Scene, tmp_path: Path)
 
 
 def test_matches_of_keypoints_that_are_not_there_are_refused(scene: Scene, tmp_path: Path) -> None:
-    photos, features, matches = scene
+    images, features, matches = scene
     keypoints = {name: item.keypoints for name, item in features.items()}
     database = tmp_path / "database.db"
-    colmap_database.write_features(database, photos, keypoints)
+    colmap_database.write_features(database, images, keypoints)
     pair = next(iter(matches))
     with pytest.raises(ValueError, match="not there"):
         colmap_database.write_matches(database, {pair: np.array([[0, 10**6]])})
@@ -130,11 +130,11 @@ def test_matches_of_keypoints_that_are_not_there_are_refused(scene: Scene, tmp_p
 
 
 def test_photos_without_overlap_are_refused(scene: Scene, tmp_path: Path) -> None:
-    photos, features, matches = scene
+    images, features, matches = scene
     keypoints = {name: item.keypoints for name, item in features.items()}
     none = {pair: rows[:0] for pair, rows in matches.items()}
     with pytest.raises(ValueError, match="overlap"):
-        colmap_sfm.reconstruct(photos, keypoints, none, tmp_path / "work")
+        colmap_sfm.reconstruct(images, keypoints, none, tmp_path / "work")
     assert not (tmp_path / "work" / "sparse").exists()
 
 

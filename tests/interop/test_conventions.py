@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from known_pictures import blob, corner, correspondences, crossing, lopsided_blob, texture, turned
+from known_images import blob, corner, correspondences, crossing, lopsided_blob, texture, turned
 from patchprint.features.detect import detect
 from patchprint.interop import colmap, kornia, opencv
 from patchprint.patches.sampler import ImagePyramids, cut_patches
@@ -43,9 +43,9 @@ def test_a_corner_is_found_where_it_is(make: Callable[[int, int], np.ndarray]) -
 @pytest.mark.parametrize("detector", DETECTORS)
 @pytest.mark.parametrize("degrees", [20, -70])
 def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
-    picture = texture(180, 200)
-    rotated, matrix = turned(picture, degrees)
-    a, b = detect(picture, detector, 400), detect(rotated, detector, 400)
+    image = texture(180, 200)
+    rotated, matrix = turned(image, degrees)
+    a, b = detect(image, detector, 400), detect(rotated, detector, 400)
     i, j = correspondences(a, b, matrix)
     assert len(i) > 40
     difference = wrap_angle(b.angle[j] - a.angle[i] - math.radians(degrees)).abs()
@@ -54,12 +54,12 @@ def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
 
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_scales_grow_with_the_picture(detector: str) -> None:
-    picture = cv2.GaussianBlur(texture(180, 200), (0, 0), 2)
-    larger, matrix = turned(picture, 0, zoom=1.5)
-    a, b = detect(picture, detector, 300), detect(larger, detector, 300)
+    image = cv2.GaussianBlur(texture(180, 200), (0, 0), 2)
+    larger, matrix = turned(image, 0, zoom=1.5)
+    a, b = detect(image, detector, 300), detect(larger, detector, 300)
     i, j = correspondences(a, b, matrix)
     if detector.startswith("harris"):  # searched at fixed levels, so only the area of the frame is tied to the level
-        levels = torch.log(detect(picture, detector, 300).scale / kornia.HARRIS_SIGMA) / math.log(2**0.5)
+        levels = torch.log(detect(image, detector, 300).scale / kornia.HARRIS_SIGMA) / math.log(2**0.5)
         assert (levels - levels.round()).abs().max() < 0.1
     else:
         assert float((b.scale[j] / a.scale[i]).median()) == pytest.approx(1.5, rel=0.05)
@@ -95,10 +95,10 @@ def test_octaves_are_those_that_opencv_packs() -> None:
 
 
 def test_sift_descriptors_equal_opencvs_own() -> None:
-    picture = texture()
-    found, expected = cv2.SIFT_create(enable_precise_upscale=True).detectAndCompute(picture, None)
-    ours = opencv.sift_descriptors(picture, opencv.to_keypoints(found))
-    cosine = (ours * opencv.normalise_sift(expected, root=False)).sum(1)
+    image = texture()
+    found, expected = cv2.SIFT_create(enable_precise_upscale=True).detectAndCompute(image, None)
+    ours = opencv.sift_descriptors(image, opencv.to_keypoints(found))
+    cosine = (ours * opencv.normalize_sift(expected, root=False)).sum(1)
     assert np.quantile(cosine, 0.02) > 0.999
 
 
@@ -122,15 +122,15 @@ def test_colmap_matrix_round_trip_and_meaning() -> None:
 
 
 def test_lafs_cut_the_patches_that_our_sampler_cuts() -> None:
-    picture = cv2.GaussianBlur(texture(), (0, 0), 2)
+    image = cv2.GaussianBlur(texture(), (0, 0), 2)
     rng = np.random.default_rng(0)
     xy = torch.from_numpy(rng.uniform(70, 170, (40, 2)))
     round_ones = Keypoints(xy, torch.from_numpy(rng.uniform(2.5, 5, 40)), torch.from_numpy(rng.uniform(-3, 3, 40)))
     sheared = Keypoints.from_affine(xy, round_ones.frames() @ torch.tensor([[1.2, 0.3], [0.0, 0.9]]))
-    image = torch.from_numpy(picture)[None, None].float() / 255
+    pixels = torch.from_numpy(image)[None, None].float() / 255
     for keypoints in (round_ones, sheared):
-        theirs = KF.extract_patches_from_pyramid(image, kornia.to_lafs(keypoints, mr_size=6.0), PS=32)[0]
-        ours = cut_patches(ImagePyramids.build([picture]), 0, keypoints, patch_scale=12.0, size=32)
+        theirs = KF.extract_patches_from_pyramid(pixels, kornia.to_lafs(keypoints, mr_size=6.0), PS=32)[0]
+        ours = cut_patches(ImagePyramids.build([image]), 0, keypoints, patch_scale=12.0, size=32)
         assert (theirs - ours).abs().mean() < 0.02
         assert torch.allclose(kornia.from_lafs(kornia.to_lafs(keypoints)).frames(), keypoints.frames(), atol=1e-5)
 

@@ -41,9 +41,9 @@ def write_pixel_network(path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     helper = onnx.helper
     entry = helper.make_tensor_value_info("patches", onnx.TensorProto.FLOAT, ["N", 1, SIDE, SIDE])
-    result = helper.make_tensor_value_info("prints", onnx.TensorProto.FLOAT, ["N", SIDE * SIDE])
+    result = helper.make_tensor_value_info("descriptors", onnx.TensorProto.FLOAT, ["N", SIDE * SIDE])
     graph = helper.make_graph(
-        [helper.make_node("Flatten", ["patches"], ["prints"], axis=1)], "pixels", [entry], [result]
+        [helper.make_node("Flatten", ["patches"], ["descriptors"], axis=1)], "pixels", [entry], [result]
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
     onnx.save(model, path)
@@ -51,8 +51,8 @@ def write_pixel_network(path: Path) -> None:
 
 def test_patches_of_the_example_are_those_of_the_sampler(program: Path, tmp_path: Path) -> None:
     noise = torch.rand(1, 1, 9, 12, generator=torch.Generator().manual_seed(0))
-    picture = (F.interpolate(noise, size=(240, 320), mode="bicubic").clamp(0, 1) * 255).round().to(torch.uint8)[0, 0]
-    (tmp_path / "photo.pgm").write_bytes(b"P5\n320 240\n255\n" + picture.numpy().tobytes())
+    image = (F.interpolate(noise, size=(240, 320), mode="bicubic").clamp(0, 1) * 255).round().to(torch.uint8)[0, 0]
+    (tmp_path / "photo.pgm").write_bytes(b"P5\n320 240\n255\n" + image.numpy().tobytes())
     write_pixel_network(tmp_path / "net.onnx")
     # x, y, size (twice sigma), angle in degrees: small, large, turned, over the border
     rows = [(100.0, 80.0, 5.0, 0.0), (160.5, 120.25, 16.0, 30.0), (200.0, 60.0, 8.0, 250.0), (5.0, 230.0, 9.0, 100.0)]
@@ -65,8 +65,8 @@ def test_patches_of_the_example_are_those_of_the_sampler(program: Path, tmp_path
     table = torch.tensor(rows)
     keypoints = Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
     frames = keypoint_frames(keypoints, PATCH_SCALE)
-    image = torch.zeros(len(rows), dtype=torch.int64)
-    ours = sample_patches(ImagePyramids.build([picture]), image, keypoints.xy, frames, SIDE)
+    which = torch.zeros(len(rows), dtype=torch.int64)
+    ours = sample_patches(ImagePyramids.build([image]), which, keypoints.xy, frames, SIDE)
     assert (theirs - ours).abs().mean((1, 2, 3)).max() < 0.02
     assert (theirs - ours.flip(0)).abs().mean((1, 2, 3)).min() > 0.1, "other patches would not pass"
 

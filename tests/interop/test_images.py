@@ -11,64 +11,64 @@ import pytest
 import torch
 from PIL import Image
 
-from known_pictures import texture
+from known_images import texture
 from patchprint.interop.images import list_images, read_color, read_gray
 
 
 @pytest.fixture
-def picture() -> np.ndarray:
+def image() -> np.ndarray:
     return texture(60, 80)
 
 
-def test_png_is_read_exactly(tmp_path: Path, picture: np.ndarray) -> None:
+def test_png_is_read_exactly(tmp_path: Path, image: np.ndarray) -> None:
     path = tmp_path / "na\u00efve \u753b\u50cf.png"  # letters outside of ASCII and a space
-    Image.fromarray(picture).save(path)
-    assert np.array_equal(read_gray(path), picture)
+    Image.fromarray(image).save(path)
+    assert np.array_equal(read_gray(path), image)
     link = tmp_path / "link.png"
     link.symlink_to(path)
-    assert np.array_equal(read_gray(link), picture)
+    assert np.array_equal(read_gray(link), image)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "1", "CMYK"])
-def test_colour_palette_alpha_cmyk(tmp_path: Path, picture: np.ndarray, mode: str) -> None:
+def test_colour_palette_alpha_cmyk(tmp_path: Path, image: np.ndarray, mode: str) -> None:
     path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
-    Image.fromarray(picture).convert("RGB").convert(mode).save(path)
+    Image.fromarray(image).convert("RGB").convert(mode).save(path)
     read = read_gray(path)
-    assert read.shape == picture.shape
+    assert read.shape == image.shape
     assert read.dtype == np.uint8
     tolerance = {"1": 130, "P": 16}.get(mode, 4)  # black and white; 216 colours
-    assert np.abs(read.astype(int) - picture).mean() < tolerance
-    assert read_color(path).shape == (*picture.shape, 3)
+    assert np.abs(read.astype(int) - image).mean() < tolerance
+    assert read_color(path).shape == (*image.shape, 3)
 
 
-def test_sixteen_bits_keep_the_bits_in_use(tmp_path: Path, picture: np.ndarray) -> None:
+def test_sixteen_bits_keep_the_bits_in_use(tmp_path: Path, image: np.ndarray) -> None:
     for shift in (8, 4):  # all sixteen, and twelve as cameras store them
-        cv2.imwrite(str(tmp_path / "a.png"), picture.astype(np.uint16) << shift)
-        assert np.array_equal(read_gray(tmp_path / "a.png"), picture)
+        cv2.imwrite(str(tmp_path / "a.png"), image.astype(np.uint16) << shift)
+        assert np.array_equal(read_gray(tmp_path / "a.png"), image)
 
 
-def test_exif_orientation_is_an_option(tmp_path: Path, picture: np.ndarray) -> None:
+def test_exif_orientation_is_an_option(tmp_path: Path, image: np.ndarray) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # to be shown turned clockwise by 90 degrees
-    Image.fromarray(picture).save(tmp_path / "a.jpg", exif=exif, quality=95)
+    Image.fromarray(image).save(tmp_path / "a.jpg", exif=exif, quality=95)
     assert read_gray(tmp_path / "a.jpg").shape == (60, 80)
     upright = read_gray(tmp_path / "a.jpg", exif=True)
     assert upright.shape == (80, 60)
-    assert np.abs(upright.astype(int) - np.rot90(picture, -1)).mean() < 5
+    assert np.abs(upright.astype(int) - np.rot90(image, -1)).mean() < 5
 
 
-def test_arrays(picture: np.ndarray) -> None:
-    assert np.array_equal(read_gray(picture), picture)
-    assert np.array_equal(read_gray(picture[..., None]), picture)
-    assert np.array_equal(read_gray(torch.from_numpy(picture)), picture)
-    assert np.array_equal(read_gray(picture / 255.0), picture)
-    assert np.array_equal(read_gray(np.stack([picture] * 3, -1)), picture)
-    assert set(np.unique(read_gray(picture > 128))) == {0, 255}
+def test_arrays(image: np.ndarray) -> None:
+    assert np.array_equal(read_gray(image), image)
+    assert np.array_equal(read_gray(image[..., None]), image)
+    assert np.array_equal(read_gray(torch.from_numpy(image)), image)
+    assert np.array_equal(read_gray(image / 255.0), image)
+    assert np.array_equal(read_gray(np.stack([image] * 3, -1)), image)
+    assert set(np.unique(read_gray(image > 128))) == {0, 255}
 
 
-def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, picture: np.ndarray) -> None:
-    Image.fromarray(picture).save(tmp_path / "good.jpg")
-    Image.fromarray(picture).save(tmp_path / "good.png")
+def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, image: np.ndarray) -> None:
+    Image.fromarray(image).save(tmp_path / "good.jpg")
+    Image.fromarray(image).save(tmp_path / "good.png")
     for name in ("good.jpg", "good.png"):
         data = (tmp_path / name).read_bytes()
         (tmp_path / f"cut-{name}").write_bytes(data[: len(data) * 2 // 3])
@@ -92,12 +92,12 @@ def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, picture: np.nd
         assert "\n" not in str(error.value)
 
 
-def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, picture: np.ndarray) -> None:
-    Image.fromarray(picture).save(tmp_path / "thumb.jpg")
+def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, image: np.ndarray) -> None:
+    Image.fromarray(image).save(tmp_path / "thumb.jpg")
     exif = b"Exif\x00\x00" + (tmp_path / "thumb.jpg").read_bytes()
-    Image.fromarray(picture).save(tmp_path / "a.jpg", exif=exif)
+    Image.fromarray(image).save(tmp_path / "a.jpg", exif=exif)
     data = (tmp_path / "a.jpg").read_bytes()
-    assert read_gray(tmp_path / "a.jpg").shape == picture.shape
+    assert read_gray(tmp_path / "a.jpg").shape == image.shape
     (tmp_path / "b.jpg").write_bytes(data[:-100])
     with pytest.raises(ValueError, match="cut short"):
         read_gray(tmp_path / "b.jpg")

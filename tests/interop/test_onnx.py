@@ -26,9 +26,9 @@ def test_exported_networks_agree_with_torch(name: str, tmp_path: Path) -> None:
         expected = network(patches)
     for runtime in RUNTIMES:
         for count in (5, 1):
-            prints = run_onnx(tmp_path / "net.onnx", patches[:count], runtime)
-            assert prints.shape == (count, network.dim)
-            assert (prints - expected[:count]).abs().max() < 1e-4, runtime
+            descriptors = run_onnx(tmp_path / "net.onnx", patches[:count], runtime)
+            assert descriptors.shape == (count, network.dim)
+            assert (descriptors - expected[:count]).abs().max() < 1e-4, runtime
 
 
 def test_the_file_says_what_it_is_and_nothing_about_this_machine(tmp_path: Path) -> None:

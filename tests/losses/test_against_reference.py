@@ -77,7 +77,7 @@ def reference_of(variant: str, points: int, dim: int) -> Stateless | Stateful:
         return Stateless(lambda raw: pair_losses.hynet(*everything(raw), second_order_weight=weight))
     if name == "scale-aware":
         return Stateless(
-            lambda raw: pair_losses.scale_aware(*(everything(raw)[2:] if "normalised" in settings else units(raw)))
+            lambda raw: pair_losses.scale_aware(*(everything(raw)[2:] if "normalized" in settings else units(raw)))
         )
     if name == "exp-tl":
         return Stateless(lambda raw: pair_losses.exp_tl(*units(raw)))
@@ -146,21 +146,21 @@ def test_sec(momentum: float) -> None:
 
     loss = SEC(create("hardnet"), weight=0.7, momentum=momentum).double()
     plain = create("hardnet")
-    centre = None
+    center = None
     for seed in range(3):
         raw = random_raw(seed=seed).requires_grad_()
         parts = loss(batch_of(raw))
         vectors = raw.detach().flatten(0, 1).numpy()
         mean = np.linalg.norm(vectors, axis=1).mean()
-        centre = mean if centre is None else (1 - momentum) * centre + momentum * mean
-        expected = metric_losses.sphere_deviation(vectors, centre)
+        center = mean if center is None else (1 - momentum) * center + momentum * mean
+        expected = metric_losses.sphere_deviation(vectors, center)
         assert parts["norm_penalty"].item() == pytest.approx(expected, abs=1e-9)
         assert parts["total"].item() == pytest.approx(plain(batch_of(raw))["total"].item() + 0.7 * expected, abs=1e-9)
     assert parts["norm_mean"].item() == pytest.approx(mean, abs=1e-9)
     assert parts["norm_variance"].item() == pytest.approx(metric_losses.sphere_deviation(vectors), abs=1e-9)
 
     def value(raw: np.ndarray) -> float:
-        return pair_losses.hardnet(*units(raw)) + 0.7 * metric_losses.sphere_deviation(raw.reshape(-1, 8), centre)
+        return pair_losses.hardnet(*units(raw)) + 0.7 * metric_losses.sphere_deviation(raw.reshape(-1, 8), center)
 
     (gradient,) = torch.autograd.grad(parts["total"], raw)
     np.testing.assert_allclose(gradient.numpy(), finite_differences(value, raw.detach().numpy()), atol=1e-4)

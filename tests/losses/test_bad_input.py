@@ -10,7 +10,7 @@ import torch
 
 from loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 from patchprint.losses import LOSSES, SEC, NormPenalty, create
-from patchprint.losses.metric import NormalisedNPair, SemiHardTriplet, TupletMargin
+from patchprint.losses.metric import NormalizedNPair, SemiHardTriplet, TupletMargin
 
 
 @pytest.mark.parametrize("variant", EVERY_LOSS)
@@ -112,7 +112,7 @@ def test_weights_and_momentum_of_the_wrappers() -> None:
     [
         (lambda: SemiHardTriplet(margin=-1), "margin"),
         (lambda: TupletMargin(slack=-1), "slack"),
-        (lambda: NormalisedNPair(scale=-1), "scale"),
+        (lambda: NormalizedNPair(scale=-1), "scale"),
     ],
 )
 def test_metric_losses(make: Any, argument: str) -> None:

@@ -10,9 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from loss_batches import EVERY_LOSS, VARIANTS, batch_of, make_loss, random_raw
 from patchprint.losses import LOSSES
-from patchprint.losses.metric import NormalisedNPair, SemiHardTriplet, TupletMargin
+from patchprint.losses.metric import NormalizedNPair, SemiHardTriplet, TupletMargin
 
-METRIC = {"semi-hard": SemiHardTriplet, "n-pair": NormalisedNPair, "tuplet": TupletMargin}
+METRIC = {"semi-hard": SemiHardTriplet, "n-pair": NormalizedNPair, "tuplet": TupletMargin}
 
 
 # One of each code path; compiling all settings would take a minute.

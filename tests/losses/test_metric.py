@@ -8,20 +8,20 @@ import torch
 from torch import Tensor
 
 from loss_batches import random_raw
-from patchprint.losses.metric import NormalisedNPair, SemiHardTriplet, TupletMargin
+from patchprint.losses.metric import NormalizedNPair, SemiHardTriplet, TupletMargin
 from reference import metric_losses
 
 LABELS = torch.tensor([3, 7, 3, 5, 7, 3, 9, 5])  # classes of 3, 2, 2 and 1 samples
 CASES = {
     "semi-hard": (SemiHardTriplet, metric_losses.semi_hard_triplet),
-    "n-pair": (NormalisedNPair, metric_losses.normalised_n_pair),
+    "n-pair": (NormalizedNPair, metric_losses.normalized_n_pair),
     "tuplet": (TupletMargin, metric_losses.tuplet_margin),
 }
 
 
 def embeddings(seed: int = 0) -> Tensor:
-    centres = random_raw(10, 1, 6, seed=seed, noise=0.0)[LABELS, 0]
-    return centres + random_raw(8, 1, 6, seed=seed + 100, noise=0.0)[:, 0]
+    centers = random_raw(10, 1, 6, seed=seed, noise=0.0)[LABELS, 0]
+    return centers + random_raw(8, 1, 6, seed=seed + 100, noise=0.0)[:, 0]
 
 
 @pytest.mark.parametrize("seed", range(3))

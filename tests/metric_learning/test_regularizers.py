@@ -31,10 +31,10 @@ def test_adds_the_deviation_of_norms(name: str) -> None:
     x = random_raw(6, 1)[:, 0].requires_grad_()
     pairs = miners.MultiSimilarityMiner(epsilon=0.1)(x, LABELS) if name == "multi-similarity" else None
     plain = make_loss(name)(x, LABELS, pairs)
-    regularised = make_loss(name, embedding_regularizer=SECRegularizer(), embedding_reg_weight=0.5)(x, LABELS, pairs)
+    regularized = make_loss(name, embedding_regularizer=SECRegularizer(), embedding_reg_weight=0.5)(x, LABELS, pairs)
     expected = plain.item() + 0.5 * sphere_deviation(x.tolist())
-    assert regularised.item() == pytest.approx(expected, abs=1e-6)
-    regularised.backward()
+    assert regularized.item() == pytest.approx(expected, abs=1e-6)
+    regularized.backward()
     assert torch.isfinite(x.grad).all()
 
 
@@ -43,9 +43,9 @@ def test_moving_mean_is_in_the_checkpoint() -> None:
     x, y = random_raw(6, 1, seed=0)[:, 0].float(), random_raw(6, 1, seed=1)[:, 0].float()
     regularizer(x)
     value = regularizer(y)
-    centre = 0.75 * x.norm(dim=1).mean().item() + 0.25 * y.norm(dim=1).mean().item()
-    assert value.item() == pytest.approx(sphere_deviation(y.tolist(), centre), abs=1e-5)
-    assert regularizer.state_dict()["deviation.centre"].item() == pytest.approx(centre, abs=1e-5)
+    center = 0.75 * x.norm(dim=1).mean().item() + 0.25 * y.norm(dim=1).mean().item()
+    assert value.item() == pytest.approx(sphere_deviation(y.tolist(), center), abs=1e-5)
+    assert regularizer.state_dict()["deviation.center"].item() == pytest.approx(center, abs=1e-5)
 
 
 def test_logs_mean_and_variance_of_norms() -> None:
@@ -60,9 +60,9 @@ def test_it_shrinks_the_variance_of_norms() -> None:
     x = (torch.randn(6, 8) * torch.linspace(0.5, 3, 6)[:, None]).requires_grad_()
     loss = make_loss("triplet", embedding_regularizer=SECRegularizer(), embedding_reg_weight=1.0)
     before = x.detach().norm(dim=1).var().item()
-    optimiser = torch.optim.SGD([x], lr=0.1)
+    optimizer = torch.optim.SGD([x], lr=0.1)
     for _ in range(50):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(x, LABELS).backward()
-        optimiser.step()
+        optimizer.step()
     assert x.detach().norm(dim=1).var().item() < 0.05 * before

@@ -9,8 +9,8 @@ import torch
 import torch.multiprocessing as mp
 from torch import nn
 
-from batch_norm_rank import normalise_on_rank, part_of
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardisation, ViewBatchNorm2d, set_num_views
+from batch_norm_rank import normalize_on_rank, part_of
+from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardization, ViewBatchNorm2d, set_num_views
 
 
 def test_frn_follows_its_formula():
@@ -44,14 +44,14 @@ def test_tlu_keeps_the_larger_of_input_and_threshold():
 
 
 def test_standardised_patches_have_mean_zero_and_unbiased_deviation_one():
-    result = PatchStandardisation()(torch.rand(4, 1, 32, 32))
+    result = PatchStandardization()(torch.rand(4, 1, 32, 32))
     assert torch.allclose(result.mean((1, 2, 3)), torch.zeros(4), atol=1e-6)
     assert torch.allclose(result.flatten(1).std(1), torch.ones(4), atol=1e-4)
 
 
 def test_standardisation_passes_no_gradient_through_its_statistics():
     patches = torch.rand(2, 1, 8, 8, requires_grad=True)
-    PatchStandardisation()(patches)[0, 0, 3, 3].backward()
+    PatchStandardization()(patches)[0, 0, 3, 3].backward()
     assert patches.grad is not None
     assert patches.grad.count_nonzero() == 1
 
@@ -83,7 +83,7 @@ def test_statistics_are_those_of_all_ranks(tmp_path):
     layer = ViewBatchNorm2d(3)
     layer.num_views = 2
     alone = copy.deepcopy(layer)
-    mp.spawn(normalise_on_rank, args=(2, str(tmp_path / "rendezvous"), layer, x, weight, str(tmp_path)), nprocs=2)
+    mp.spawn(normalize_on_rank, args=(2, str(tmp_path / "rendezvous"), layer, x, weight, str(tmp_path)), nprocs=2)
     whole = x.clone().requires_grad_()
     expected = alone(whole)
     (expected * weight).sum().backward()

@@ -33,10 +33,10 @@ def test_binary_prints_are_tanh_in_training_and_signs_in_evaluation():
 def test_dot_products_of_binary_prints_count_differing_bits():
     network = trained_looking("doap-binary", width=8)
     patches = smooth_patches(4)
-    prints, packed = network(patches), network.describe(patches)
+    descriptors, packed = network(patches), network.describe(patches)
     bits = np.unpackbits(packed.numpy(), axis=1)
     hamming = (bits[:, None] != bits[None]).sum(-1)
-    assert torch.allclose(prints @ prints.T, 1 - 2 * torch.from_numpy(hamming) / 256.0, atol=1e-5)
+    assert torch.allclose(descriptors @ descriptors.T, 1 - 2 * torch.from_numpy(hamming) / 256.0, atol=1e-5)
 
 
 def test_zero_vectors_stay_finite_with_gradient():
@@ -46,5 +46,5 @@ def test_zero_vectors_stay_finite_with_gradient():
 
 
 def test_parts_have_equal_length():
-    prints = FloatHead(parts=2)(torch.randn(3, 10) * torch.tensor([1.0] * 5 + [100.0] * 5))
-    assert torch.allclose(prints.unflatten(1, (2, 5)).norm(dim=2), torch.full((3, 2), 0.5**0.5))
+    descriptors = FloatHead(parts=2)(torch.randn(3, 10) * torch.tensor([1.0] * 5 + [100.0] * 5))
+    assert torch.allclose(descriptors.unflatten(1, (2, 5)).norm(dim=2), torch.full((3, 2), 0.5**0.5))

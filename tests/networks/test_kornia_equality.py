@@ -21,7 +21,7 @@ TFEAT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers"
 def test_our_weights_in_kornia(name):
     ours, peer = trained_looking(name), PEERS[name](pretrained=False).eval()
     peer.load_state_dict(ours.state_dict(), strict=True)
-    assert_same_prints(ours, peer)
+    assert_same_descriptors(ours, peer)
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -29,23 +29,23 @@ def test_kornias_weights_here(name):
     torch.manual_seed(5)
     ours, peer = trained_looking(name, seed=9), PEERS[name](pretrained=False).eval()
     ours.load_state_dict(peer.state_dict(), strict=True)
-    assert_same_prints(ours, peer)
+    assert_same_descriptors(ours, peer)
 
 
 def test_the_published_tfeat_file_gives_kornias_prints_on_a_photograph():
     if not TFEAT.exists():
         pytest.skip(f"{TFEAT} is not here")
-    picture = torch.from_numpy(pytest.importorskip("skimage.data").camera())
-    patches = picture.unfold(0, 32, 32).unfold(1, 32, 32).reshape(-1, 1, 32, 32)
+    image = torch.from_numpy(pytest.importorskip("skimage.data").camera())
+    patches = image.unfold(0, 32, 32).unfold(1, 32, 32).reshape(-1, 1, 32, 32)
     peer = kornia.TFeat(pretrained=False).eval()
     peer.load_state_dict(torch.load(TFEAT, map_location="cpu", weights_only=True), strict=True)
     ours = load(TFEAT)
     assert ours.info.name == "tfeat.liberty"
-    assert_same_prints(ours, peer, patches)
+    assert_same_descriptors(ours, peer, patches)
 
 
 @torch.no_grad()
-def assert_same_prints(ours, peer, patches=None):
+def assert_same_descriptors(ours, peer, patches=None):
     for uint8 in (
         (smooth_patches(8), torch.randint(0, 256, (4, 1, 32, 32), dtype=torch.uint8)) if patches is None else (patches,)
     ):

@@ -19,10 +19,10 @@ def patches_for(network, count=6):
 
 def test_prints_have_the_stated_shape_and_unit_length(name):
     network = trained_looking(name, width=WIDTH)
-    prints = network(patches_for(network))
-    assert prints.shape == (6, network.dim)
-    assert prints.dtype == torch.float32
-    assert torch.allclose(prints.norm(dim=1), torch.ones(6), atol=1e-5)
+    descriptors = network(patches_for(network))
+    assert descriptors.shape == (6, network.dim)
+    assert descriptors.dtype == torch.float32
+    assert torch.allclose(descriptors.norm(dim=1), torch.ones(6), atol=1e-5)
 
 
 def test_a_patch_alone_and_in_a_batch_give_the_same_print(name):
@@ -52,8 +52,8 @@ def test_brightness_and_contrast_hardly_move_the_print(name, gain, offset):
 
 def test_different_patches_have_different_prints(name):
     network = trained_looking(name, width=WIDTH)
-    prints = network(patches_for(network))
-    assert torch.pdist(prints).min() > 1e-2
+    descriptors = network(patches_for(network))
+    assert torch.pdist(descriptors).min() > 1e-2
 
 
 def test_gradients_reach_every_parameter(name):
@@ -76,10 +76,10 @@ def test_no_patches_give_no_prints_of_the_right_width(name):
 def test_describe_works_in_chunks_and_leaves_the_mode_alone(name):
     network = trained_looking(name, width=WIDTH).train()
     patches = patches_for(network, 7)
-    prints = network.describe(patches, chunk=3)
+    descriptors = network.describe(patches, chunk=3)
     assert network.training
-    assert not prints.requires_grad
-    assert torch.allclose(prints.float(), network.describe(patches).float(), atol=1e-6)
+    assert not descriptors.requires_grad
+    assert torch.allclose(descriptors.float(), network.describe(patches).float(), atol=1e-6)
 
 
 def test_bfloat16_autocast_is_finite_and_near(name):
@@ -87,10 +87,10 @@ def test_bfloat16_autocast_is_finite_and_near(name):
     patches = patches_for(network)
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         raw, _ = network.forward_features(patches)
-        prints = network.head(raw)
-    assert raw.dtype == prints.dtype == torch.float32
-    assert torch.isfinite(prints).all()
-    cosine = (prints * network(patches)).sum(1)
+        descriptors = network.head(raw)
+    assert raw.dtype == descriptors.dtype == torch.float32
+    assert torch.isfinite(descriptors).all()
+    cosine = (descriptors * network(patches)).sum(1)
     assert cosine.min() > (0.9 if network.kind == "binary" else 0.99)
 
 

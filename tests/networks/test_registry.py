@@ -20,7 +20,7 @@ OPTIONS = {
     "patch_scale": 16.0,
     "recipe": "hardnet, 10 steps",
     "training_data": "Ansichten (CC0), größtenteils",
-    "licence": "Apache-2.0",
+    "license": "Apache-2.0",
     "ratio": 0.85,
     "provisional": True,
     "notes": "for a test",
@@ -34,7 +34,7 @@ def test_saved_weights_rebuild_the_network(name, tmp_path):
     loaded = patchprint.load(tmp_path / "w.safetensors")
     assert not loaded.training
     assert loaded.info == info
-    assert (info.network, info.dim, info.licence, info.ratio) == (name, 16, "Apache-2.0", 0.85)
+    assert (info.network, info.dim, info.license, info.ratio) == (name, 16, "Apache-2.0", 0.85)
     patches = smooth_patches(3, network.input_size)
     assert torch.equal(loaded.describe(patches), network.describe(patches))
 
@@ -104,7 +104,7 @@ def test_the_real_tfeat_file_survives_conversion(tmp_path):
     if not file.exists():
         pytest.skip(f"{file} is not here")
     network = registry.load(file)
-    assert (network.info.name, network.info.licence) == ("tfeat.liberty", "MIT")
+    assert (network.info.name, network.info.license) == ("tfeat.liberty", "MIT")
     info = registry.save(network, tmp_path / "tfeat.liberty.safetensors")
     assert info.sha256 == network.info.sha256
     patches = smooth_patches(3)

@@ -25,7 +25,7 @@ def test_the_promised_weights_are_there_and_small() -> None:
 def test_every_card_says_licence_photos_recipe_and_ratio(name: str) -> None:
     info = registry.load(name).info
     assert info.name == name
-    assert info.licence == "Apache-2.0"
+    assert info.license == "Apache-2.0"
     assert "photos of eight scenes" in info.training_data
     assert "steps" in info.recipe
     assert not info.provisional

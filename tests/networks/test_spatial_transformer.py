@@ -48,6 +48,6 @@ def test_it_can_learn_and_its_prediction_learns_slowly():
     assert (rest["lr_factor"], slow["lr_factor"]) == (1.0, 0.01)
     assert {id(p) for p in slow["params"]} == {id(p) for p in network.transformer.predict.parameters()}
     assert len(rest["params"]) + len(slow["params"]) == len(list(network.parameters()))
-    prints = network(smooth_patches(6, 42))
-    (prints * torch.randn_like(prints)).sum().backward()
+    descriptors = network(smooth_patches(6, 42))
+    (descriptors * torch.randn_like(descriptors)).sum().backward()
     assert network.transformer.predict.weight.grad.abs().max() > 0

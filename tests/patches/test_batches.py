@@ -7,7 +7,7 @@ import torch
 from patchprint import rng
 from patchprint.patches.batches import (
     GroupBatcher,
-    NeighbourBatcher,
+    NeighborBatcher,
     PairBatcher,
     ProgressiveBatcher,
     SequencePairBatcher,
@@ -27,7 +27,7 @@ class Points:
         self.scene = torch.zeros(self.num_points, dtype=torch.int64) if scene is None else torch.as_tensor(scene)
         self.start = torch.cumsum(self.num_views, 0) - self.num_views
         # Points of one photo are not numbered one after the other.
-        self.first_photo = torch.arange(self.num_points) % 4
+        self.first_image = torch.arange(self.num_points) % 4
 
     def observation(self, points, views):
         return self.start[points][:, None] + views
@@ -89,14 +89,14 @@ def make_batchers(source, rank, world):
     share = {"seed": 3, "rank": rank, "world": world}
     return {
         "pairs": PairBatcher(source, 16, **share),
-        "neighbours": NeighbourBatcher(source, 16, run=8, **share),
+        "neighbors": NeighborBatcher(source, 16, run=8, **share),
         "progressive": ProgressiveBatcher(source, 16, **share),
         "groups": GroupBatcher(source, 32, max_views=4, **share),
         "sequences": SequencePairBatcher(source, 8, 4, mined=mined, **share),
     }
 
 
-@pytest.mark.parametrize("name", ["pairs", "neighbours", "progressive", "groups", "sequences"])
+@pytest.mark.parametrize("name", ["pairs", "neighbors", "progressive", "groups", "sequences"])
 def test_ranks_together_see_the_batch_of_one_process(name):
     source = Points(torch.randint(2, 6, (200,), generator=torch.Generator().manual_seed(0)), torch.arange(200) // 50)
     whole = make_batchers(source, 0, 1)[name].batch(step(9))
@@ -112,7 +112,7 @@ def test_ranks_together_see_the_batch_of_one_process(name):
 
 def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
     source = Points(torch.randint(1, 6, (500,), generator=torch.Generator().manual_seed(0)))
-    batcher = NeighbourBatcher(source, 32, run=8, seed=2)
+    batcher = NeighborBatcher(source, 32, run=8, seed=2)
     epochs = []
     for epoch in range(2):
         seen = []
@@ -123,9 +123,9 @@ def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
             seen.append(batch.points)
         points = torch.cat(seen)
         assert len(torch.unique(points)) == len(points) > 0.9 * int((source.num_views >= 2).sum())
-        photos = source.first_photo[points].reshape(-1, 8)
+        images = source.first_image[points].reshape(-1, 8)
         # Four photos: at most four runs lie across a border between two of them.
-        assert int((photos != photos[:, :1]).any(1).sum()) <= 4
+        assert int((images != images[:, :1]).any(1).sum()) <= 4
         epochs.append({frozenset(run) for run in points.reshape(-1, 8).tolist()})
     assert not epochs[0] & epochs[1]
 
@@ -133,12 +133,12 @@ def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
 def test_neighbours_need_photos_and_runs_that_fit():
     source = Points(torch.full((100,), 2))
     with pytest.raises(ValueError, match="do not make up a batch"):
-        NeighbourBatcher(source, 16, run=5)
+        NeighborBatcher(source, 16, run=5)
     with pytest.raises(ValueError, match="needs 7 runs of 9 neighbours, but the source has only 6"):
-        NeighbourBatcher(Points(torch.full((64,), 2)), 63, run=9)
-    del source.first_photo
+        NeighborBatcher(Points(torch.full((64,), 2)), 63, run=9)
+    del source.first_image
     with pytest.raises(ValueError, match="built from photos"):
-        NeighbourBatcher(source, 16, run=4)
+        NeighborBatcher(source, 16, run=4)
 
 
 def test_progressive_goes_through_all_points_in_sequence():

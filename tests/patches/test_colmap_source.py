@@ -22,8 +22,8 @@ def model(tmp_path_factory):
 
 
 def wall_positions(store, shifts):
-    photo = [int(Path(name).stem.removeprefix("photo")) for name in store.names.photos]
-    return store.tracks.xy + shifts[photo][store.tracks.photo]
+    image = [int(Path(name).stem.removeprefix("photo")) for name in store.names.images]
+    return store.tracks.xy + shifts[image][store.tracks.image]
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -78,7 +78,7 @@ def resized(root):
 
 def other_database(root):
     (root / "database.db").unlink()
-    write_model(root / "other", photos=5, seed=3)
+    write_model(root / "other", images=5, seed=3)
     (root / "other" / "database.db").rename(root / "database.db")
 
 
@@ -113,7 +113,7 @@ def test_a_real_set_has_the_counts_of_its_model(tmp_path):
     source = SHARED / "data" / "photos" / "entry"
     colmap.build(source, tmp_path / "entry")
     store, model = open_source(tmp_path / "entry"), read_model(source)
-    assert store.num_points == model.num_points3D() and len(store.photos) == model.num_reg_images()
+    assert store.num_points == model.num_points3D() and len(store.images) == model.num_reg_images()
     train, val = store.split("train"), store.split("val")
     assert val.num_points > 0.1 * store.num_points and train.num_points > 0.75 * store.num_points
 

@@ -147,6 +147,6 @@ def test_every_set_names_mirrors_and_licence():
     )
     for name in downloads.SETS:
         facts = downloads.describe(name)
-        assert facts["mirrors"] and facts["licence"]
+        assert facts["mirrors"] and facts["license"]
     with pytest.raises(ValueError, match="there is no public set 'libery'"):
         downloads.locate("libery")

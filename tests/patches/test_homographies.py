@@ -50,8 +50,8 @@ def test_find_again_wants_place_scale_and_angle() -> None:
 
 
 def test_views_of_a_point_show_the_same_pixels() -> None:
-    photos, tracks = homographies.make_tracks([bundled.picture("camera")], num_views=3, seed=0, max_keypoints=300)
-    store = TrackStore.from_photos(photos, tracks)
+    images, tracks = homographies.make_tracks([bundled.image("camera")], num_views=3, seed=0, max_keypoints=300)
+    store = TrackStore.from_images(images, tracks)
     points = torch.arange(store.num_points)
     patches = store.sample(points, torch.tensor([[0, 1]]).expand(len(points), 2), 32).flatten(2)
     patches = patches - patches.mean(-1, keepdim=True)
@@ -64,9 +64,9 @@ def test_views_of_a_point_show_the_same_pixels() -> None:
 
 
 def test_same_seed_same_data() -> None:
-    first, second = (homographies.render_views(bundled.picture("coins"), 2, seed=5) for _ in range(2))
+    first, second = (homographies.render_views(bundled.image("coins"), 2, seed=5) for _ in range(2))
     assert all(np.array_equal(a.image, b.image) for a, b in zip(first, second, strict=True))
-    other = homographies.render_views(bundled.picture("coins"), 2, seed=6)
+    other = homographies.render_views(bundled.image("coins"), 2, seed=6)
     assert not np.array_equal(first[1].image, other[1].image)
 
 
@@ -74,7 +74,7 @@ def test_build_writes_a_store_that_opens(tmp_path: Path) -> None:
     cv2 = pytest.importorskip("cv2")
     folder = tmp_path / "pictures"
     folder.mkdir()
-    cv2.imwrite(str(folder / "ä b.png"), bundled.picture("camera"))
+    cv2.imwrite(str(folder / "ä b.png"), bundled.image("camera"))
     homographies.build(folder, tmp_path / "store", num_views=2, max_keypoints=200, max_side=256)
     store = TrackStore.open(tmp_path / "store")
     assert store.num_points > 30
@@ -86,11 +86,11 @@ def test_build_writes_a_store_that_opens(tmp_path: Path) -> None:
 def test_stored_pictures_can_be_limited_in_size(tmp_path: Path) -> None:
     cv2 = pytest.importorskip("cv2")
     (tmp_path / "pictures").mkdir()
-    cv2.imwrite(str(tmp_path / "pictures" / "a.png"), bundled.picture("camera"))
+    cv2.imwrite(str(tmp_path / "pictures" / "a.png"), bundled.image("camera"))
     sizes = {}
     for name, limit in (("large", None), ("small", 0.05)):
         homographies.build(tmp_path / "pictures", tmp_path / name, 2, max_keypoints=200, max_side=256, max_mb=limit)
-        sizes[name] = (tmp_path / name / "photos.bin").stat().st_size
+        sizes[name] = (tmp_path / name / "images.bin").stat().st_size
     assert sizes["small"] <= 0.05 * 2**20 < sizes["large"]
 
 

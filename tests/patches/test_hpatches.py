@@ -121,8 +121,8 @@ def test_made_sequences_show_the_same_points(tmp_path, layout):
     store = open_source(tmp_path / "out")
     assert (store.num_views == 16).all() and store.scene_names == ["v_wall", "v_wall2"]
     patches = store.sample(torch.arange(store.num_points), torch.arange(16).expand(store.num_points, 16), 65)[:, :, 0]
-    centred = (patches - patches.mean((-2, -1), keepdim=True)).flatten(2)
-    unit = centred / centred.norm(dim=2, keepdim=True)
+    centered = (patches - patches.mean((-2, -1), keepdim=True)).flatten(2)
+    unit = centered / centered.norm(dim=2, keepdim=True)
     likeness = (unit[:, :1] * unit).sum(2).mean(0)
     easy, hard, tough = (likeness[1 + 5 * level : 6 + 5 * level].mean() for level in range(3))
     assert easy > 0.7 and easy > hard > tough, (easy, hard, tough)

@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchprint import rng
 from patchprint.patches.augment import PRESETS, create
-from patchprint.patches.batches import GroupBatcher, NeighbourBatcher, PairBatcher, ProgressiveBatcher
+from patchprint.patches.batches import GroupBatcher, NeighborBatcher, PairBatcher, ProgressiveBatcher
 from patchprint.patches.tracks import TrackStore
 from synthetic_tracks import plane_tracks
 
@@ -42,7 +42,7 @@ def test_the_recorder_sees_what_is_forbidden():
 
 @pytest.fixture(scope="module")
 def store():
-    return TrackStore.from_photos(*plane_tracks())
+    return TrackStore.from_images(*plane_tracks())
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
@@ -62,7 +62,7 @@ def test_sampling_and_augmentation(store, preset):
 def test_batchers(store):
     step = torch.tensor(3)
     for batcher in (
-        NeighbourBatcher(store, 16, run=4),
+        NeighborBatcher(store, 16, run=4),
         ProgressiveBatcher(store, 16),
         GroupBatcher(store, 32, max_views=4, ignore_same_scene=True),
     ):

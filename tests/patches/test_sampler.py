@@ -14,9 +14,9 @@ from patchprint.types import Keypoints
 skimage_data = pytest.importorskip("skimage.data", reason="scikit-image ships the photographs used here")
 
 
-def grey(name: str) -> np.ndarray:
-    picture = getattr(skimage_data, name)()
-    return picture if picture.ndim == 2 else picture[..., :3].mean(-1).round().astype(np.uint8)
+def gray(name: str) -> np.ndarray:
+    image = getattr(skimage_data, name)()
+    return image if image.ndim == 2 else image[..., :3].mean(-1).round().astype(np.uint8)
 
 
 def random_keypoints(image: np.ndarray, count: int, seed: int = 0) -> Keypoints:
@@ -32,7 +32,7 @@ def random_keypoints(image: np.ndarray, count: int, seed: int = 0) -> Keypoints:
 @pytest.mark.parametrize("name", ["camera", "astronaut", "coffee", "coins"])
 def test_agrees_with_kornia_on_photographs(name: str) -> None:
     kornia_feature = pytest.importorskip("kornia.feature")
-    image = grey(name)
+    image = gray(name)
     keypoints = random_keypoints(image, 500)
     ours = cut_patches(ImagePyramids.build([image]), 0, keypoints, patch_scale=12.0, size=32)
     lafs = torch.cat([keypoints.frames() * 6.0, keypoints.xy[:, :, None]], dim=-1)[None]
@@ -45,7 +45,7 @@ def test_agrees_with_kornia_on_photographs(name: str) -> None:
 
 @pytest.mark.parametrize("scale", [1.5, 4.0, 11.0])
 def test_quarter_turn_of_the_picture_is_a_quarter_turn_of_the_frame(scale: float) -> None:
-    image = grey("camera")
+    image = gray("camera")
     turned = np.rot90(image, k=-1).copy()  # clockwise: the x axis turns towards the y axis
     xy = torch.tensor([[200.0, 150.0], [5.0, 500.0], [256.5, 255.25]])
     height = image.shape[0]
@@ -88,7 +88,7 @@ def test_border_is_repeated_and_far_keypoints_give_patches() -> None:
 
 
 def test_many_images_of_different_sizes_equal_one_at_a_time() -> None:
-    images = [grey("camera"), grey("coins"), grey("coffee")[:90, :33].copy(), np.full((9, 3), 50, np.uint8)]
+    images = [gray("camera"), gray("coins"), gray("coffee")[:90, :33].copy(), np.full((9, 3), 50, np.uint8)]
     together = ImagePyramids.build(images)
     for index, image in enumerate(images):
         keypoints = random_keypoints(image, 40, seed=index)

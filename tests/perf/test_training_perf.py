@@ -23,7 +23,7 @@ def script(name):
 def test_plain_and_own_step_are_timed():
     speed = script("training_speed")
     arguments = argparse.Namespace(pairs=8, width=4, steps=2, data=None)
-    source = training_data.photos()
+    source = training_data.images()
     assert speed.time_plain(source, arguments, {"width": 4})["milliseconds"] > 0
     own = speed.time_ours(source, "sdgmnet", arguments, {"width": 4}, acceleration="eager")
     assert own["patches_per_second"] == pytest.approx(16 / own["milliseconds"] * 1e3, rel=0.01)
@@ -52,7 +52,7 @@ def test_cost_on_paper_from_a_measured_step(tmp_path, monkeypatch):
 def test_memory_of_a_recipe(tmp_path):
     memory = script("recipe_memory")
     measure = memory.measure
-    source = training_data.photos().split("train")
+    source = training_data.images().split("train")
     assert measure("tfeat", source, batch=8)["batch"] == 8
     assert memory.needs_sequences("doap-st-lm") and not memory.needs_sequences("doap")
     assert measure("doap-st-lm", memory.made_sequences(source.device), batch=4)["views"] == 16

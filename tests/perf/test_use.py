@@ -28,12 +28,12 @@ def test_matching_is_timed() -> None:
 
 
 def test_large_pictures_are_described_and_searched() -> None:
-    large = load("large_picture")
-    assert large.describe(60, 300, 200, "tfeat") == {"keypoints": 60, "prints": [60, 128]}
+    large = load("large_image")
+    assert large.describe(60, 300, 200, "tfeat") == {"keypoints": 60, "descriptors": [60, 128]}
     assert large.find(50, 300, 200, "dog")["keypoints"] == 50
 
 
 def test_a_part_reports_its_own_memory() -> None:
-    command = [sys.executable, str(PERF / "large_picture.py"), "--part", "detect", "--count", "20", "--width", "200"]
+    command = [sys.executable, str(PERF / "large_image.py"), "--part", "detect", "--count", "20", "--width", "200"]
     done = subprocess.run([*command, "--height", "150"], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["peak_mib"] > 50

@@ -30,8 +30,8 @@ def script(name: str) -> ModuleType:
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores")
-    training_data.photos().save(folder / "one")
-    training_data.photos().save(folder / "two")
+    training_data.images().save(folder / "one")
+    training_data.images().save(folder / "two")
     return folder
 
 
@@ -61,8 +61,8 @@ def test_weights_are_judged_by_scale(stores: Path, tmp_path: Path, monkeypatch: 
         registry.save(create("tfeat", width=4, kind=kind), tmp_path / f"{name}.safetensors")
     models = [str(tmp_path / f"{name}.safetensors") for name in ("float", "bits")]
     store, out = str(stores / "one"), tmp_path / "choice.json"
-    command = ["choose_weights.py", "--models", *models, "--tracks", store, "--photos", store, "--scales", "12", "24"]
-    monkeypatch.setattr(sys, "argv", [*command, "--num-photos", "1", "--points", "50", "--out", str(out)])
+    command = ["choose_weights.py", "--models", *models, "--tracks", store, "--images", store, "--scales", "12", "24"]
+    monkeypatch.setattr(sys, "argv", [*command, "--num-images", "1", "--points", "50", "--out", str(out)])
     choose.main()
     scores = json.loads(out.read_text())["scores"]
     assert list(scores) == models
@@ -78,7 +78,7 @@ def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pyt
     weights = tmp_path / "best.safetensors"
     config = {"recipe": "sdgmnet", "network": "tfeat", "steps": 3000, "batch": 64, "views": 2, "patch_scale": 24.0}
     config |= {"augmentation": "photos", "average": 0.999, "seed": 7}
-    config |= {"batcher": "neighbours", "batcher_options": {"run": 16}}
+    config |= {"batcher": "neighbors", "batcher_options": {"run": 16}}
     network = create("tfeat", width=4)
     network.info = dataclasses.replace(network.info, notes=f"step 2000, config {json.dumps(config)}")
     registry.save(network, weights)
@@ -89,7 +89,7 @@ def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pyt
     info = registry.load("tfeat.tiny").info
     assert info.name == "tfeat.tiny"
     assert info.patch_scale == 20
-    assert info.licence == "Apache-2.0"
+    assert info.license == "Apache-2.0"
     assert "weights of step 2000" in info.notes
     assert info.recipe == (
         "sdgmnet on network tfeat, 3,000 steps of 64 points x 2 views in runs of 16 neighbours at 24 sigma, "

@@ -11,10 +11,10 @@ def unit(x):
     return [[s / norm(v) for s in v] for v in x]
 
 
-def sphere_deviation(x, centre=None):
+def sphere_deviation(x, center=None):
     norms = [norm(v) for v in x]
-    centre = sum(norms) / len(norms) if centre is None else centre
-    return sum((n - centre) ** 2 for n in norms) / len(norms)
+    center = sum(norms) / len(norms) if center is None else center
+    return sum((n - center) ** 2 for n in norms) / len(norms)
 
 
 def mean_squared_norm(x):
@@ -43,7 +43,7 @@ def semi_hard_triplet(x, labels, margin=0.2):
     return sum(losses) / len(losses)
 
 
-def normalised_n_pair(x, labels, scale=25.0):
+def normalized_n_pair(x, labels, scale=25.0):
     vectors = unit(x)
     members = {}
     for i, label in enumerate(labels):

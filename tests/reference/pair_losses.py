@@ -139,13 +139,13 @@ def l2net(a, p, x, y, maps, e1=True, e2=True, e3=True):
     return total
 
 
-def second_order(a, p, neighbours=8):
+def second_order(a, p, neighbors=8):
     count = len(a)
     chosen = [set() for _ in range(count)]
     for left, right in ((a, a), (p, p), (a, p), (p, a)):
         for i in range(count):
             others = sorted((distance(left[i], right[j]), j) for j in range(count) if j != i)
-            for _, j in others[:neighbours]:
+            for _, j in others[:neighbors]:
                 chosen[i].add(j)
                 chosen[j].add(i)
     total = 0.0
@@ -154,10 +154,10 @@ def second_order(a, p, neighbours=8):
     return total / count
 
 
-def sosnet(a, p, margin=1.0, weight=1.0, neighbours=8):
+def sosnet(a, p, margin=1.0, weight=1.0, neighbors=8):
     far = hardest_everywhere(a, p)
     first = sum(max(0.0, margin + distance(a[i], p[i]) - far[i]) ** 2 for i in range(len(a))) / len(a)
-    return first + weight * second_order(a, p, neighbours)
+    return first + weight * second_order(a, p, neighbors)
 
 
 def hynet(a, p, x, y, alpha=2.0, margin=1.2, norm_weight=0.1, second_order_weight=0.0):

@@ -13,7 +13,7 @@ from patchprint.patches import open_source
 from patchprint.training import assembly, memory, resolve, train
 from patchprint.training.run_folder import read_metrics
 from patchprint.training.step import TrainStep
-from training_data import narrow, photos, short_run
+from training_data import images, narrow, short_run
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_weights_carry_recipe_and_config_and_are_the_average(run):
 
 def test_the_average_is_the_published_formula(tmp_path):
     config = resolve("hardnet", **{**training_data.SHORT, "network_options": narrow(""), "average": 0.7})
-    step = TrainStep(config, photos().split("train"), assembly.create(config, torch.device("cpu")))
+    step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
     expected = step.state.network.features[0].weight.detach().clone()
     for _ in range(4):
         step.run()
@@ -87,7 +87,7 @@ def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
 
     changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "lr": 0.0}
     config = resolve("hardnet", **changes)
-    step = TrainStep(config, photos().split("train"), assembly.create(config, torch.device("cpu")))
+    step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
     patches, _, _ = step._cut_patches(step.step)
     network = assembly.create(config, torch.device("cpu")).network.train()
     raw = [network.forward_features(half)[0] for half in patches.chunk(2)]
@@ -142,7 +142,7 @@ def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
 
 def test_several_stores_are_one_source(tmp_path):
     for seed in (0, 1):
-        photos(points=60, seed=seed).save(tmp_path / f"store{seed}")
+        images(points=60, seed=seed).save(tmp_path / f"store{seed}")
     folders = tuple(str(tmp_path / f"store{seed}") for seed in (0, 1))
     assert open_source(folders).num_points == 120
     config = resolve(
@@ -154,7 +154,7 @@ def test_several_stores_are_one_source(tmp_path):
 
 
 def test_choosing_on_the_test_set_is_possible_and_says_so(tmp_path):
-    photos(points=60, seed=5).save(tmp_path / "test")
+    images(points=60, seed=5).save(tmp_path / "test")
     outcome, _ = short_run("hardnet", tmp_path / "run", steps=2, select_on_test=(str(tmp_path / "test"),))
     assert outcome.selected_on == "test"
     assert any("test/fpr95" in line for line in read_metrics(tmp_path / "run" / "metrics.jsonl"))
@@ -195,8 +195,8 @@ def test_freezing_a_layer_that_is_not_there(tmp_path):
 def test_a_used_folder_is_not_overwritten(run, tmp_path):
     with pytest.raises(ValueError, match="holds files already"):
         short_run("sdgmnet", run[0])
-    assert train(resolve("tfeat", **{**training_data.SHORT, "steps": 1}), photos(), tmp_path / "x").steps == 1
-    again = train(resolve("tfeat", **{**training_data.SHORT, "steps": 2}), photos(), tmp_path / "x", force=True)
+    assert train(resolve("tfeat", **{**training_data.SHORT, "steps": 1}), images(), tmp_path / "x").steps == 1
+    again = train(resolve("tfeat", **{**training_data.SHORT, "steps": 2}), images(), tmp_path / "x", force=True)
     assert again.steps == 2
 
 
@@ -218,4 +218,4 @@ def test_out_of_memory_names_a_batch_that_fits(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="too little memory for --batch 64; give --batch 8, which fits"):
         short_run("tfeat", tmp_path / "run", batch=64)
     config = resolve("tfeat", **training_data.SHORT)
-    assert memory.largest_batch(dataclasses.replace(config, batch=6), photos().split("train")) == 3
+    assert memory.largest_batch(dataclasses.replace(config, batch=6), images().split("train")) == 3

@@ -6,7 +6,7 @@ import pytest
 
 import pinned_curves
 from patchprint.training import RECIPES, TrainConfig, resolve
-from patchprint.training.optimisers import learning_rate
+from patchprint.training.optimizers import learning_rate
 
 CURVES = json.loads(pinned_curves.FILE.read_text())
 

@@ -60,7 +60,7 @@ def test_resumed_run_equals_one_without_a_break(recipe, tmp_path, monkeypatch):
 
 
 def test_sigterm_writes_a_checkpoint_and_exits_with_143(tmp_path):
-    training_data.photos().save(tmp_path / "store")
+    training_data.images().save(tmp_path / "store")
     settings = {**training_data.SHORT, "steps": 100_000, "checkpoint_every": 100_000, "validate_every": 100_000}
     settings |= {"recipe": "hardnet", "data": [str(tmp_path / "store")], "out": str(tmp_path / "run")}
     settings["network_options"] = training_data.narrow("hardnet")

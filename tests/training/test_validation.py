@@ -5,14 +5,14 @@ import torch
 
 from patchprint import networks
 from patchprint.training.validation import Validation
-from training_data import photos
+from training_data import images
 
 
 @pytest.mark.parametrize("kind", ["float", "binary"])
 def test_scores_equal_a_direct_count(kind):
     torch.manual_seed(0)
     network = networks.create("hardnet", width=4, dim=32, kind=kind)
-    source = photos().split("val")
+    source = images().split("val")
     validation = Validation(source, pairs=40, seed=3)
     assert validation.count == 20
     assert (validation.views[:, 0] != validation.views[:, 1]).all()
@@ -31,12 +31,12 @@ def test_scores_equal_a_direct_count(kind):
 
 
 def test_pairs_depend_on_the_seed_alone():
-    source = photos().split("val")
+    source = images().split("val")
     one, same, other = (Validation(source, 40, seed) for seed in (1, 1, 2))
     assert torch.equal(one.points, same.points)
     assert not torch.equal(one.points, other.points)
 
 
 def test_too_few_points_give_no_validation():
-    source = photos().split("val")
+    source = images().split("val")
     assert Validation(source.select(torch.tensor([0])), 40, 0).count == 0

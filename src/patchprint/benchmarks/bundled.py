@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.benchmarks.prints import nearest, pair_distances
+from patchprint.benchmarks.descriptors import nearest, pair_distances
 from patchprint.benchmarks.ubc import draw_pairs
 from patchprint.features.describers import Describer
 from patchprint.interop.opencv import detect_sift
@@ -44,15 +44,15 @@ def verification(describer: Describer, source: TrackStore, seed: int = 0, num_pa
     """FPR95 over pairs of tracked keypoints, one half of them matching, the other from two points of one scene."""
     pairs = draw_pairs(source, num_pairs, seed)
     rows = source.observation(pairs.points, pairs.views[:, None])[:, 0]
-    prints = observation_prints(describer, source, rows)
-    return fpr95(pair_distances(prints[pairs.index[:, 0]], prints[pairs.index[:, 1]]), pairs.is_match)
+    descriptors = observation_descriptors(describer, source, rows)
+    return fpr95(pair_distances(descriptors[pairs.index[:, 0]], descriptors[pairs.index[:, 1]]), pairs.is_match)
 
 
 def held_out_pairs(views: int = 3, seed: int = 2000) -> list[ImagePair]:
     """Each held-out photograph with its warped copies."""
     pairs = []
     for number, name in enumerate(bundled.HELD_OUT):
-        original, *warped = homographies.render_views(bundled.picture(name), views, seed=seed + number)
+        original, *warped = homographies.render_views(bundled.image(name), views, seed=seed + number)
         keypoints = detect_sift(original.image, max_keypoints=NUM_KEYPOINTS)
         for k, view in enumerate(warped):
             truth = homographies.transport(keypoints, view.homography).xy
@@ -74,8 +74,8 @@ def stereo_pair() -> ImagePair:
 
 def matching(describer: Describer, pair: ImagePair) -> dict[str, float]:
     """Nearest neighbours from the first to the second image: average precision and number of correct matches."""
-    prints = [describer.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True)]
-    index, distance = nearest(*prints)
+    descriptors = [describer.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True)]
+    index, distance = nearest(*descriptors)
     error = (pair.keypoints[1].xy[index] - pair.truth).norm(dim=1)
     possible = (
         torch.cdist(pair.truth, pair.keypoints[1].xy, compute_mode="donot_use_mm_for_euclid_dist").min(dim=1).values
@@ -107,15 +107,15 @@ def evaluate(
     return scores
 
 
-def observation_prints(describer: Describer, source: TrackStore, rows: Tensor) -> Tensor:
+def observation_descriptors(describer: Describer, source: TrackStore, rows: Tensor) -> Tensor:
     """Prints of observations, each described in its own photo and once: rows of ``source.tracks`` (N,) -> (N, D)."""
     tracks = source.tracks
     wanted, place = torch.unique(rows, return_inverse=True)
     chosen = wanted.numpy()
-    order, prints = [], []
-    for photo in np.unique(tracks.photo[chosen]).tolist():
-        here = np.flatnonzero(tracks.photo[chosen] == photo)
+    order, descriptors = [], []
+    for image in np.unique(tracks.image[chosen]).tolist():
+        here = np.flatnonzero(tracks.image[chosen] == image)
         frames = (torch.from_numpy(values[chosen[here]]) for values in (tracks.xy, tracks.scale, tracks.angle))
         order.append(torch.from_numpy(here))
-        prints.append(describer.describe_keypoints(source.photos.picture(photo), Keypoints(*frames)))
-    return torch.cat(prints)[torch.argsort(torch.cat(order))][place]
+        descriptors.append(describer.describe_keypoints(source.images.image(image), Keypoints(*frames)))
+    return torch.cat(descriptors)[torch.argsort(torch.cat(order))][place]

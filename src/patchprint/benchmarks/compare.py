@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.benchmarks.published import comparable
+from patchprint.errors import UserError
 
 LOWER_IS_BETTER = {"FPR95 %", "reprojection px"}
 
@@ -57,17 +58,17 @@ def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> l
 def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
     """Result files of ``patchprint eval``, others refused by name."""
     if not files:
-        raise ValueError("no result files were given; name some, as in results/*.json")
+        raise UserError("no result files were given; name some, as in results/*.json")
     results: list[dict[str, Any]] = []
     for path in files:
         try:
             value = json.loads(Path(path).read_text(encoding="utf-8"))
         except (ValueError, UnicodeDecodeError):
-            raise ValueError(f"{path} is not a JSON file") from None
+            raise UserError(f"{path} is not a JSON file") from None
         for entry in value if isinstance(value, list) else [value]:
             needed = ("benchmark", "settings", "data", "seed", "scores", "model")
             if not isinstance(entry, dict) or any(name not in entry for name in needed):
-                raise ValueError(f"{path} is not a result of patchprint eval")
+                raise UserError(f"{path} is not a result of patchprint eval")
             results.append(entry)
     return results
 
@@ -80,7 +81,7 @@ def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str
         if test != train:
             cells[f"{train}>{test}"] = result["scores"]["fpr95"]
     if not cells:
-        raise ValueError("every model was tested on its own training set; give the other sets with --data")
+        raise UserError("every model was tested on its own training set; give the other sets with --data")
     mean = sum(cells.values()) / len(cells)
     return Comparison("ubc: FPR95 % by training > test set", [*cells, "mean"], [("FPR95 %", [*cells.values(), mean])])
 

@@ -21,12 +21,13 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint.benchmarks import strecha
-from patchprint.benchmarks.pictures import described, features_of
+from patchprint.benchmarks.images import described, features_of
 from patchprint.benchmarks.setup import Setup
+from patchprint.errors import UserError
 from patchprint.features import match
 from patchprint.interop.colmap import read_database
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarise
+from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarize
 from patchprint.interop.images import list_images, read_gray
 from patchprint.types import Features, Keypoints
 
@@ -46,19 +47,19 @@ class Settings:
 
 def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
     """Sparse model statistics for our prints and for COLMAP's SIFT, with camera errors where the truth is known."""
-    photos, images = _photos(setup)
+    folder, images = _images(setup)
     cameras, names = _cameras(setup.data), sorted(images)
     truth = strecha.read_cameras(setup.data / "gt_dense_cameras")
     with _work_folder(setup, {"colmap-sift": settings.keypoints, "names": names}) as work:
-        model = sift_reconstruction(photos, work, names, cameras, max_keypoints=settings.keypoints, seed=setup.seed)
+        model = sift_reconstruction(folder, work, names, cameras, max_keypoints=settings.keypoints, seed=setup.seed)
         beside = _summary(model, work, len(names), truth)
         found = {image.name: image.keypoints for image in read_database(work / "database.db")}
     features = {name: _features(setup, name, images[name], found[name], settings) for name in names}
     matches = _matches(setup, features, settings)
     with _work_folder(setup, {"model": _model(setup), "names": names, **_choices(settings)}) as work:
         keypoints = {name: features[name].keypoints for name in names}
-        model = reconstruct(photos, keypoints, matches, work, cameras, seed=setup.seed)
-        ours = {**_summary(model, work, len(names), truth), "dense_points": _dense_points(photos, work)}
+        model = reconstruct(folder, keypoints, matches, work, cameras, seed=setup.seed)
+        ours = {**_summary(model, work, len(names), truth), "dense_points": _dense_points(folder, work)}
     return {**ours, "raw_matches": sum(map(len, matches.values())), "colmap_sift": beside}
 
 
@@ -68,7 +69,7 @@ def _features(setup: Setup, name: str, image: np.ndarray, found: Keypoints, sett
     return described(setup, image, found, {"picture": name, "colmap database": settings.keypoints, "seed": setup.seed})
 
 
-def _photos(setup: Setup) -> tuple[Path, dict[str, np.ndarray]]:
+def _images(setup: Setup) -> tuple[Path, dict[str, np.ndarray]]:
     folder = setup.data / "images" if (setup.data / "images").is_dir() else setup.data
     images: dict[str, np.ndarray] = {}
     for name in list_images(folder):
@@ -79,7 +80,7 @@ def _photos(setup: Setup) -> tuple[Path, dict[str, np.ndarray]]:
                 raise
             setup.skipped.append(name)
     if len(images) < 3:
-        raise ValueError(f"{folder} holds {len(images)} photos; a reconstruction needs at least 3")
+        raise UserError(f"{folder} holds {len(images)} photos; a reconstruction needs at least 3")
     return folder, images
 
 
@@ -108,13 +109,13 @@ def _matches(setup: Setup, features: dict[str, Features], settings: Settings) ->
     return {pair: arrays[str(number)] for number, pair in enumerate(pairs)}
 
 
-def _summary(model: Any, work: Path, photos: int, truth: dict[str, strecha.Pose]) -> dict[str, Any]:
+def _summary(model: Any, work: Path, images: int, truth: dict[str, strecha.Pose]) -> dict[str, Any]:
     from patchprint.interop.colmap import pycolmap
 
     with pycolmap.Database.open(work / "database.db") as database:
         inliers = np.array(database.read_two_view_geometry_num_inliers()[1])
     scores = {
-        **summarise(model, photos),
+        **summarize(model, images),
         "inlier_pairs": int((inliers > 0).sum()),
         "inlier_matches": int(inliers.sum()),
     }
@@ -123,7 +124,7 @@ def _summary(model: Any, work: Path, photos: int, truth: dict[str, strecha.Pose]
     return scores
 
 
-def _dense_points(photos: Path, work: Path) -> int | str:
+def _dense_points(images: Path, work: Path) -> int | str:
     """Points of the fused depth maps, as the published benchmark counts them; says "not run" without CUDA."""
     from patchprint.interop.colmap import pycolmap
 
@@ -131,7 +132,7 @@ def _dense_points(photos: Path, work: Path) -> int | str:
         return "not run: this pycolmap was built without CUDA"
     dense = work / "dense"
     smaller = pycolmap.UndistortCameraOptions(max_image_size=DENSE_SIZE)
-    pycolmap.undistort_images(dense, work / "sparse", photos, undistort_options=smaller)
+    pycolmap.undistort_images(dense, work / "sparse", images, undistort_options=smaller)
     pycolmap.patch_match_stereo(dense, options=pycolmap.PatchMatchOptions(geom_consistency=False))
     fusion = pycolmap.StereoFusionOptions(min_num_pixels=DENSE_VIEWS)
     fused = pycolmap.stereo_fusion(dense / "fused", dense, input_type="photometric", options=fusion)

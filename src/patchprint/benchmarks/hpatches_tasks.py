@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.patches.sources.hpatches_splits import Split, is_test
 
 VERIFICATION_PAIRS = 1_000_000
@@ -40,7 +41,7 @@ def test_sequences(split: Split, names: Sequence[str]) -> list[str]:
     """Those of ``names`` that a split tests on; "full" takes all, whatever they are called."""
     chosen = [name for name in names if split == "full" or is_test(split, name)]
     if not chosen:
-        raise ValueError(f"split {split!r} is empty: none of its sequences is among {', '.join(list(names)[:8])} ...")
+        raise UserError(f"split {split!r} is empty: none of its sequences is among {', '.join(list(names)[:8])} ...")
     return chosen
 
 
@@ -72,11 +73,11 @@ def read(folder: Path, split: Split, names: Sequence[str], sizes: Sequence[int])
     def table(stem: str, columns: str) -> np.ndarray:
         path = folder / f"{stem}_split-{split}.csv"
         if not path.is_file():
-            raise ValueError(f"{path} is missing; --tasks needs the task files of split {split!r}")
+            raise UserError(f"{path} is missing; --tasks needs the task files of split {split!r}")
         rows = _read_rows(path, columns.split(","), number)
         for s, i in ((0, 2), (3, 5)) if len(columns) > 5 else ((0, 1),):
             if len(rows) and (rows[:, i] >= np.asarray(sizes)[rows[:, s]]).any():
-                raise ValueError(f"{path} names a patch that the data does not have; are these the tasks of this data?")
+                raise UserError(f"{path} names a patch that the data does not have; are these the tasks of this data?")
         return rows
 
     pairs, single = "s1,t1,idx1,s2,t2,idx2", "s,idx"
@@ -94,7 +95,7 @@ def _read_rows(path: Path, columns: list[str], number: dict[str, int]) -> np.nda
         reader = csv.reader(stream)
         header = [cell.strip() for cell in next(reader, [])]
         if header != columns:
-            raise ValueError(f"{path} starts with {','.join(header)!r}, expected {','.join(columns)!r}")
+            raise UserError(f"{path} starts with {','.join(header)!r}, expected {','.join(columns)!r}")
         try:
             rows = [
                 [number[cell] if name.startswith("s") else int(cell) for name, cell in zip(columns, row, strict=True)]
@@ -102,9 +103,9 @@ def _read_rows(path: Path, columns: list[str], number: dict[str, int]) -> np.nda
                 if row
             ]
         except KeyError as error:
-            raise ValueError(f"{path} names the sequence {error.args[0]!r}, which the data does not have") from None
+            raise UserError(f"{path} names the sequence {error.args[0]!r}, which the data does not have") from None
         except ValueError:
-            raise ValueError(f"{path} is damaged; expected lines of {','.join(columns)}") from None
+            raise UserError(f"{path} is damaged; expected lines of {','.join(columns)}") from None
     return np.array(rows, dtype=np.int64).reshape(-1, len(columns))
 
 

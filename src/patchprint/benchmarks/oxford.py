@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from tqdm import tqdm
 
+from patchprint.benchmarks.descriptors import distance_matrix, nearest
 from patchprint.benchmarks.geometry import (
     greedy_pairs,
     inside,
@@ -25,10 +26,10 @@ from patchprint.benchmarks.geometry import (
     project,
     reprojection_errors,
 )
-from patchprint.benchmarks.pictures import Detector, features_of
-from patchprint.benchmarks.prints import distance_matrix, nearest
+from patchprint.benchmarks.images import Detector, features_of
 from patchprint.benchmarks.sequences import list_sequences, read_sequence
 from patchprint.benchmarks.setup import Setup
+from patchprint.errors import UserError
 from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision, precision_recall
 from patchprint.types import Features
 
@@ -61,7 +62,7 @@ class Settings:
 def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
     """Average precision of every pair, its mean per sequence, and the mean over all pairs."""
     if not 0 < settings.overlap <= 0.5:
-        raise ValueError(f"--overlap {settings.overlap:g} is not between 0 and 0.5")
+        raise UserError(f"--overlap {settings.overlap:g} is not between 0 and 0.5")
     pairs: dict[str, dict[str, Any]] = {}
     sequences: dict[str, float] = {}
     for folder in tqdm(list_sequences(setup.data, settings.sequences), desc="sequences", disable=None):

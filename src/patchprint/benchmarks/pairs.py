@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from patchprint.benchmarks.descriptors import nearest
 from patchprint.benchmarks.geometry import project, reprojection_errors
-from patchprint.benchmarks.pictures import Detector, features_of
-from patchprint.benchmarks.prints import nearest
+from patchprint.benchmarks.images import Detector, features_of
 from patchprint.benchmarks.sequences import list_sequences, read_sequence
 from patchprint.benchmarks.setup import Setup
 from patchprint.features import verify

@@ -15,8 +15,9 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint.benchmarks import oxford
-from patchprint.benchmarks.pictures import Detector, features_of
+from patchprint.benchmarks.images import Detector, features_of
 from patchprint.benchmarks.setup import Setup
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.interop.images import read_gray
 
@@ -46,7 +47,7 @@ class ScaleSettings:
 def rotation(setup: Setup, settings: RotationSettings) -> dict[str, Any]:
     """Average precision by angle; the picture is cut to its largest centred disc, so that nothing leaves or enters."""
     if not 0 < settings.step <= 180:
-        raise ValueError(f"--step {settings.step:g} is not between 0 and 180 degrees")
+        raise UserError(f"--step {settings.step:g} is not between 0 and 180 degrees")
     angles = [float(a) for a in np.arange(0.0, 180.0 + 1e-9, settings.step)]
     image = _disc(_square(_read(setup)))
     return _curve(setup, settings, "degrees", angles, image, lambda angle: turned(image, angle))
@@ -55,7 +56,7 @@ def rotation(setup: Setup, settings: RotationSettings) -> dict[str, Any]:
 def scale(setup: Setup, settings: ScaleSettings) -> dict[str, Any]:
     """Average precision by the factor that the second picture was shrunk by."""
     if settings.steps < 2:
-        raise ValueError(f"--steps {settings.steps}: a curve needs at least 2 points")
+        raise UserError(f"--steps {settings.steps}: a curve needs at least 2 points")
     factors = [round(float(f), 4) for f in np.geomspace(1.0, 4.0, settings.steps)]
     image = _read(setup)
     return _curve(setup, settings, "factor", factors, image, lambda factor: shrunk(image, factor))
@@ -64,10 +65,10 @@ def scale(setup: Setup, settings: ScaleSettings) -> dict[str, Any]:
 def turned(image: np.ndarray, degrees: float) -> tuple[np.ndarray, np.ndarray]:
     """A square picture turned about its centre, and the homography (3, 3) from the original."""
     cv2 = require("cv2", extra="images")
-    centre = (image.shape[0] - 1) / 2
+    center = (image.shape[0] - 1) / 2
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     homography = np.array(
-        [[cos, -sin, centre - cos * centre + sin * centre], [sin, cos, centre - sin * centre - cos * centre], [0, 0, 1]]
+        [[cos, -sin, center - cos * center + sin * center], [sin, cos, center - sin * center - cos * center], [0, 0, 1]]
     )
     warped = cv2.warpPerspective(image, homography, image.shape[::-1], flags=cv2.INTER_CUBIC)
     return _disc(warped), homography
@@ -108,10 +109,10 @@ def _curve(
 
 def _read(setup: Setup) -> np.ndarray:
     if not setup.data.is_file():
-        raise ValueError(f"{setup.data} is not a picture; give --data one picture file")
+        raise UserError(f"{setup.data} is not a picture; give --data one picture file")
     image = read_gray(setup.data)
     if min(image.shape) < 64:
-        raise ValueError(
+        raise UserError(
             f"{setup.data} has {image.shape[1]} x {image.shape[0]} pixels; take a picture of at least 64 x 64"
         )
     return image
@@ -125,8 +126,8 @@ def _square(image: np.ndarray) -> np.ndarray:
 
 def _disc(image: np.ndarray) -> np.ndarray:
     """Grey outside of the largest disc, softly, so that its edge attracts few keypoints."""
-    centre = (len(image) - 1) / 2
+    center = (len(image) - 1) / 2
     y, x = np.ogrid[: len(image), : len(image)]
-    radius = np.hypot(x - centre, y - centre) / (len(image) / 2)
+    radius = np.hypot(x - center, y - center) / (len(image) / 2)
     weight = np.clip((1.0 - radius) / 0.1, 0.0, 1.0)
     return np.rint(weight * image + (1 - weight) * image.mean()).astype(np.uint8)

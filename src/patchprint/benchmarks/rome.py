@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks.prints import distance_matrix
+from patchprint.benchmarks.descriptors import distance_matrix
 from patchprint.benchmarks.setup import Setup
 from patchprint.benchmarks.stored import describe, open_for
+from patchprint.errors import UserError
 from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision
 
 _CHUNK = 256
@@ -33,10 +34,10 @@ class Settings:
 def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
     """Mean average precision over all queries."""
     arrays = setup.predictions({"rome": settings.split, "patches": settings.patches}, lambda: _export(setup, settings))
-    prints, point = torch.from_numpy(arrays["prints"]), arrays["point"]
+    descriptors, point = torch.from_numpy(arrays["descriptors"]), arrays["point"]
     values = []
     for start in tqdm(range(0, len(point), _CHUNK), desc="queries", disable=None):
-        matrix = distance_matrix(prints[start : start + _CHUNK], prints).cpu().numpy()
+        matrix = distance_matrix(descriptors[start : start + _CHUNK], descriptors).cpu().numpy()
         for row, distance in enumerate(matrix, start=start):
             others = np.arange(len(point)) != row
             values.append(average_precision(distance[others], (point == point[row])[others], definition=settings.ap))
@@ -48,8 +49,8 @@ def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
     num_views = source.num_views.cpu()
     kept = int((torch.cumsum(num_views, 0) <= settings.patches).sum())
     if kept < 2:
-        raise ValueError(f"{setup.data} has fewer than two points within --patches {settings.patches}")
+        raise UserError(f"{setup.data} has fewer than two points within --patches {settings.patches}")
     points = torch.repeat_interleave(torch.arange(kept), num_views[:kept])
     first = torch.cumsum(num_views[:kept], 0) - num_views[:kept]
     views = torch.arange(len(points)) - first[points]
-    return {"prints": describe(setup, source, points, views).numpy(), "point": points.numpy()}
+    return {"descriptors": describe(setup, source, points, views).numpy(), "point": points.numpy()}

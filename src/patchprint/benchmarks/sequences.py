@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.benchmarks.setup import Setup
+from patchprint.errors import UserError
 from patchprint.interop.images import read_gray
 
 _SUFFIXES = (".png", ".ppm", ".pgm", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
@@ -32,13 +33,13 @@ class Sequence:
 def list_sequences(data: Path, chosen: tuple[str, ...] = ()) -> list[Path]:
     """The sequence folders in ``data``, which may itself be one; ``chosen`` names some of them."""
     if not data.is_dir():
-        raise ValueError(f"{data} is not a folder; give --data the folder that holds the sequences")
-    found = [data] if _picture(data, 1) else sorted(folder for folder in data.iterdir() if _picture(folder, 1))
+        raise UserError(f"{data} is not a folder; give --data the folder that holds the sequences")
+    found = [data] if _image(data, 1) else sorted(folder for folder in data.iterdir() if _image(folder, 1))
     if not found:
-        raise ValueError(f"{data} holds no sequences: no folder in it has a picture img1 and homographies H1to2p ...")
+        raise UserError(f"{data} holds no sequences: no folder in it has a picture img1 and homographies H1to2p ...")
     missing = set(chosen) - {folder.name for folder in found}
     if missing:
-        raise ValueError(
+        raise UserError(
             f"{data} has no sequence {', '.join(sorted(missing))}; it has {', '.join(f.name for f in found)}"
         )
     return [folder for folder in found if not chosen or folder.name in chosen]
@@ -46,9 +47,9 @@ def list_sequences(data: Path, chosen: tuple[str, ...] = ()) -> list[Path]:
 
 def read_sequence(folder: Path, setup: Setup) -> Sequence | None:
     """Pictures and homographies of one folder; None where ``skip_bad`` leaves fewer than two pictures."""
-    files = {number: path for number in range(1, 100) if (path := _picture(folder, number))}
+    files = {number: path for number in range(1, 100) if (path := _image(folder, number))}
     if len(files) < 2:
-        raise ValueError(f"{folder} has only one picture; a sequence needs img1, img2 and H1to2p")
+        raise UserError(f"{folder} has only one picture; a sequence needs img1, img2 and H1to2p")
     homographies = {number: read_homography(_homography(folder, number)) for number in files if number > 1}
     images: dict[int, np.ndarray] = {}
     for number, path in files.items():
@@ -66,13 +67,13 @@ def read_sequence(folder: Path, setup: Setup) -> Sequence | None:
 def read_homography(path: Path) -> np.ndarray:
     """A 3 x 3 text file -> (3, 3) float64 with last entry 1."""
     if not path.is_file():
-        raise ValueError(f"{path} is missing; each picture after the first needs its homography")
+        raise UserError(f"{path} is missing; each picture after the first needs its homography")
     try:
         matrix = np.loadtxt(path, dtype=np.float64)
     except ValueError:
         matrix = np.zeros(0)
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) < 1e-12:
-        raise ValueError(f"{path} is not a homography; expected 3 lines of 3 numbers that can be inverted")
+        raise UserError(f"{path} is not a homography; expected 3 lines of 3 numbers that can be inverted")
     return matrix / matrix[2, 2]
 
 
@@ -81,6 +82,6 @@ def _homography(folder: Path, number: int) -> Path:
     return other if other.is_file() else folder / f"H1to{number}p"
 
 
-def _picture(folder: Path, number: int) -> Path | None:
+def _image(folder: Path, number: int) -> Path | None:
     stems = (f"img{number}", str(number))
     return next((p for stem in stems for s in _SUFFIXES if (p := folder / f"{stem}{s}").is_file()), None)

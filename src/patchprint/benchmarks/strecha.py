@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.errors import UserError
+
 
 @dataclass(frozen=True, eq=False)
 class Pose:
     """A camera in the world: rotation (3, 3) takes world directions to camera directions; centre (3,) in the world."""
 
     rotation: np.ndarray
-    centre: np.ndarray
+    center: np.ndarray
 
 
 def read_cameras(folder: Path) -> dict[str, Pose]:
@@ -26,10 +28,10 @@ def read_cameras(folder: Path) -> dict[str, Pose]:
         except ValueError:
             numbers = np.zeros(0)
         if len(numbers) != 26:
-            raise ValueError(f"{path} is not a camera file; expected 26 numbers: K, distortion, rotation, centre, size")
+            raise UserError(f"{path} is not a camera file; expected 26 numbers: K, distortion, rotation, centre, size")
         rotation = numbers[12:21].reshape(3, 3)
         if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-3):
-            raise ValueError(f"{path} holds no rotation in its lines 5 to 7")
+            raise UserError(f"{path} holds no rotation in its lines 5 to 7")
         poses[path.name.removesuffix(".camera")] = Pose(rotation.T, numbers[21:24])
     return poses
 
@@ -40,7 +42,7 @@ def read_intrinsics(path: Path) -> tuple[float, float, float, float] | None:
         return None
     matrix = np.loadtxt(path)
     if matrix.shape != (3, 3):
-        raise ValueError(f"{path} is not a camera matrix; expected 3 lines of 3 numbers")
+        raise UserError(f"{path} is not a camera matrix; expected 3 lines of 3 numbers")
     return float(matrix[0, 0]), float(matrix[1, 1]), float(matrix[0, 2]), float(matrix[1, 2])
 
 
@@ -60,10 +62,10 @@ def camera_errors(estimate: dict[str, Pose], truth: dict[str, Pose]) -> dict[str
     if len(names) < 3:
         return {"cameras": len(names)}
     scale, turn, shift = align(
-        np.stack([estimate[name].centre for name in names]), np.stack([truth[name].centre for name in names])
+        np.stack([estimate[name].center for name in names]), np.stack([truth[name].center for name in names])
     )
     position = [
-        float(np.linalg.norm(scale * turn @ estimate[name].centre + shift - truth[name].centre)) for name in names
+        float(np.linalg.norm(scale * turn @ estimate[name].center + shift - truth[name].center)) for name in names
     ]
     rotation = [_angle(estimate[name].rotation @ turn.T @ truth[name].rotation.T) for name in names]
     return {

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from patchprint import rng
-from patchprint.benchmarks.prints import pair_distances
+from patchprint.benchmarks.descriptors import pair_distances
 from patchprint.benchmarks.setup import Setup
 from patchprint.benchmarks.stored import describe, open_for
+from patchprint.errors import UserError
 from patchprint.metrics.ranking import average_precision
 from patchprint.metrics.verification import FPR95_VARIANTS, roc_auc
 from patchprint.patches import PatchSource, PatchStore
@@ -72,7 +73,7 @@ def draw_pairs(source: PatchSource, count: int, seed: int) -> Pairs:
     ]
     half = count // 2
     if len(usable) < 2 or half == 0:
-        raise ValueError(f"{len(usable)} points have two views and another point in their scene; pairs need at least 2")
+        raise UserError(f"{len(usable)} points have two views and another point in their scene; pairs need at least 2")
     key = rng.fold_in(rng.key(seed), 0x0BC)
     chosen = usable[rng.integers(rng.fold_in(key, 1), len(usable), (half,))]
     first = rng.integers(rng.fold_in(key, 2), num_views[chosen], (half,))
@@ -107,20 +108,20 @@ def described_pairs(setup: Setup, settings: Settings) -> tuple[Pairs, Tensor, st
     source = open_for(setup, settings.split)
     listed = isinstance(source, PatchStore) and OFFICIAL_PAIRS in source.facts["pairs"] and settings.split == "all"
     pairs = official_pairs(source) if listed else draw_pairs(source, settings.pairs, setup.seed)  # type: ignore[arg-type]
-    prints = describe(setup, source, pairs.points, pairs.views).to(setup.device)
-    return pairs, prints, "official" if listed else "drawn"
+    descriptors = describe(setup, source, pairs.points, pairs.views).to(setup.device)
+    return pairs, descriptors, "official" if listed else "drawn"
 
 
-def distances(pairs: Pairs, prints: Tensor) -> np.ndarray:
+def distances(pairs: Pairs, descriptors: Tensor) -> np.ndarray:
     """Distance of each pair, (L,) float64."""
-    index = pairs.index.to(prints.device)
-    return pair_distances(prints[index[:, 0]], prints[index[:, 1]])
+    index = pairs.index.to(descriptors.device)
+    return pair_distances(descriptors[index[:, 0]], descriptors[index[:, 1]])
 
 
 def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
-    pairs, prints, origin = described_pairs(setup, settings)
+    pairs, descriptors, origin = described_pairs(setup, settings)
     return {
-        "distance": distances(pairs, prints),
+        "distance": distances(pairs, descriptors),
         "is_match": pairs.is_match,
         "patches": np.array(len(pairs.points)),
         "pair_list": np.array(origin),

@@ -14,7 +14,7 @@ from patchprint.report.page import write
 
 
 def main(
-    photos: tyro.conf.Positional[Path],
+    images: tyro.conf.Positional[Path],
     out: Path,
     model: str = "sdgmnet",
     steps: int = 400,
@@ -44,7 +44,7 @@ def main(
         json: print the result as JSON.
     """
     plan = Plan(model, steps, batch, lr, held_out, seed, device)
-    result = adapt(photos, out, work or out.with_suffix(".work"), plan, force, report=say)
+    result = adapt(images, out, work or out.with_suffix(".work"), plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out), out.with_suffix(".html"))
     rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]

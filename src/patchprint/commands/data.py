@@ -11,6 +11,7 @@ import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say
+from patchprint.errors import UserError
 from patchprint.patches import manifest, open_source
 
 Source = Literal["phototour", "hpatches", "hpatches-sequences", "rome", "colmap", "photos", "homographies"]
@@ -72,7 +73,7 @@ def build(
     unknown = [name for name in options if name not in inspect.signature(builder).parameters]
     if unknown:
         flag = "--" + unknown[0].replace("_", "-")
-        raise ValueError(f"{flag} does not belong to the source {source}")
+        raise UserError(f"{flag} does not belong to the source {source}")
     files.refuse_overwrite(out, force)
     builder(src, out, **options)
     facts = describe(out)
@@ -101,7 +102,7 @@ def info(
     if verify:
         manifest.verify(out)
     if preview is not None:
-        from patchprint.patches.pictures import encode_png
+        from patchprint.patches.codecs import encode_png
         from patchprint.patches.preview import contact_sheet
 
         sheet = contact_sheet(open_source(out), rows, seed=seed)
@@ -127,7 +128,7 @@ def download(
 
     if not name:
         listing = [downloads.describe(each) for each in downloads.SETS]
-        emit(listing, json, "\n".join(f"{each['name']}: {each['what']}; {each['licence']}" for each in listing))
+        emit(listing, json, "\n".join(f"{each['name']}: {each['what']}; {each['license']}" for each in listing))
         return
     folder = downloads.locate(name, data_dir)
     emit({"name": name, "folder": str(folder)}, json, str(folder))

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from patchprint.commands.output import emit, say
+from patchprint.errors import UserError
 from patchprint.features import describers, formats
 from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
 from patchprint.features.folder import Settings, describe_folder, wait_for_all_ranks
@@ -17,7 +18,7 @@ from patchprint.files import refuse_overwrite
 
 
 def main(
-    photos: tyro.conf.Positional[Path],
+    images: tyro.conf.Positional[Path],
     /,
     out: Path,
     model: str = describers.DEFAULT_MODEL,
@@ -57,7 +58,7 @@ def main(
         if first and parts.exists():
             _remove_features(parts)
         wait_for_all_ranks()
-    features = describe_folder(photos, parts, settings, workers, report=say)
+    features = describe_folder(images, parts, settings, workers, report=say)
     if not first:
         return 0
     if format != "npz":
@@ -79,5 +80,5 @@ def main(
 
 def _remove_features(folder: Path) -> None:
     if not (folder / "features.json").is_file():
-        raise ValueError(f"{folder} was not made by patchprint describe, so --force does not remove it")
+        raise UserError(f"{folder} was not made by patchprint describe, so --force does not remove it")
     shutil.rmtree(folder)

@@ -14,6 +14,7 @@ from patchprint.benchmarks.cache import PredictionCache, default_folder
 from patchprint.benchmarks.compare import Comparison, compare, data_name, read_results, train_test_table
 from patchprint.benchmarks.setup import Setup, measure
 from patchprint.commands.output import emit, table
+from patchprint.errors import UserError
 from patchprint.features import describers
 from patchprint.files import refuse_overwrite, write_json
 
@@ -101,27 +102,27 @@ def cell(value: float | None) -> str:
 
 def _check(name: str, common: Common) -> None:
     if not common.model:
-        raise ValueError(f"patchprint eval {name} needs a model: --model sift, --model NAME or --model FILE")
+        raise UserError(f"patchprint eval {name} needs a model: --model sift, --model NAME or --model FILE")
     if not common.data:
-        raise ValueError(f"patchprint eval {name} needs data: --data FOLDER")
+        raise UserError(f"patchprint eval {name} needs data: --data FOLDER")
     for data in common.data:
         for part in data.split(","):
             if not Path(part).exists():
-                raise ValueError(f"there is no {part}; give --data what the benchmark is to run on")
+                raise UserError(f"there is no {part}; give --data what the benchmark is to run on")
     if common.trained_on and (name != "ubc" or len(common.trained_on) != len(common.model)):
-        raise ValueError("--trained-on belongs to ubc and is given once for each --model")
+        raise UserError("--trained-on belongs to ubc and is given once for each --model")
     many = len(common.model) * len(common.data) > 1
     if many and common.out is not None and common.out.suffix == ".json":
-        raise ValueError(f"--out {common.out} is one file, but there are several results; give a folder")
+        raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
 
 
 def _describer(model: str, common: Common) -> describers.Describer:
     describer = describers.create(model, common.device)
     if common.patch_scale is not None:
         if model in ("sift", "rootsift"):
-            raise ValueError(f"{model} has its own patch; leave --patch-scale out")
+            raise UserError(f"{model} has its own patch; leave --patch-scale out")
         if not 1 <= common.patch_scale <= 200:
-            raise ValueError(f"--patch-scale {common.patch_scale:g} is not between 1 and 200")
+            raise UserError(f"--patch-scale {common.patch_scale:g} is not between 1 and 200")
         describer.patch_scale = common.patch_scale
     return describer
 

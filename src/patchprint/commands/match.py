@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from patchprint.commands.output import emit, say
+from patchprint.errors import UserError
 from patchprint.features import describers, draw, extract, match, verify
 from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
 from patchprint.features.formats import write_matches
@@ -108,7 +109,7 @@ def _match_many(
     json: bool,
 ) -> int:
     if out is None:
-        raise ValueError("matching many photos needs --out M.h5, M.db or M.npz (two photos: patchprint match A B)")
+        raise UserError("matching many photos needs --out M.h5, M.db or M.npz (two photos: patchprint match A B)")
     features, calibrated = _open(path)
     chosen = choose_pairs(list(features), pairs)
     # COLMAP verifies its own matches, with its own cameras.
@@ -130,7 +131,7 @@ def _open(path: Path) -> tuple[Mapping[str, Features], float | None]:
     if path.suffix == ".h5":
         return dict(hloc.read_features(path)), None
     if path.is_file():
-        raise ValueError(f"{path} is one photo: give a second one, or a folder of features (patchprint describe)")
+        raise UserError(f"{path} is one photo: give a second one, or a folder of features (patchprint describe)")
     features = FeatureFolder(path)
     return features, features.manifest["ratio"]
 
@@ -139,7 +140,7 @@ def _rule(mode: Mode, ratio: float | None, calibrated: float | None) -> dict[str
     """The arguments of `match` for a mode."""
     if mode == "mutual":
         if ratio is not None:
-            raise ValueError("--ratio needs --mode ratio, mutual+ratio or fginn")
+            raise UserError("--ratio needs --mode ratio, mutual+ratio or fginn")
         return {"mutual": True}
     threshold = ratio if ratio is not None else calibrated if calibrated is not None else DEFAULT_RATIO
     return {"mutual": mode != "ratio", "ratio": threshold, "fginn_radius": FGINN_RADIUS if mode == "fginn" else None}

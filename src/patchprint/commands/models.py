@@ -37,7 +37,7 @@ def _network(name: str) -> dict[str, Any]:
 def _weights_table(weights: list[dict[str, Any]]) -> str:
     if not weights:
         return "no weights are shipped; load takes files too: patchprint.load('net.safetensors')"
-    header = ("weights", "network", "dim", "kind", "patch scale", "licence", "sha256", "training data")
+    header = ("weights", "network", "dim", "kind", "patch scale", "license", "sha256", "training data")
     rows = [
         (
             info["name"] + (" (provisional)" if info["provisional"] else ""),
@@ -45,7 +45,7 @@ def _weights_table(weights: list[dict[str, Any]]) -> str:
             info["dim"],
             info["kind"],
             f"{info['patch_scale']:g}",
-            info["licence"],
+            info["license"],
             info["sha256"][:12],
             info["training_data"],
         )

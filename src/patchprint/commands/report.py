@@ -9,6 +9,7 @@ import tyro
 
 from patchprint.benchmarks.compare import read_results
 from patchprint.commands.output import emit
+from patchprint.errors import UserError
 from patchprint.files import refuse_overwrite
 from patchprint.report.page import write
 from patchprint.report.results_page import results_page
@@ -32,10 +33,10 @@ def main(
         json: print the name of the page and what it holds as JSON.
     """
     if not sources:
-        raise ValueError("nothing to report on; name result files (results/*.json) or folders of runs")
+        raise UserError("nothing to report on; name result files (results/*.json) or folders of runs")
     for source in sources:
         if not source.exists():
-            raise ValueError(f"there is no {source}; name result files or folders of runs")
+            raise UserError(f"there is no {source}; name result files or folders of runs")
     refuse_overwrite(out, force)
     runs = [read_run(source) for source in sources if source.is_dir()]
     files = [source for source in sources if not source.is_dir()]

@@ -14,12 +14,12 @@ from patchprint.features.detect import DETECTORS
 from patchprint.features.folder import Settings
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS
-from patchprint.reconstruct import Plan, photos_to_model, start_again
+from patchprint.reconstruct import Plan, images_to_model, start_again
 from patchprint.types import Result
 
 
 def main(
-    photos: tyro.conf.Positional[Path],
+    images: tyro.conf.Positional[Path],
     /,
     out: Path,
     model: str = describers.DEFAULT_MODEL,
@@ -66,7 +66,7 @@ def main(
     settings = Settings(model, detector, max_keypoints, upright, device=str(describers.choose_device(device)))
     cameras = Cameras(single_camera, camera_model, camera_params)
     plan = Plan(settings, pairs, ratio, cameras, compare_sift, workers, seed)
-    summary = photos_to_model(photos, out, plan, truth, report=say)
+    summary = images_to_model(images, out, plan, truth, report=say)
     describer = describers.create(model)
     result = Result(
         benchmark="sfm",
@@ -78,7 +78,7 @@ def main(
             "upright": upright,
         },
         model={"name": describer.id.name, "sha256": describer.id.sha256},
-        data={"path": str(photos), "sha256": provenance.sha256_of_folder(photos)},
+        data={"path": str(images), "sha256": provenance.sha256_of_folder(images)},
         seed=seed,
         scores=summary,
         run=provenance.run_info(),

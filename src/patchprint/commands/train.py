@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import tyro
 
 from patchprint.commands.output import emit
+from patchprint.errors import UserError
 from patchprint.training import RECIPES, distributed, resolve, train
-from patchprint.training.config import Acceleration, Optimiser, Precision, Schedule
+from patchprint.training.config import Acceleration, Optimizer, Precision, Schedule
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Settings:
     """none, strong, or the setting of a paper: l2net, hardnet, hardnet2018, hynet, sdgmnet, cdf, doap, tfeat."""
     patch_scale: float | None = None
     """Side of patches cut from photos, in units of the keypoint's sigma."""
-    optimiser: Optimiser | None = None
+    optimizer: Optimizer | None = None
     """The optimiser."""
     lr: float | None = None
     """Learning rate at the start."""
@@ -78,7 +79,7 @@ def _command(recipe: str) -> Callable[..., int]:
         json: bool = False,
     ) -> int:
         if not data:
-            raise ValueError(f"patchprint train {recipe} needs --data STORE; patchprint data build makes one")
+            raise UserError(f"patchprint train {recipe} needs --data STORE; patchprint data build makes one")
         changes: dict[str, Any] = {k: v for k, v in dataclasses.asdict(settings).items() if v is not None}
         for name, given in (("network_options", network), ("loss_settings", loss)):
             if given:
@@ -128,7 +129,7 @@ def _read_options(words: tuple[str, ...]) -> dict[str, Any]:
     for word in words:
         name, separator, text = word.partition("=")
         if not separator or not name:
-            raise ValueError(f"options are written name=value, not {word!r}")
+            raise UserError(f"options are written name=value, not {word!r}")
         try:
             options[name] = json.loads(text)
         except json.JSONDecodeError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.features.matching import match
 from patchprint.features.nearest import nearest
 from patchprint.types import Features
@@ -41,7 +42,7 @@ def choose_ratio(pairs: Iterable[tuple[Features, Features, Tensor]]) -> RatioCho
         rights.append((b.keypoints.xy[columns] - truth[rows]).norm(dim=1) <= MAX_ERROR)
     quotient, right = torch.cat(quotients), torch.cat(rights)
     if not right.any() or right.all():
-        raise ValueError("a ratio cannot be chosen: the matches are all right or all wrong; give other pairs")
+        raise UserError("a ratio cannot be chosen: the matches are all right or all wrong; give other pairs")
     candidates = [RatioChoice(percent / 100, *_kept(quotient < percent / 100, right)) for percent in range(50, 101)]
     return max(candidates, key=lambda choice: choice.right_kept - choice.wrong_kept)
 

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.networks.heads import pack_bits
 from patchprint.types import Features, ModelId
 
@@ -31,20 +32,22 @@ class Pca:
     axes: Tensor
 
     @staticmethod
-    def fit(prints: Tensor, k: int) -> Pca:
+    def fit(descriptors: Tensor, k: int) -> Pca:
         """Directions of largest variance of prints (N, D); N should be a few thousand."""
-        if not 1 <= k <= min(prints.shape):
-            raise ValueError(f"{len(prints)} prints of {prints.shape[1]} numbers have no {k} principal components")
-        values = prints.double()
+        if not 1 <= k <= min(descriptors.shape):
+            raise UserError(
+                f"{len(descriptors)} prints of {descriptors.shape[1]} numbers have no {k} principal components"
+            )
+        values = descriptors.double()
         mean = values.mean(0)
         _, vectors = torch.linalg.eigh((values - mean).T @ (values - mean))
         axes = vectors.flip(1)[:, :k].T
         signs = torch.where(axes.gather(1, axes.abs().argmax(1, keepdim=True)) < 0, -1.0, 1.0)
         return Pca(mean.float(), (axes * signs).float().contiguous())
 
-    def apply(self, prints: Tensor) -> Tensor:
+    def apply(self, descriptors: Tensor) -> Tensor:
         """Unit vectors (N, k)."""
-        return F.normalize((prints.float() - self.mean) @ self.axes.T, dim=1)
+        return F.normalize((descriptors.float() - self.mean) @ self.axes.T, dim=1)
 
     @property
     def sha256(self) -> str:
@@ -59,20 +62,20 @@ def compress(features: Features, how: str | Pca) -> Features:
             comes out 254 times as large), "bits" (1 bit a number, Hamming distance), or a `Pca` fitted on such prints.
     """
     if features.is_binary or not features.descriptors.is_floating_point():
-        raise ValueError(f"the prints of {features.model.name} are compressed already ({features.descriptors.dtype})")
-    prints = features.descriptors.float()
+        raise UserError(f"the prints of {features.model.name} are compressed already ({features.descriptors.dtype})")
+    descriptors = features.descriptors.float()
     if isinstance(how, Pca):
-        small, tag, extra = how.apply(prints), f"pca{len(how.axes)}", how.sha256
+        small, tag, extra = how.apply(descriptors), f"pca{len(how.axes)}", how.sha256
     elif how == "fp16":
-        small, tag, extra = prints.half(), "fp16", ""
+        small, tag, extra = descriptors.half(), "fp16", ""
     elif how == "int8":
-        small, tag, extra = (prints * (127 / INT8_RANGE)).round().clamp(-127, 127).to(torch.int8), "int8", ""
+        small, tag, extra = (descriptors * (127 / INT8_RANGE)).round().clamp(-127, 127).to(torch.int8), "int8", ""
     elif how == "bits":
-        if len(prints) and (prints >= 0).all():
-            raise ValueError(f"the prints of {features.model.name} are never negative, so their signs say nothing")
-        small, tag, extra = pack_bits(prints), "bits", ""
+        if len(descriptors) and (descriptors >= 0).all():
+            raise UserError(f"the prints of {features.model.name} are never negative, so their signs say nothing")
+        small, tag, extra = pack_bits(descriptors), "bits", ""
     else:
-        raise ValueError(f"unknown compression {how!r}; known are fp16, int8, bits and a fitted Pca")
+        raise UserError(f"unknown compression {how!r}; known are fp16, int8, bits and a fitted Pca")
     old = features.model
     sha256 = hashlib.sha256(f"{old.sha256} {extra}".encode()).hexdigest() if extra else old.sha256
     return dataclasses.replace(features, descriptors=small, model=ModelId(f"{old.name}+{tag}", sha256))

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.interop import opencv
 from patchprint.networks import PatchNetwork, registry
 from patchprint.patches.sampler import ImagePyramids, cut_patches
@@ -141,9 +142,9 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     kind = name.partition(":")[0]
     if kind not in available:
-        raise ValueError(f"unknown device {name!r}; known are auto, cpu, cuda, cuda:N and mps")
+        raise UserError(f"unknown device {name!r}; known are auto, cpu, cuda, cuda:N and mps")
     if not available[kind]:
-        raise ValueError(f"this machine has no {kind} device that PyTorch can use; take --device cpu")
+        raise UserError(f"this machine has no {kind} device that PyTorch can use; take --device cpu")
     return torch.device(name)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from patchprint.errors import UserError
 from patchprint.interop import colmap, kornia, opencv
 from patchprint.types import Keypoints
 
@@ -53,9 +54,9 @@ def detect(
         upright: all angles zero, and a point that was found with two angles counts once.
     """
     if max_keypoints is not None and max_keypoints < 1:
-        raise ValueError(f"max_keypoints must be at least 1, got {max_keypoints}")
+        raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
     if mask is not None and np.shape(mask) != image.shape:
-        raise ValueError(f"the mask has shape {np.shape(mask)}, the picture {image.shape}; they must be equal")
+        raise UserError(f"the mask has shape {np.shape(mask)}, the picture {image.shape}; they must be equal")
     search = _search(detector, max_keypoints)
     found = _detect_at_any_size(image, mask, search)
     if upright:
@@ -88,7 +89,7 @@ def _search(detector: str, max_keypoints: int | None) -> Search:
     if detector in DETECTORS and kind in ("harris", "hessian"):
         function = kornia.detect_harris if kind == "harris" else kornia.detect_hessian
         return lambda image, mask: function(image, max_keypoints or MAX_KEYPOINTS, affine=shape == "affine", mask=mask)
-    raise ValueError(f"unknown detector {detector!r}; known are {', '.join(DETECTORS)}")
+    raise UserError(f"unknown detector {detector!r}; known are {', '.join(DETECTORS)}")
 
 
 def _detect_at_any_size(image: np.ndarray, mask: np.ndarray | None, search: Search) -> Keypoints:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import atomic_file
-from patchprint.interop.images import Picture, read_color
+from patchprint.interop.images import ImageLike, read_color
 from patchprint.types import Features, Matches
 
 MAX_SIDE = 1200  # pixels of one photo in the drawing
@@ -21,7 +22,7 @@ def draw(
     b: Features,
     matches: Matches,
     path: str | Path,
-    images: Sequence[Picture] | None = None,
+    images: Sequence[ImageLike] | None = None,
     max_lines: int = 250,
     outliers: bool = False,
 ) -> None:
@@ -33,16 +34,16 @@ def draw(
         outliers: draw the matches that verification rejected too, in red. Without verification all are drawn, in yellow.
     """
     cv2 = require("cv2", extra="images")
-    pictures = [_load(f, None if images is None else images[i]) for i, f in enumerate((a, b))]
-    scales = [min(1.0, MAX_SIDE / max(picture.shape[:2])) for picture in pictures]
-    pictures = [
-        cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) if scale < 1 else picture
-        for picture, scale in zip(pictures, scales, strict=True)
+    panels = [_load(f, None if images is None else images[i]) for i, f in enumerate((a, b))]
+    scales = [min(1.0, MAX_SIDE / max(panel.shape[:2])) for panel in panels]
+    panels = [
+        cv2.resize(panel, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) if scale < 1 else panel
+        for panel, scale in zip(panels, scales, strict=True)
     ]
-    canvas = np.full((max(p.shape[0] for p in pictures), sum(p.shape[1] for p in pictures), 3), 255, np.uint8)
-    shift = pictures[0].shape[1]
-    canvas[: pictures[0].shape[0], :shift] = pictures[0]
-    canvas[: pictures[1].shape[0], shift:] = pictures[1]
+    canvas = np.full((max(p.shape[0] for p in panels), sum(p.shape[1] for p in panels), 3), 255, np.uint8)
+    shift = panels[0].shape[1]
+    canvas[: panels[0].shape[0], :shift] = panels[0]
+    canvas[: panels[1].shape[0], shift:] = panels[1]
 
     inliers = None if matches.inliers is None else matches.inliers.cpu().numpy()
     rows = np.arange(len(matches)) if inliers is None or outliers else np.flatnonzero(inliers)
@@ -61,25 +62,25 @@ def draw(
     _write(Path(path), canvas)
 
 
-def _load(features: Features, picture: Picture | None) -> np.ndarray:
-    source = features.image_path if picture is None else picture
+def _load(features: Features, given: ImageLike | None) -> np.ndarray:
+    source = features.image_path if given is None else given
     if source is None:
-        raise ValueError("the features come from an array: give draw(..., images=(a, b))")
+        raise UserError("the features come from an array: give draw(..., images=(a, b))")
     image = read_color(source)
     if (image.shape[1], image.shape[0]) != features.image_size and isinstance(source, (str, Path)):
         image = read_color(source, exif=True)  # the features may have been made from the turned picture
     if (image.shape[1], image.shape[0]) != features.image_size:
         size = f"{image.shape[1]}x{image.shape[0]}"
-        raise ValueError(f"the picture is {size}, but the features were made from one of {features.image_size}")
+        raise UserError(f"the picture is {size}, but the features were made from one of {features.image_size}")
     return image
 
 
 def _write(path: Path, rgb: np.ndarray) -> None:
     cv2 = require("cv2", extra="images")
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
-        raise ValueError(f"{path}: drawings are written as .png, .jpg or .jpeg")
+        raise UserError(f"{path}: drawings are written as .png, .jpg or .jpeg")
     done, data = cv2.imencode(path.suffix.lower(), np.ascontiguousarray(rgb[..., ::-1]))
     if not done:
-        raise ValueError(f"{path}: the drawing of {rgb.shape[1]}x{rgb.shape[0]} pixels could not be encoded")
+        raise UserError(f"{path}: the drawing of {rgb.shape[1]}x{rgb.shape[0]} pixels could not be encoded")
     with atomic_file(path) as temporary:
         temporary.write_bytes(data.tobytes())

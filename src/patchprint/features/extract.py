@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from patchprint.errors import UserError
 from patchprint.features import describers
 from patchprint.features.detect import MAX_KEYPOINTS, detect
-from patchprint.interop.images import Picture, read_gray
+from patchprint.interop.images import ImageLike, read_gray
 from patchprint.networks import PatchNetwork
 from patchprint.types import Features, Keypoints
 
 
 def extract(
-    image: Picture,
+    image: ImageLike,
     model: str | Path | PatchNetwork | describers.Describer = describers.DEFAULT_MODEL,
     keypoints: Keypoints | None = None,
     mask: np.ndarray | None = None,
@@ -42,7 +43,7 @@ def extract(
     if keypoints is None:
         keypoints = detect(pixels, detector, max_keypoints, mask, upright=upright)
     elif not torch.isfinite(keypoints.xy).all() or not (keypoints.scale > 0).all():
-        raise ValueError("the given keypoints must have finite positions and positive scales")
+        raise UserError("the given keypoints must have finite positions and positive scales")
     if upright:
         keypoints = keypoints.upright()
     return Features(

@@ -14,6 +14,7 @@ import torch
 from tqdm import tqdm
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.features import describers, storage
 from patchprint.features.detect import MAX_KEYPOINTS
 from patchprint.features.extract import extract
@@ -34,7 +35,7 @@ class Settings:
 
 
 def describe_folder(
-    photos: str | Path,
+    images: str | Path,
     out: str | Path,
     settings: Settings | None = None,
     workers: int = 1,
@@ -47,13 +48,13 @@ def describe_folder(
     refused. Under torchrun every process takes its share of the photos. Photos that cannot be read are named through
     ``report`` and left out.
     """
-    photos, out, settings = Path(photos), Path(out), settings or Settings()
-    names = list_images(photos) if names is None else names
+    images, out, settings = Path(images), Path(out), settings or Settings()
+    names = list_images(images) if names is None else names
     describer = describers.create(settings.model, "cpu")
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    _claim(out, photos, names, settings, describer)
+    _claim(out, images, names, settings, describer)
     todo = [name for name in names[rank::world] if not (out / f"{name}.npz").is_file()]
-    jobs = [(str(photos / name), str(out / f"{name}.npz")) for name in todo]
+    jobs = [(str(images / name), str(out / f"{name}.npz")) for name in todo]
     progress = tqdm(_run(jobs, settings, workers), total=len(jobs), desc="describing", unit="photo", disable=None)
     for problem in progress:
         if problem:
@@ -61,14 +62,14 @@ def describe_folder(
     wait_for_all_ranks()
     features = FeatureFolder(out)
     if not len(features):
-        raise ValueError(f"none of the {len(names)} photos in {photos} could be read")
+        raise UserError(f"none of the {len(names)} photos in {images} could be read")
     return features
 
 
-def _claim(out: Path, photos: Path, names: list[str], settings: Settings, describer: describers.Describer) -> None:
+def _claim(out: Path, images: Path, names: list[str], settings: Settings, describer: describers.Describer) -> None:
     """Write the manifest, or check that the one that is there says the same."""
     plan = {
-        "photos_folder": str(photos.resolve()),
+        "photos_folder": str(images.resolve()),
         "photos": names,
         "settings": {k: v for k, v in asdict(settings).items() if k != "device"},
         "model": asdict(describer.id),
@@ -77,9 +78,9 @@ def _claim(out: Path, photos: Path, names: list[str], settings: Settings, descri
     manifest = out / storage.MANIFEST
     if manifest.is_file():
         if json.loads(manifest.read_text(encoding="utf-8")) != plan:
-            raise ValueError(f"{out} holds features of other photos or settings; give another --out, or --force")
+            raise UserError(f"{out} holds features of other photos or settings; give another --out, or --force")
     elif out.exists() and any(p.name != storage.MANIFEST and not p.name.startswith(".") for p in out.iterdir()):
-        raise ValueError(f"{out} exists and holds other files; give another --out, or --force")
+        raise UserError(f"{out} exists and holds other files; give another --out, or --force")
     else:
         files.write_json(manifest, plan)
 
@@ -109,11 +110,11 @@ def _prepare_worker(settings: Settings, workers: int) -> None:
 
 def _describe_one(job: tuple[str, str]) -> str | None:
     """Describe one photo; returns what is wrong with it, if anything."""
-    photo, out = job
+    image, out = job
     settings, describer = _state["current"]
     try:
         features = extract(
-            photo,
+            image,
             describer,
             max_keypoints=settings.max_keypoints,
             upright=settings.upright,

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop import colmap_database, hloc, opencv_files
 from patchprint.types import Features, Matches
@@ -36,7 +37,7 @@ def write_features(features: FeatureFolder, out: str | Path, form: str, force: b
                 opencv_files.write_features(folder / f"{name}.yml", item)
             files.write_json(folder / "settings.json", features.manifest["settings"])
     else:
-        raise ValueError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")
+        raise UserError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")
 
 
 def write_matches(
@@ -49,29 +50,29 @@ def write_matches(
         hloc.write_matches(out, matches, {name: len(item) for name, item in features.items()})
     elif out.suffix == ".db":
         if not isinstance(features, FeatureFolder):
-            raise ValueError("a COLMAP database needs a folder of features (patchprint describe --format npz)")
+            raise UserError("a COLMAP database needs a folder of features (patchprint describe --format npz)")
         with _new_database(out, features) as database:
             colmap_database.write_matches(database, {pair: m.indices.numpy() for pair, m in matches.items()})
             colmap_database.verify(database)
     elif out.suffix == ".npz":
         _write_npz(out, matches)
     else:
-        raise ValueError(f"--out {out}: matches are written as .h5 (hloc), .db (COLMAP) or .npz")
+        raise UserError(f"--out {out}: matches are written as .h5 (hloc), .db (COLMAP) or .npz")
 
 
 @contextlib.contextmanager
 def _new_database(out: Path, features: FeatureFolder) -> Iterator[Path]:
     """A database with the features, made in a folder of its own, so that SQLite's side files never meet the final name."""
-    photos = Path(features.manifest["photos_folder"])
-    if not photos.is_dir():
-        raise ValueError(f"{photos} is not there any more; COLMAP needs the photos themselves for the cameras")
+    images = Path(features.manifest["photos_folder"])
+    if not images.is_dir():
+        raise UserError(f"{images} is not there any more; COLMAP needs the photos themselves for the cameras")
     if features.manifest["settings"]["exif"]:
-        raise ValueError("COLMAP reads photos without turning them by EXIF; describe them without --exif")
+        raise UserError("COLMAP reads photos without turning them by EXIF; describe them without --exif")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
         database = Path(workshop) / "database.db"
         keypoints = {name: item.keypoints for name, item in features.items()}
-        colmap_database.write_features(database, photos, keypoints)
+        colmap_database.write_features(database, images, keypoints)
         yield database
         with files.atomic_file(out) as temporary:
             database.replace(temporary)
@@ -88,7 +89,7 @@ def read_matches(path: str | Path) -> dict[Pair, Matches]:
                 result[str(first), str(second)] = Matches(indices, distance, inliers)
             return result
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        raise ValueError(f"{path} is not a file of matches by patchprint: {error}") from None
+        raise UserError(f"{path} is not a file of matches by patchprint: {error}") from None
 
 
 def _write_npz(out: Path, matches: dict[Pair, Matches]) -> None:

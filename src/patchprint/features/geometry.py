@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.types import Features, Matches
 
@@ -43,7 +44,7 @@ def verify(
         The same matches with ``inliers``, ``model`` (None where too few agree) and ``geometry``.
     """
     if kind not in ("auto", *THRESHOLD):
-        raise ValueError(f"unknown geometry {kind!r}; known are auto, homography and fundamental")
+        raise UserError(f"unknown geometry {kind!r}; known are auto, homography and fundamental")
     if kind == "auto":
         flat = verify(a, b, matches, "homography", threshold, max_iterations, confidence)
         general = verify(a, b, matches, "fundamental", threshold, max_iterations, confidence)

@@ -32,12 +32,12 @@ class LAFDescriptor(nn.Module):
 
     @torch.no_grad()
     def forward(self, image: Tensor, lafs: Tensor) -> Tensor:
-        grey = (
+        gray = (
             image
             if image.shape[1] == 1
             else (image * image.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, True)
         )
-        pyramids = ImagePyramids.build((grey[:, 0].clamp(0, 1) * 255).round().to(torch.uint8), image.device)
+        pyramids = ImagePyramids.build((gray[:, 0].clamp(0, 1) * 255).round().to(torch.uint8), image.device)
         count = lafs.shape[1]
         which = torch.arange(len(lafs), device=image.device).repeat_interleave(count)
         flat = lafs.reshape(-1, 2, 3).float()
@@ -47,5 +47,5 @@ class LAFDescriptor(nn.Module):
             frames = flat[part, :, :2] * self.widen
             patches = sample_patches(pyramids, which[part], flat[part, :, 2], frames, self.network.input_size)
             parts.append(self.network(patches))
-        prints = torch.cat(parts) if parts else flat.new_zeros(0, self.network.dim)
-        return prints.view(len(lafs), count, self.network.dim)
+        descriptors = torch.cat(parts) if parts else flat.new_zeros(0, self.network.dim)
+        return descriptors.view(len(lafs), count, self.network.dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from patchprint.errors import UserError
 from patchprint.features.nearest import Backend, nearest, nearest_inconsistent
 from patchprint.types import Features, Matches
 
@@ -35,15 +36,17 @@ def match(
         Matches ordered by their index in a.
     """
     if a.model != b.model:
-        raise ValueError(
+        raise UserError(
             f"prints of two different models cannot be matched: {_name(a)} and {_name(b)}; describe both pictures with one"
         )
     if fginn_radius is not None and ratio is None:
-        raise ValueError("fginn_radius needs a ratio")
+        raise UserError("fginn_radius needs a ratio")
     if ratio is not None and not 0 < ratio <= 1:
-        raise ValueError(f"ratio must lie in (0, 1], got {ratio}")
-    prints_a, prints_b = a.descriptors.to(device), b.descriptors.to(device)
-    distance, index = nearest(prints_a, prints_b, 2 if ratio is not None and fginn_radius is None else 1, backend)
+        raise UserError(f"ratio must lie in (0, 1], got {ratio}")
+    descriptors_a, descriptors_b = a.descriptors.to(device), b.descriptors.to(device)
+    distance, index = nearest(
+        descriptors_a, descriptors_b, 2 if ratio is not None and fginn_radius is None else 1, backend
+    )
     first = index[:, 0]
     keep = first >= 0
     if ratio is not None and len(b):
@@ -51,10 +54,10 @@ def match(
             second = distance[:, 1]
         else:
             xy = b.keypoints.xy.to(device)
-            second = nearest_inconsistent(prints_a, prints_b, first.to(device), xy, fginn_radius).cpu()
+            second = nearest_inconsistent(descriptors_a, descriptors_b, first.to(device), xy, fginn_radius).cpu()
         keep &= distance[:, 0] < ratio * second
     if mutual and len(b):
-        _, back = nearest(prints_b, prints_a, 1, backend)
+        _, back = nearest(descriptors_b, descriptors_a, 1, backend)
         keep &= back[first.clamp(min=0), 0] == torch.arange(len(first)) if len(a) else keep
     if max_distance is not None:
         keep &= distance[:, 0] <= max_distance

@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 
 Backend = Literal["auto", "torch", "faiss"]
@@ -26,7 +27,7 @@ def nearest(queries: Tensor, base: Tensor, k: int = 1, backend: Backend = "auto"
         distance is infinite and the index -1.
     """
     if queries.shape[1] != base.shape[1] or queries.dtype != base.dtype:
-        raise ValueError(f"cannot compare prints of {_describe(queries)} with prints of {_describe(base)}")
+        raise UserError(f"cannot compare prints of {_describe(queries)} with prints of {_describe(base)}")
     distance = torch.full((len(queries), k), torch.inf)
     index = torch.full((len(queries), k), -1, dtype=torch.int64)
     available = min(k, len(base))
@@ -96,27 +97,31 @@ def _with_faiss(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     width = base.shape[1]
     index = faiss.IndexBinaryFlat(8 * width) if bits else faiss.IndexFlatL2(width)
     index.add(base.contiguous().numpy())
-    distance, neighbour = index.search(queries.contiguous().numpy(), k)
+    distance, neighbor = index.search(queries.contiguous().numpy(), k)
     distances = torch.from_numpy(distance).float()
-    return distances if bits else distances.clamp(min=0).sqrt(), torch.from_numpy(neighbour)
+    return distances if bits else distances.clamp(min=0).sqrt(), torch.from_numpy(neighbor)
 
 
 def _use_faiss(queries: Tensor, backend: Backend) -> bool:
     if backend == "auto":
         return queries.dtype == torch.uint8 and queries.device.type == "cpu" and bool(importlib.util.find_spec("faiss"))
     if backend not in ("torch", "faiss"):
-        raise ValueError(f"unknown backend {backend!r}; known are auto, torch and faiss")
+        raise UserError(f"unknown backend {backend!r}; known are auto, torch and faiss")
     return backend == "faiss"
 
 
-def _as_vectors(prints: Tensor) -> Tensor:
+def _as_vectors(descriptors: Tensor) -> Tensor:
     """float32 vectors; packed bits become signs."""
-    if prints.dtype != torch.uint8:
-        return prints.float()
-    shifts = torch.arange(8, dtype=torch.uint8, device=prints.device)
-    return ((prints[:, :, None] >> shifts) & 1).flatten(1).float() * 2 - 1
+    if descriptors.dtype != torch.uint8:
+        return descriptors.float()
+    shifts = torch.arange(8, dtype=torch.uint8, device=descriptors.device)
+    return ((descriptors[:, :, None] >> shifts) & 1).flatten(1).float() * 2 - 1
 
 
-def _describe(prints: Tensor) -> str:
-    unit = "bytes of packed bits" if prints.dtype == torch.uint8 else f"{prints.dtype} values".replace("torch.", "")
-    return f"{prints.shape[1]} {unit}"
+def _describe(descriptors: Tensor) -> str:
+    unit = (
+        "bytes of packed bits"
+        if descriptors.dtype == torch.uint8
+        else f"{descriptors.dtype} values".replace("torch.", "")
+    )
+    return f"{descriptors.shape[1]} {unit}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from patchprint.errors import UserError
 from patchprint.features.geometry import Kind, verify
 from patchprint.features.matching import match
 from patchprint.types import Features, Matches
@@ -24,7 +25,7 @@ def choose_pairs(names: list[str], pairs: str | Path) -> list[Pair]:
     try:
         lines = Path(pairs).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise ValueError(
+        raise UserError(
             f"--pairs takes 'exhaustive' or a text file with two names per line; {pairs} is neither"
         ) from None
     known, chosen = set(names), []
@@ -33,10 +34,10 @@ def choose_pairs(names: list[str], pairs: str | Path) -> list[Pair]:
             continue
         words = line.rstrip("\n").split("\t") if "\t" in line else line.split()
         if len(words) != 2:
-            raise ValueError(f"{pairs}, line {number}: expected two names, got {len(words)}")
+            raise UserError(f"{pairs}, line {number}: expected two names, got {len(words)}")
         for word in words:
             if word not in known:
-                raise ValueError(f"{pairs}, line {number}: there are no features of {word}")
+                raise UserError(f"{pairs}, line {number}: there are no features of {word}")
         chosen.append((words[0], words[1]))
     return list(dict.fromkeys(chosen))
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.types import Features, Keypoints, ModelId
 
 MANIFEST = "features.json"
@@ -48,9 +49,9 @@ def load(path: str | Path) -> Features:
                 ModelId(name, sha256),
             )
     except FileNotFoundError:
-        raise ValueError(f"{path} is not there; expected features") from None
+        raise UserError(f"{path} is not there; expected features") from None
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        raise ValueError(f"{path} is not a features file of patchprint: {error}") from None
+        raise UserError(f"{path} is not a features file of patchprint: {error}") from None
 
 
 class FeatureFolder(Mapping[str, Features]):
@@ -59,7 +60,7 @@ class FeatureFolder(Mapping[str, Features]):
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not (self.folder / MANIFEST).is_file():
-            raise ValueError(
+            raise UserError(
                 f"{self.folder} holds no features ({MANIFEST} is missing); make them with patchprint describe"
             )
         self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.types import Keypoints
 
-PIXEL_CENTRE = 0.5
+PIXEL_CENTER = 0.5
 
 
 def __getattr__(name: str) -> Any:
@@ -39,8 +40,8 @@ def to_keypoints(matrix: np.ndarray, score: np.ndarray | None = None) -> Keypoin
     """COLMAP's keypoint matrix (N, 2 | 4 | 6) to Keypoints; bare positions get scale 1 and angle 0."""
     rows = np.asarray(matrix, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] not in (2, 4, 6):
-        raise ValueError(f"COLMAP keypoints have 2, 4 or 6 columns, got an array of shape {rows.shape}")
-    xy = torch.from_numpy(rows[:, :2] - PIXEL_CENTRE)
+        raise UserError(f"COLMAP keypoints have 2, 4 or 6 columns, got an array of shape {rows.shape}")
+    xy = torch.from_numpy(rows[:, :2] - PIXEL_CENTER)
     scores = None if score is None else torch.from_numpy(np.asarray(score))
     if rows.shape[1] == 6:
         affine = torch.from_numpy(rows[:, 2:].reshape(-1, 2, 2)).float()
@@ -56,7 +57,7 @@ def to_keypoints(matrix: np.ndarray, score: np.ndarray | None = None) -> Keypoin
 
 def from_keypoints(keypoints: Keypoints) -> np.ndarray:
     """Keypoints to COLMAP's matrix with affine frames, float32 (N, 6)."""
-    xy = keypoints.xy.cpu().double() + PIXEL_CENTRE
+    xy = keypoints.xy.cpu().double() + PIXEL_CENTER
     return torch.cat([xy, keypoints.frames().cpu().double().reshape(-1, 4)], 1).float().numpy()
 
 
@@ -93,13 +94,13 @@ def read_model(folder: str | Path) -> Any:
         if any((place / f"cameras{suffix}").is_file() for suffix in (".bin", ".txt")):
             break
     else:
-        raise ValueError(f"{root} holds no COLMAP model (cameras, images, points3D as .bin or .txt)")
+        raise UserError(f"{root} holds no COLMAP model (cameras, images, points3D as .bin or .txt)")
     if (place / "points3D.bin").is_file() and not _is_complete(place):
-        raise ValueError(f"{place} is cut short or damaged; copy the model again")
+        raise UserError(f"{place} is cut short or damaged; copy the model again")
     try:
         return pycolmap.Reconstruction(place)
     except (RuntimeError, ValueError, IndexError, MemoryError) as error:
-        raise ValueError(f"{place} is not a complete COLMAP model: {_first_line(error)}") from None
+        raise UserError(f"{place} is not a complete COLMAP model: {_first_line(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,12 @@ def read_database(path: str | Path) -> list[DatabaseImage]:
         try:
             records = connection.execute(query).fetchall()
         except sqlite3.DatabaseError as error:
-            raise ValueError(f"{path} is not a COLMAP database: {error}") from None
+            raise UserError(f"{path} is not a COLMAP database: {error}") from None
     images = []
     for image_id, name, width, height, rows, columns, data in records:
         if rows:
             if len(data) != rows * columns * 4:
-                raise ValueError(f"{path} is damaged: the keypoints of {name} have {len(data)} bytes for {rows} rows")
+                raise UserError(f"{path} is damaged: the keypoints of {name} have {len(data)} bytes for {rows} rows")
             keypoints = to_keypoints(np.frombuffer(data, np.float32).reshape(rows, columns))
         else:
             keypoints = Keypoints.empty()
@@ -141,7 +142,7 @@ def read_database(path: str | Path) -> list[DatabaseImage]:
 @contextlib.contextmanager
 def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
-        raise ValueError(f"{path} is not there; expected a COLMAP database")
+        raise UserError(f"{path} is not there; expected a COLMAP database")
     uri = path.resolve().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:
@@ -152,7 +153,7 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
             connection.close()
             connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
         except sqlite3.DatabaseError:
-            raise ValueError(f"{path} is not a database") from None
+            raise UserError(f"{path} is not a database") from None
         yield connection
     finally:
         connection.close()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.interop.colmap import from_keypoints
 from patchprint.types import Keypoints
 
@@ -52,7 +53,7 @@ def write_features(
             ids = {image.name: image.image_id for image in store.read_all_images()}
             unread = [name for name in keypoints if name not in ids]
             if unread:
-                raise ValueError(f"COLMAP cannot read {Path(image_folder) / unread[0]}; convert it to JPEG or PNG")
+                raise UserError(f"COLMAP cannot read {Path(image_folder) / unread[0]}; convert it to JPEG or PNG")
             with pycolmap.DatabaseTransaction(store):
                 for name, points in keypoints.items():
                     if not store.exists_keypoints(ids[name]):
@@ -72,10 +73,10 @@ def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> N
             for (first, second), pairs in matches.items():
                 for name in (first, second):
                     if name not in ids:
-                        raise ValueError(f"{database} has no photo {name}; write its features first")
+                        raise UserError(f"{database} has no photo {name}; write its features first")
                 pairs = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
                 if len(pairs) and ((pairs < 0) | (pairs >= [counts[first], counts[second]])).any():
-                    raise ValueError(f"matches of {first} and {second} point at keypoints that are not there")
+                    raise UserError(f"matches of {first} and {second} point at keypoints that are not there")
                 if len(pairs) and not store.exists_matches(ids[first], ids[second]):
                     store.write_matches(ids[first], ids[second], pairs.astype(np.uint32))
 

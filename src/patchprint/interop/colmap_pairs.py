@@ -13,15 +13,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 
 Matching = Literal["exhaustive", "sequential", "retrieval"]
-CENTRES = 64
-NEIGHBOURS = 30
+CENTERS = 64
+NEIGHBORS = 30
 OVERLAP = 15  # photos before and after, for sequences
 
 
-def match_photos(database: Path, matching: Matching, verification: Any, seed: int = 0) -> None:
+def match_images(database: Path, matching: Matching, verification: Any, seed: int = 0) -> None:
     """Match and verify with COLMAP on the CPU; pairs that were matched before are skipped."""
     from patchprint.interop.colmap import pycolmap
 
@@ -38,19 +39,19 @@ def match_photos(database: Path, matching: Matching, verification: Any, seed: in
         pycolmap.match_image_pairs(database, pairing_options=imported, verification_options=verification, device=cpu)
 
 
-def similar_pairs(database: Path, neighbours: int = NEIGHBOURS, seed: int = 0) -> list[tuple[str, str]]:
+def similar_pairs(database: Path, neighbors: int = NEIGHBORS, seed: int = 0) -> list[tuple[str, str]]:
     """Each photo with the ``neighbours`` that look most like it, by name, every pair once."""
     names, descriptors = _read_descriptors(database)
     if len(names) < 2:
-        raise ValueError(f"{database} holds {len(names)} photos with descriptors; pairs need two")
+        raise UserError(f"{database} holds {len(names)} photos with descriptors; pairs need two")
     generator = np.random.default_rng(seed)
     sample = np.concatenate([d[generator.permutation(len(d))[:200]] for d in descriptors])
     cluster = require("sklearn.cluster", extra="sfm")
-    kmeans = cluster.MiniBatchKMeans(min(CENTRES, len(sample)), random_state=seed, n_init=1).fit(sample)
+    kmeans = cluster.MiniBatchKMeans(min(CENTERS, len(sample)), random_state=seed, n_init=1).fit(sample)
     sums = np.stack([_vlad(kmeans, d) for d in descriptors])
     likeness = sums @ sums.T
     np.fill_diagonal(likeness, -np.inf)
-    nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(neighbours, len(names) - 1)]
+    nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(neighbors, len(names) - 1)]
     pairs = {tuple(sorted((i, int(j)))) for i, row in enumerate(nearest) for j in row}
     return [(names[a], names[b]) for a, b in sorted(pairs)]
 

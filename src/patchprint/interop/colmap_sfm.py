@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.files import atomic_folder, write_text
 from patchprint.interop.colmap import from_keypoints, read_model
 from patchprint.interop.colmap_database import Cameras, Pair, verify, write_features, write_matches
-from patchprint.interop.colmap_pairs import Matching, match_photos
+from patchprint.interop.colmap_pairs import Matching, match_images
 from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
@@ -81,15 +82,15 @@ def sift_reconstruction(
         pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
         verification = pycolmap.TwoViewGeometryOptions()
         verification.ransac.random_seed = seed
-        match_photos(database, matching, verification, seed)
+        match_images(database, matching, verification, seed)
         _map(database, image_folder, work / "sparse", seed)
     return read_model(work / "sparse")
 
 
-def summarise(model: Any, num_photos: int) -> dict[str, Any]:
+def summarize(model: Any, num_images: int) -> dict[str, Any]:
     """The numbers by which sparse models are compared."""
     return {
-        "photos": num_photos,
+        "photos": num_images,
         "registered": model.num_reg_images(),
         "points": model.num_points3D(),
         "observations": model.compute_num_observations(),
@@ -108,7 +109,7 @@ def _map(database: Path, image_folder: str | Path, out: Path, seed: int) -> None
         candidates.mkdir()
         models = pycolmap.incremental_mapping(database, image_folder, candidates, options)
         if not models:
-            raise ValueError(
+            raise UserError(
                 f"no 3D model could be made of the photos in {image_folder}: they overlap too little, or show too little "
                 f"texture"
             )
@@ -125,9 +126,9 @@ def _claim(work: Path, fingerprint: str) -> None:
     marker = work / "inputs.sha256"
     if marker.is_file():
         if marker.read_text().strip() != fingerprint:
-            raise ValueError(f"{work} holds the work of other inputs; give another folder, or --force to start again")
+            raise UserError(f"{work} holds the work of other inputs; give another folder, or --force to start again")
     elif work.is_dir() and any(work.iterdir()):
-        raise ValueError(f"{work} exists and holds other files; give another folder, or --force to start again")
+        raise UserError(f"{work} exists and holds other files; give another folder, or --force to start again")
     else:
         write_text(marker, fingerprint + "\n")
 

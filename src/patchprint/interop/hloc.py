@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import atomic_file
 from patchprint.types import Features, Keypoints, Matches, ModelId
@@ -49,7 +50,7 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
         names: list[str] = []
         store.visititems(lambda name, item: names.append(name) if _is_features(item) else None)
         if not names:
-            raise ValueError(
+            raise UserError(
                 f"{path} holds no features in hloc's layout (a group per photo with keypoints, descriptors)"
             )
         for name in names:
@@ -90,7 +91,7 @@ def read_matches(path: str | Path, first: str, second: str) -> np.ndarray:
                 target = store[pair_name(one, two)]["matches0"][()]
                 pairs = np.stack([np.flatnonzero(target >= 0), target[target >= 0]], 1).astype(np.int64)
                 return pairs[:, ::-1] if flip else pairs
-    raise ValueError(f"{path} has no matches of {first} and {second}")
+    raise UserError(f"{path} has no matches of {first} and {second}")
 
 
 def pair_name(first: str, second: str) -> str:
@@ -108,11 +109,11 @@ def _as_vectors(item: Features) -> np.ndarray:
 def _open(path: str | Path) -> Any:
     h5py = require("h5py", extra="sfm")
     if not Path(path).is_file():
-        raise ValueError(f"{path} is not there; expected an HDF5 file")
+        raise UserError(f"{path} is not there; expected an HDF5 file")
     try:
         return h5py.File(path, "r")
     except OSError:
-        raise ValueError(f"{path} is not an HDF5 file, or is cut short") from None
+        raise UserError(f"{path} is not an HDF5 file, or is cut short") from None
 
 
 def _is_features(item: Any) -> bool:

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
 
-Picture = str | Path | np.ndarray | Tensor
+ImageLike = str | Path | np.ndarray | Tensor
 
 
-def read_gray(picture: Picture, exif: bool = False) -> np.ndarray:
+def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
     """A picture as grey values.
 
     Args:
@@ -31,29 +32,29 @@ def read_gray(picture: Picture, exif: bool = False) -> np.ndarray:
     Shape:
         -> uint8 (H, W)
     """
-    if isinstance(picture, (str, Path)):
+    if isinstance(image, (str, Path)):
         cv2 = require("cv2", extra="images")
-        return _to_uint8(_decode(Path(picture), cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH, exif), str(picture))
-    array = _to_uint8(_as_array(picture), "the picture")
+        return _to_uint8(_decode(Path(image), cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH, exif), str(image))
+    array = _to_uint8(_as_array(image), "the picture")
     if array.ndim == 3:
         channels = array.shape[2]
         if channels not in (1, 3, 4):
-            raise ValueError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
+            raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
         array = array[..., 0] if channels == 1 else _luma(array[..., :3])
     return np.ascontiguousarray(array)
 
 
-def read_color(picture: Picture, exif: bool = False) -> np.ndarray:
+def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
     """A picture in colour, for drawing; the same arguments as `read_gray`.
 
     Shape:
         -> uint8 (H, W, 3), RGB
     """
-    if isinstance(picture, (str, Path)):
+    if isinstance(image, (str, Path)):
         cv2 = require("cv2", extra="images")
-        image = _to_uint8(_decode(Path(picture), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH, exif), str(picture))
-        return np.ascontiguousarray(image[..., ::-1])
-    array = _to_uint8(_as_array(picture), "the picture")
+        pixels = _to_uint8(_decode(Path(image), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH, exif), str(image))
+        return np.ascontiguousarray(pixels[..., ::-1])
+    array = _to_uint8(_as_array(image), "the picture")
     array = array[..., None] if array.ndim == 2 else array
     return np.ascontiguousarray(np.broadcast_to(array[..., :3], (*array.shape[:2], 3)))
 
@@ -62,7 +63,7 @@ def list_images(folder: str | Path) -> list[str]:
     """Names of the pictures below a folder, relative to it with forward slashes, sorted; links to files are followed."""
     root = Path(folder)
     if not root.is_dir():
-        raise ValueError(f"{root} is not a folder of photos")
+        raise UserError(f"{root} is not a folder of photos")
     names = []
     for place, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -70,22 +71,22 @@ def list_images(folder: str | Path) -> list[str]:
             if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
                 names.append((Path(place) / name).relative_to(root).as_posix())
     if not names:
-        raise ValueError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
+        raise UserError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
     return sorted(names)
 
 
 def _decode(path: Path, flags: int, exif: bool) -> np.ndarray:
     cv2 = require("cv2", extra="images")
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; expected a picture")
+        raise UserError(f"{path} is a folder; expected a picture")
     if not path.exists():
         kind = "a link to nowhere" if path.is_symlink() else "not there"
-        raise ValueError(f"{path} is {kind}; expected a picture")
+        raise UserError(f"{path} is {kind}; expected a picture")
     data = path.read_bytes()
     if not data:
-        raise ValueError(f"{path} is empty (0 bytes); expected a picture")
+        raise UserError(f"{path} is empty (0 bytes); expected a picture")
     if _is_cut_short(data):
-        raise ValueError(f"{path} is cut short; copy or download it again")
+        raise UserError(f"{path} is cut short; copy or download it again")
     # Decoding from memory also avoids OpenCV's own opening of files, which fails on non-ASCII names on some systems.
     level = cv2.setLogLevel(0) if hasattr(cv2, "setLogLevel") else None
     try:
@@ -96,7 +97,7 @@ def _decode(path: Path, flags: int, exif: bool) -> np.ndarray:
         if level is not None:
             cv2.setLogLevel(level)
     if image is None:
-        raise ValueError(f"{path} is not a picture that OpenCV can read")
+        raise UserError(f"{path} is not a picture that OpenCV can read")
     return image
 
 
@@ -118,16 +119,16 @@ def _jpeg_scan_start(data: bytes) -> int:
     return position
 
 
-def _as_array(picture: Any) -> np.ndarray:
-    array = picture.detach().cpu().numpy() if isinstance(picture, Tensor) else np.asarray(picture)
+def _as_array(image: Any) -> np.ndarray:
+    array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
     if array.ndim not in (2, 3):
-        raise ValueError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
+        raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
     return array
 
 
 def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
     if image.size == 0:
-        raise ValueError(f"{name} has no pixels (shape {image.shape})")
+        raise UserError(f"{name} has no pixels (shape {image.shape})")
     if image.dtype == np.uint8:
         return image
     if image.dtype == np.bool_:
@@ -138,9 +139,9 @@ def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
         return (image >> np.uint16(used - 8)).astype(np.uint8)
     if np.issubdtype(image.dtype, np.floating):
         if not np.isfinite(image).all() or image.min() < -1e-3 or image.max() > 1 + 1e-3:
-            raise ValueError(f"{name} holds floats outside of [0, 1]; divide by its white level first")
+            raise UserError(f"{name} holds floats outside of [0, 1]; divide by its white level first")
         return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
-    raise ValueError(f"{name} holds {image.dtype} values; expected uint8, uint16, bool or float in [0, 1]")
+    raise UserError(f"{name} holds {image.dtype} values; expected uint8, uint16, bool or float in [0, 1]")
 
 
 def _luma(rgb: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.types import Keypoints
 
@@ -36,7 +37,7 @@ def from_lafs(lafs: Tensor, score: Tensor | None = None, mr_size: float = MR_SIZ
     """LAFs (N, 2, 3) or (1, N, 2, 3) to Keypoints; frames without shear become scale and angle."""
     if lafs.ndim == 4:
         if len(lafs) != 1:
-            raise ValueError(f"LAFs of {len(lafs)} images; Keypoints are those of one image")
+            raise UserError(f"LAFs of {len(lafs)} images; Keypoints are those of one image")
         lafs = lafs[0]
     keypoints = Keypoints.from_affine(lafs[..., 2], lafs[..., :2] / mr_size, None if score is None else score.flatten())
     similar = dataclasses.replace(keypoints, affine=None)

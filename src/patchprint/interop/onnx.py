@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import atomic_file
 
-INPUT, OUTPUT = "patches", "prints"
+INPUT, OUTPUT = "patches", "descriptors"
 RUNTIMES = ("onnxruntime", "opencv")
 OPSET = 18
 
@@ -67,7 +68,7 @@ def run_onnx(path: str | Path, patches: Tensor, runtime: str) -> Tensor:
         session = require("onnxruntime", extra="onnx").InferenceSession(str(path), providers=["CPUExecutionProvider"])
         return torch.from_numpy(session.run([OUTPUT], {INPUT: array})[0])
     if runtime != "opencv":
-        raise ValueError(f"unknown ONNX runtime {runtime!r}; known are {', '.join(RUNTIMES)}")
+        raise UserError(f"unknown ONNX runtime {runtime!r}; known are {', '.join(RUNTIMES)}")
     net = require("cv2", extra="onnx").dnn.readNetFromONNX(str(path))
     net.setInput(array, INPUT)
     return torch.from_numpy(np.array(net.forward(), dtype=np.float32).reshape(len(array), -1))

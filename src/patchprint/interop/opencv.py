@@ -88,7 +88,7 @@ def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False
     returned, descriptors = _sift().compute(image, points)
     if len(returned) != len(keypoints):
         raise RuntimeError(f"OpenCV described {len(returned)} of {len(keypoints)} keypoints")
-    return normalise_sift(descriptors, root)
+    return normalize_sift(descriptors, root)
 
 
 def sift_patches(patches: np.ndarray, root: bool = False) -> np.ndarray:
@@ -104,10 +104,10 @@ def sift_patches(patches: np.ndarray, root: bool = False) -> np.ndarray:
     keypoint = cv2.KeyPoint((side - 1) / 2, (side - 1) / 2, 2 * sigma, 0.0, 0.0, octave)
     sift = _sift()
     rows = [sift.compute(patch, [keypoint])[1] for patch in patches]
-    return normalise_sift(np.concatenate(rows) if rows else np.zeros((0, 128), np.float32), root)
+    return normalize_sift(np.concatenate(rows) if rows else np.zeros((0, 128), np.float32), root)
 
 
-def normalise_sift(descriptors: np.ndarray, root: bool) -> np.ndarray:
+def normalize_sift(descriptors: np.ndarray, root: bool) -> np.ndarray:
     """Unit length; RootSIFT takes the square root of the L1-normalised histogram first (Arandjelovic, Zisserman 2012)."""
     values = descriptors.astype(np.float32)
     if root:

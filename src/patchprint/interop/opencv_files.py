@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import atomic_file
 from patchprint.interop.opencv import from_keypoints, to_keypoints
@@ -19,7 +20,7 @@ def write_features(path: str | Path, features: Features) -> None:
     """Write ``path`` (.yml): C++ reads it with ``fs["keypoints"] >> keypoints; fs["descriptors"] >> descriptors;``."""
     cv2 = require("cv2", extra="images")
     if Path(path).suffix not in SUFFIXES:
-        raise ValueError(f"{path}: OpenCV features are written as .yml or .yaml")
+        raise UserError(f"{path}: OpenCV features are written as .yml or .yaml")
     with atomic_file(path) as temporary:
         store = cv2.FileStorage(str(temporary), cv2.FILE_STORAGE_WRITE)
         try:
@@ -45,7 +46,7 @@ def read_features(path: str | Path) -> Features:
     """Read features that `write_features` wrote."""
     cv2 = require("cv2", extra="images")
     if not Path(path).is_file():
-        raise ValueError(f"{path} is not there; expected features in OpenCV's YAML")
+        raise UserError(f"{path} is not there; expected features in OpenCV's YAML")
     try:
         store = cv2.FileStorage(str(path), cv2.FILE_STORAGE_READ)
         nodes = store.getNode("keypoints")
@@ -55,10 +56,10 @@ def read_features(path: str | Path) -> Features:
         model = ModelId(store.getNode("model").string(), store.getNode("sha256").string())
         store.release()
     except (cv2.error, SystemError):
-        raise ValueError(f"{path} is not a features file in OpenCV's YAML") from None
+        raise UserError(f"{path} is not a features file in OpenCV's YAML") from None
     points = [cv2.KeyPoint(*row[:5], int(row[5]), int(row[6])) for row in rows]
     if matrix is None:
-        raise ValueError(f"{path} is not a features file in OpenCV's YAML")
+        raise UserError(f"{path} is not a features file in OpenCV's YAML")
     return Features(to_keypoints(points), torch.from_numpy(matrix)[: len(points)], size, None, model)
 
 

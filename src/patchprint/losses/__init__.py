@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from patchprint.errors import UserError
 from patchprint.losses.base import Loss, PairLoss
 from patchprint.losses.cdf import CDF
 from patchprint.losses.doap import DOAP, BinaryDOAP
@@ -36,11 +37,11 @@ LOSSES: dict[str, type[Loss]] = {
 def create(name: str, **settings: Any) -> Loss:
     """Make a loss by its name; settings are the arguments of its class."""
     if name not in LOSSES:
-        raise ValueError(f"unknown loss {name!r}; there are {', '.join(LOSSES)}")
+        raise UserError(f"unknown loss {name!r}; there are {', '.join(LOSSES)}")
     known = inspect.signature(LOSSES[name]).parameters
     for setting in settings:
         if setting not in known:
-            raise ValueError(f"loss {name!r} has no setting {setting!r}; there are {', '.join(known)}")
+            raise UserError(f"loss {name!r} has no setting {setting!r}; there are {', '.join(known)}")
     return LOSSES[name](**settings)
 
 

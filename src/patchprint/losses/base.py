@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 from patchprint.types import DescriptorBatch
 
 
@@ -27,9 +28,9 @@ class Loss(nn.Module):
 
     def forward(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         if batch.num_points < 2:
-            raise ValueError("batch must hold at least two points, since negatives come from the other points")
+            raise UserError("batch must hold at least two points, since negatives come from the other points")
         if self.needs_maps and batch.maps is None:
-            raise ValueError(f"{type(self).__name__} needs batch.maps; take them from network.forward_features")
+            raise UserError(f"{type(self).__name__} needs batch.maps; take them from network.forward_features")
         with torch.autocast(batch.desc.device.type, enabled=False):
             return self.compute(batch)
 
@@ -69,9 +70,9 @@ class PairLoss(Loss):
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         name = type(self).__name__
         if batch.num_views != 2:
-            raise ValueError(f"{name} needs exactly two views per point, got {batch.num_views}; doap takes any number")
+            raise UserError(f"{name} needs exactly two views per point, got {batch.num_views}; doap takes any number")
         if batch.valid is not None:
-            raise ValueError(
+            raise UserError(
                 f"{name} needs both views of every point, so batch.valid must be None; doap takes any groups"
             )
         return self.compute_pairs(_split(batch))
@@ -95,11 +96,11 @@ def _split(batch: DescriptorBatch) -> Pairs:
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     return value
 
 
 def require_at_least(name: str, value: float, lowest: float) -> float:
     if not value >= lowest:
-        raise ValueError(f"{name} must be at least {lowest:g}, got {value:g}")
+        raise UserError(f"{name} must be at least {lowest:g}, got {value:g}")
     return value

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
 from patchprint.losses.distances import L2_GUARD, NOTHING_LEFT, hardest_across, l2, same_point
 
@@ -35,7 +36,7 @@ class CDF(PairLoss):
         super().__init__()
         self.bins = int(require_at_least("bins", bins, 2))
         if not 0.0 < rate <= 1.0:
-            raise ValueError(f"rate must be in (0, 1], got {rate:g}")
+            raise UserError(f"rate must be in (0, 1], got {rate:g}")
         self.rate = rate
         self.guard = require_at_least("guard", guard, 0.0)
         self.binary = binary
@@ -45,7 +46,7 @@ class CDF(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         if self.bins > len(pairs.anchor):
-            raise ValueError(
+            raise UserError(
                 f"bins must not exceed the {len(pairs.anchor)} pairs of the batch, got {self.bins}; half is usual"
             )
         if self.binary:

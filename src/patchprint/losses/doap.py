@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.losses.base import Loss, at_least_float32, require_at_least
 from patchprint.losses.distances import root, squared_l2
 from patchprint.types import DescriptorBatch
@@ -38,7 +39,7 @@ class _AveragePrecisionLoss(Loss):
         bins = self.number_of_bins(batch)
         pairs = count * views * (count * views - 1) // 2
         if bins > pairs:
-            raise ValueError(
+            raise UserError(
                 f"bins must not exceed the {pairs} pairs of the batch, got {bins}; take fewer or more patches"
             )
         candidate, positive = _relations(batch)

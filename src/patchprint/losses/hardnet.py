@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from patchprint import rng
+from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
 from patchprint.losses.distances import L2_GUARD, hardest_across, l2, root, squared_across
 
@@ -49,7 +50,7 @@ class HardNet(PairLoss):
         self.cpr = require_at_least("cpr", cpr, 0.0)
         self.swap = swap
         if active_only and mining == "average":
-            raise ValueError("active_only goes with mining 'hardest' or 'random', where a point has one triplet")
+            raise UserError("active_only goes with mining 'hardest' or 'random', where a point has one triplet")
         self.active_only = active_only
         self.seed = seed
 
@@ -124,7 +125,7 @@ def correlation_penalty(anchor: Tensor) -> Tensor:
     Shape:
         anchor (P, D) -> 0-dim.
     """
-    centred = anchor - anchor.mean(0)
-    scatter = centred.T @ centred
+    centered = anchor - anchor.mean(0)
+    scatter = centered.T @ centered
     off_diagonal = scatter - torch.diag(scatter.diagonal())
     return torch.linalg.vector_norm(off_diagonal) / len(anchor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs
 from patchprint.losses.distances import root, squared_l2
 
@@ -25,13 +26,13 @@ class L2Net(PairLoss):
     def __init__(self, e1: bool = True, e2: bool = True, e3: bool = True) -> None:
         super().__init__()
         if not (e1 or e2 or e3):
-            raise ValueError("e1, e2 and e3 are all off; switch at least one on")
+            raise UserError("e1, e2 and e3 are all off; switch at least one on")
         self.e1, self.e2, self.e3 = e1, e2, e3
         self.needs_maps = e3
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         if pairs.ignore is not None:
-            raise ValueError("l2net compares all pairs, so batch.ignore must be None")
+            raise UserError("l2net compares all pairs, so batch.ignore must be None")
         parts = {}
         if self.e1:
             parts["e1"] = relative_entropy(2.0 - root(squared_l2(pairs.anchor, pairs.positive)))

@@ -45,7 +45,7 @@ class SemiHardTriplet(nn.Module):
             return _mean(torch.relu(self.margin + gap), counted)
 
 
-class NormalisedNPair(nn.Module):
+class NormalizedNPair(nn.Module):
     """Cross-entropy of each class's first sample against the second samples of all classes, logits ``scale * cos``."""
 
     def __init__(self, scale: float = 25.0) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
 from patchprint.losses.distances import L2_GUARD, hardest_across, l2
 
@@ -23,23 +24,23 @@ class ScaleAware(PairLoss):
         gamma: float = 0.5,
         delta: float = 5.0,
         t_global: float = 1.15,
-        normalised: bool = True,
+        normalized: bool = True,
         guard: float = L2_GUARD,
     ) -> None:
         super().__init__()
         if not 0.0 <= gamma <= 1.0:
-            raise ValueError(f"gamma must be in [0, 1], got {gamma:g}")
+            raise UserError(f"gamma must be in [0, 1], got {gamma:g}")
         if not delta > 0.0:
-            raise ValueError(f"delta must be above 0, got {delta:g}")
+            raise UserError(f"delta must be above 0, got {delta:g}")
         self.gamma = gamma
         self.delta = delta
         self.t_global = require_at_least("t_global", t_global, 0.0)
-        self.normalised = normalised
+        self.normalized = normalized
         self.guard = require_at_least("guard", guard, 0.0)
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
-        anchor = pairs.anchor if self.normalised else pairs.raw_anchor
-        other = pairs.positive if self.normalised else pairs.raw_positive
+        anchor = pairs.anchor if self.normalized else pairs.raw_anchor
+        other = pairs.positive if self.normalized else pairs.raw_positive
         positive = l2(anchor, other)
         negative = hardest_across(anchor, other, self.guard, ignore=pairs.ignore_across)
         threshold = 0.5 * self.gamma * (positive + negative) + (1.0 - self.gamma) * self.t_global

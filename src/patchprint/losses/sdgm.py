@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
 from patchprint.losses.distances import ANGLE_GUARD, COSINE_LIMIT, angle, hardest_cosine
 
@@ -66,14 +67,14 @@ class SDGM(PairLoss):
         super().__init__()
         self.alpha = require_at_least("alpha", alpha, 0.0)
         if not 0.0 <= margin < 1.0:
-            raise ValueError(f"margin must be a probability in [0, 1), got {margin:g}")
+            raise UserError(f"margin must be a probability in [0, 1), got {margin:g}")
         self.least_z = NormalDist().inv_cdf(margin) if margin > 0.0 else -math.inf
         self.self_weight = require_choice("self_weight", self_weight, SELF_WEIGHTS)
         self.coupled = require_choice("coupled", coupled, COUPLED_WEIGHTS)
         self.power_adjustment = power_adjustment
         self.rate = averaging_rate(total_steps) if rate is None else rate
         if not 0.0 < self.rate <= 1.0:
-            raise ValueError(f"rate must be in (0, 1], got {self.rate:g}")
+            raise UserError(f"rate must be in (0, 1], got {self.rate:g}")
         self.initial_power = require_at_least("initial_power", initial_power, 0.0)
         self.warmup = require_at_least("warmup", warmup, 0.0)
         self.cosine_guard = math.cos(require_at_least("guard", guard, 0.0))

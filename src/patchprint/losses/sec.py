@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 from patchprint.losses.base import Loss, at_least_float32, require_at_least
 from patchprint.types import DescriptorBatch
 
@@ -19,15 +20,15 @@ class SphereDeviation(nn.Module):
     The moving mean, ``mu = (1 - momentum) mu + momentum * batch mean``, starts at the first batch and passes no gradient.
     """
 
-    centre: Tensor
+    center: Tensor
     started: Tensor
 
     def __init__(self, momentum: float = 1.0) -> None:
         super().__init__()
         if not 0.0 < momentum <= 1.0:
-            raise ValueError(f"momentum must be in (0, 1], got {momentum:g}")
+            raise UserError(f"momentum must be in (0, 1], got {momentum:g}")
         self.momentum = momentum
-        self.register_buffer("centre", torch.tensor(0.0))
+        self.register_buffer("center", torch.tensor(0.0))
         self.register_buffer("started", torch.tensor(False))
 
     def forward(self, norms: Tensor, mean: Tensor) -> Tensor:
@@ -36,14 +37,14 @@ class SphereDeviation(nn.Module):
             norms (N,), mean of the norms that count (0-dim) -> (N,).
         """
         with torch.no_grad():
-            centre = torch.where(self.started, torch.lerp(self.centre.to(mean), mean, self.momentum), mean)
+            center = torch.where(self.started, torch.lerp(self.center.to(mean), mean, self.momentum), mean)
             if self.training:
-                self.centre.copy_(centre)
+                self.center.copy_(center)
                 self.started.fill_(True)
-        return (norms - centre).square()
+        return (norms - center).square()
 
 
-class _NormRegularised(Loss):
+class _NormRegularized(Loss):
     """Another loss plus ``weight`` times the mean of a penalty on the raw norms; views that are not valid do not count."""
 
     def __init__(self, loss: Loss, weight: float) -> None:
@@ -70,7 +71,7 @@ class _NormRegularised(Loss):
         raise NotImplementedError
 
 
-class SEC(_NormRegularised):
+class SEC(_NormRegularized):
     """``loss + weight * mean_i (|x_i| - mu)^2``, x the raw descriptors; published weights are 0.1 to 1."""
 
     def __init__(self, loss: Loss, weight: float = 1.0, momentum: float = 1.0) -> None:
@@ -81,7 +82,7 @@ class SEC(_NormRegularised):
         return self.deviation(norms, mean)
 
 
-class NormPenalty(_NormRegularised):
+class NormPenalty(_NormRegularized):
     """``loss + weight * mean_i |x_i|^2``, the L2-norm regulariser; published weights are 1e-4 to 5e-3."""
 
     def penalty(self, norms: Tensor, mean: Tensor) -> Tensor:

@@ -15,18 +15,18 @@ class SOSNet(PairLoss):
     The released code sums over points; the mean differs by a constant factor only.
     """
 
-    def __init__(self, margin: float = 1.0, weight: float = 1.0, neighbours: int = 8, guard: float = L2_GUARD) -> None:
+    def __init__(self, margin: float = 1.0, weight: float = 1.0, neighbors: int = 8, guard: float = L2_GUARD) -> None:
         super().__init__()
         self.margin = require_at_least("margin", margin, 0.0)
         self.weight = require_at_least("weight", weight, 0.0)
-        self.neighbours = int(require_at_least("neighbours", neighbours, 1))
+        self.neighbors = int(require_at_least("neighbors", neighbors, 1))
         self.guard = require_at_least("guard", guard, 0.0)
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         positive = l2(pairs.anchor, pairs.positive)
         negative = hardest_everywhere(pairs.anchor, pairs.positive, self.guard, pairs.ignore)
         first = torch.relu(self.margin + positive - negative).square().mean()
-        second = second_order_similarity(pairs.anchor, pairs.positive, self.neighbours)
+        second = second_order_similarity(pairs.anchor, pairs.positive, self.neighbors)
         return {
             "total": first + self.weight * second,
             "metric": first.detach(),
@@ -36,7 +36,7 @@ class SOSNet(PairLoss):
         }
 
 
-def second_order_similarity(anchor: Tensor, positive: Tensor, neighbours: int = 8) -> Tensor:
+def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8) -> Tensor:
     """SOSR: ``mean_i sqrt(sum_{j in c_i} (d(a_i, a_j) - d(p_i, p_j))^2 + 1e-6)``.
 
     As in the released code, c_i holds the nearest neighbours of point i among anchors, among positives, and from one side
@@ -50,7 +50,7 @@ def second_order_similarity(anchor: Tensor, positive: Tensor, neighbours: int = 
         across = squared_l2(anchor, positive)
         tables = torch.stack([among_anchors, among_positives, across, across.T])
         tables = tables.masked_fill(same_point(len(anchor), anchor.device), torch.inf)
-        nearest = tables.topk(min(neighbours, len(anchor) - 1), dim=2, largest=False, sorted=False).indices
+        nearest = tables.topk(min(neighbors, len(anchor) - 1), dim=2, largest=False, sorted=False).indices
         chosen = torch.zeros_like(tables, dtype=torch.bool).scatter(2, nearest, True).any(0)
         chosen = chosen | chosen.T
     difference = (root(among_anchors) - root(among_positives)).square()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from patchprint import rng
+from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
 from patchprint.losses.distances import l2
 from patchprint.losses.hardnet import deranged
@@ -29,7 +30,7 @@ class TFeat(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         if pairs.ignore is not None:
-            raise ValueError("tfeat draws its negatives at random, so batch.ignore must be None")
+            raise UserError("tfeat draws its negatives at random, so batch.ignore must be None")
         other = deranged(pairs.positive, rng.key(self.seed, pairs.step))
         positive, negative = l2(pairs.anchor, pairs.positive), l2(pairs.anchor, other)
         if self.swap:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.metrics.inputs import as_numpy, finite_distances
 
 Definition = Literal["matlab", "python"]
@@ -42,10 +43,10 @@ def average_precision(
     """
     distance, gain = finite_distances(distance), as_numpy(correct).astype(np.float64)
     if distance.shape != gain.shape:
-        raise ValueError(f"distances {distance.shape} and labels {gain.shape} must have the same shape")
+        raise UserError(f"distances {distance.shape} and labels {gain.shape} must have the same shape")
     total = gain.sum() if num_positives is None else float(num_positives)
     if total < gain.sum() - 1e-9:
-        raise ValueError(f"num_positives is {total:g}, but {gain.sum():g} entries of the list are correct")
+        raise UserError(f"num_positives is {total:g}, but {gain.sum():g} entries of the list are correct")
     if total == 0:
         return float("nan")
     # What lies beyond the last positive changes nothing, and is most of a retrieval list.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.metrics.inputs import labelled_distances
+from patchprint.metrics.inputs import labeled_distances
 
 
 def fpr95(distance: Any, is_match: Any, percent: int = 95) -> float:
@@ -23,7 +23,7 @@ def fpr95(distance: Any, is_match: Any, percent: int = 95) -> float:
     Shape:
         distance (N,) float, is_match (N,) bool, arrays or tensors -> float in [0, 1].
     """
-    distance, matching = labelled_distances(distance, is_match)
+    distance, matching = labeled_distances(distance, is_match)
     positive, negative = distance[matching], distance[~matching]
     rank = _rank(len(positive), percent)
     return float(np.mean(negative <= np.partition(positive, rank)[rank]))
@@ -37,7 +37,7 @@ def fpr95_hardnet(distance: Any, is_match: Any) -> float:
     Shape:
         distance (N,), is_match (N,) -> float in [0, 1].
     """
-    distance, matching = labelled_distances(distance, is_match)
+    distance, matching = labeled_distances(distance, is_match)
     ordered = matching[np.argsort(distance, kind="stable")]
     stop = int(np.searchsorted(np.cumsum(ordered), _rank(int(matching.sum()), 95) + 1))
     return float((~ordered[:stop]).sum() / (~matching).sum())
@@ -49,7 +49,7 @@ def fpr95_hynet(distance: Any, is_match: Any) -> float:
     Shape:
         distance (N,), is_match (N,) -> float in [0, 1].
     """
-    distance, matching = labelled_distances(distance, is_match)
+    distance, matching = labeled_distances(distance, is_match)
     positive = np.sort(distance[matching])
     threshold = positive[min(_rank(len(positive), 95) + 1, len(positive) - 1)]
     return float(np.mean(distance[~matching] <= threshold))
@@ -61,7 +61,7 @@ def fpr95_sdgmnet(distance: Any, is_match: Any) -> float:
     Shape:
         distance (N,) between unit vectors, is_match (N,) -> float in [0, 1].
     """
-    distance, matching = labelled_distances(distance, is_match)
+    distance, matching = labeled_distances(distance, is_match)
     cosine = (1.0 - distance**2 / 2.0).astype(np.float32)
     return fpr95_hardnet(np.float32(1.0) / (cosine + np.float32(10.0)), matching)
 
@@ -80,7 +80,7 @@ def roc_auc(distance: Any, is_match: Any) -> float:
     Shape:
         distance (N,), is_match (N,) -> float in [0, 1].
     """
-    distance, matching = labelled_distances(distance, is_match)
+    distance, matching = labeled_distances(distance, is_match)
     positive, negative = distance[matching], np.sort(distance[~matching])
     farther = len(negative) - np.searchsorted(negative, positive, side="right")
     not_nearer = len(negative) - np.searchsorted(negative, positive, side="left")

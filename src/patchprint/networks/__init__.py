@@ -2,6 +2,6 @@
 
 from patchprint.networks.base import ModelInfo, PatchNetwork
 from patchprint.networks.blocks import set_num_views
-from patchprint.networks.catalogue import NETWORKS, create
+from patchprint.networks.catalog import NETWORKS, create
 
 __all__ = ["NETWORKS", "ModelInfo", "PatchNetwork", "create", "set_num_views"]

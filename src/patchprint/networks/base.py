@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 from patchprint.networks.heads import create_head, pack_bits
 
 Kind = Literal["float", "binary"]
@@ -33,7 +34,7 @@ class ModelInfo:
     patch_scale: float = 12.0
     recipe: str = ""
     training_data: str = ""
-    licence: str = ""
+    license: str = ""
     sha256: str = ""
     ratio: float | None = None
     provisional: bool = False
@@ -94,16 +95,16 @@ class PatchNetwork(nn.Module):
         chunk = chunk or (64 if device.type == "cpu" else 1024)
         binary = self.kind == "binary"
         width, dtype = (self.dim // 8, torch.uint8) if binary else (self.dim, torch.float32)
-        prints = torch.empty(len(patches), width, dtype=dtype, device=patches.device)
+        descriptors = torch.empty(len(patches), width, dtype=dtype, device=patches.device)
         self.eval()
         try:
             for start in range(0, len(patches), chunk):
                 part = patches[start : start + chunk].to(device)
                 result = pack_bits(self.forward_features(part, with_maps=False)[0]) if binary else self(part)
-                prints[start : start + chunk] = result
+                descriptors[start : start + chunk] = result
         finally:
             self.train(was_training)
-        return prints
+        return descriptors
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Groups for an optimiser: ``params`` and ``lr_factor``, by which the learning rate is to be multiplied."""
@@ -123,6 +124,6 @@ class PatchNetwork(nn.Module):
     def _check(self, patches: Tensor) -> None:
         size = self.input_size
         if patches.ndim != 4 or tuple(patches.shape[1:]) != (1, size, size):
-            raise ValueError(f"patches must have shape (N, 1, {size}, {size}), got {tuple(patches.shape)}")
+            raise UserError(f"patches must have shape (N, 1, {size}, {size}), got {tuple(patches.shape)}")
         if patches.dtype != torch.uint8 and not patches.is_floating_point():
-            raise ValueError(f"patches must be uint8 or floating point in [0, 1], got {patches.dtype}")
+            raise UserError(f"patches must be uint8 or floating point in [0, 1], got {patches.dtype}")

@@ -8,8 +8,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 
-class PatchStandardisation(nn.Module):
+
+class PatchStandardization(nn.Module):
     """Zero mean and unit (unbiased) standard deviation of every patch; the statistics carry no gradient (HardNet).
 
     The epsilon beside the standard deviation is kornia's 1e-6 (HardNet's first release has 1e-7), so that both
@@ -91,13 +93,13 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         if not self.training:
             return super().forward(x)
         if len(x) % self.num_views:
-            raise ValueError(f"a training batch of {len(x)} patches cannot be split into {self.num_views} equal views")
+            raise UserError(f"a training batch of {len(x)} patches cannot be split into {self.num_views} equal views")
         views = x.unflatten(0, (self.num_views, -1)).unbind() if self.num_views > 1 else (x,)
         if dist.is_available() and dist.is_initialized():
-            normalised = [self._over_all_ranks(view) for view in views]
+            normalized = [self._over_all_ranks(view) for view in views]
         else:
-            normalised = [super(ViewBatchNorm2d, self).forward(view) for view in views]
-        return normalised[0] if len(normalised) == 1 else torch.cat(normalised)
+            normalized = [super(ViewBatchNorm2d, self).forward(view) for view in views]
+        return normalized[0] if len(normalized) == 1 else torch.cat(normalized)
 
     def _over_all_ranks(self, x: Tensor) -> Tensor:
         world = dist.get_world_size()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.networks.base import Maps, PatchNetwork
 
 
@@ -24,7 +25,7 @@ class CenterSurround(PatchNetwork):
         size = surround.input_size
         super().__init__(center.dim + surround.dim, center.kind, input_size=2 * size, parts=2)
         if center.dim != surround.dim or center.kind != surround.kind or center.input_size != size:
-            raise ValueError("the two towers of a centre-surround network must have the same dimension, kind and input")
+            raise UserError("the two towers of a centre-surround network must have the same dimension, kind and input")
         self.center = center
         self.surround = surround
         self.surround_frozen = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
+
 
 def unit_length(raw: Tensor) -> Tensor:
     """Divide by the L2 norm, with 1e-10 under the root, in float32.
@@ -32,7 +34,7 @@ def pack_bits(raw: Tensor) -> Tensor:
         (N, D) -> (N, D // 8) uint8; D is a multiple of 8.
     """
     if raw.shape[-1] % 8:
-        raise ValueError(f"{raw.shape[-1]} bits do not fill whole bytes; use a dimension that is a multiple of 8")
+        raise UserError(f"{raw.shape[-1]} bits do not fill whole bytes; use a dimension that is a multiple of 8")
     place = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=raw.device)
     return ((raw > 0).unflatten(-1, (-1, 8)) * place).sum(-1, dtype=torch.uint8)
 
@@ -75,7 +77,7 @@ def create_head(kind: str, dim: int, parts: int = 1) -> nn.Module:
     if kind == "float":
         return FloatHead(parts)
     if kind != "binary":
-        raise ValueError(f"a network's kind is 'float' or 'binary', not {kind!r}")
+        raise UserError(f"a network's kind is 'float' or 'binary', not {kind!r}")
     if dim % 8:
-        raise ValueError(f"a binary network needs a dimension that is a multiple of 8, not {dim}")
+        raise UserError(f"a binary network needs a dimension that is a multiple of 8, not {dim}")
     return BinaryHead()

@@ -7,8 +7,9 @@ from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 from patchprint.networks.base import Kind, Maps, PatchNetwork
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardisation, ViewBatchNorm2d
+from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardization, ViewBatchNorm2d
 
 InputNorm = Literal["frn", "standard"]
 
@@ -35,8 +36,8 @@ class HyNet(PatchNetwork):
         super().__init__(dim, kind)
         self._fused: Callable[..., Tensor] | None = None
         if input_norm not in ("frn", "standard"):
-            raise ValueError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
-        self.standardise = PatchStandardisation() if input_norm == "standard" else nn.Identity()
+            raise UserError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
+        self.standardize = PatchStandardization() if input_norm == "standard" else nn.Identity()
         self.layer1 = nn.Sequential(FilterResponseNorm2d(1), TLU(1), *_block(1, width))
         self.layer2 = nn.Sequential(*_block(width, width))
         self.layer3 = nn.Sequential(*_block(width, 2 * width, stride=2))
@@ -47,7 +48,7 @@ class HyNet(PatchNetwork):
         self.layer7 = nn.Sequential(nn.Dropout(dropout), last, ViewBatchNorm2d(dim))
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
-        x = self.standardise(patches).to(self.dtype)
+        x = self.standardize(patches).to(self.dtype)
         x = self.layer1[:2](x)
         first = self.layer1[2:4](x) if with_maps else None
         for layer in (self.layer1[2:], self.layer2, self.layer3, self.layer4, self.layer5, self.layer6):

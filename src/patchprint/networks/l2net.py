@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from patchprint.networks.base import Kind, Maps, PatchNetwork
-from patchprint.networks.blocks import PatchStandardisation, ViewBatchNorm2d
+from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
 
 Init = Literal["orthogonal", "orthogonal-unit", "he"]
 
@@ -24,7 +24,7 @@ def l2net_layers(width: int, dim: int, dropout: float, bias: bool, eps: float) -
     return [*layers, nn.Dropout(dropout), nn.Conv2d(channels, dim, 8, bias=bias), ViewBatchNorm2d(dim, eps=eps)]
 
 
-def initialise(network: nn.Module, init: Init) -> None:
+def initialize(network: nn.Module, init: Init) -> None:
     """Start values of all convolutions: orthogonal with gain 0.6 (HardNet) or 1 (SOSNet), or He's normal (DOAP)."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
@@ -74,12 +74,12 @@ class L2Net(PatchNetwork):
         kind: Kind = "float",
     ) -> None:
         super().__init__(dim, kind)
-        self.standardise = PatchStandardisation()
+        self.standardize = PatchStandardization()
         self.features = nn.Sequential(*l2net_layers(width, dim, dropout, bias, bn_eps))
-        initialise(self, init)
+        initialize(self, init)
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
-        x = self.standardise(patches).to(self.dtype)
+        x = self.standardize(patches).to(self.dtype)
         return run_layers(self.features, x, with_maps)
 
 
@@ -94,7 +94,7 @@ class SOSNet(PatchNetwork):
         super().__init__(dim, kind)
         body = l2net_layers(width, dim, dropout, bias=False, eps=1e-5)
         self.layers = nn.Sequential(nn.InstanceNorm2d(1), *body)
-        initialise(self, "orthogonal-unit")
+        initialize(self, "orthogonal-unit")
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         return run_layers(self.layers, patches.to(self.dtype), with_maps)

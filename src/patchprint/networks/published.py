@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.networks.base import ModelInfo, PatchNetwork
-from patchprint.networks.catalogue import create
+from patchprint.networks.catalog import create
 
 # Keys that only one of the networks has: convolution of the first layer, the layer that sets the dimension, licence of
 # the repository that publishes the weights.
@@ -25,11 +26,11 @@ def network_from_published(content: Any, path: Path) -> PatchNetwork:
     """Build the network whose weights ``content`` (what torch.load gave) holds, in evaluation mode, or raise ValueError."""
     state = _unwrap(content)
     if state is None:
-        raise ValueError(f"{path} holds no weights of a patch network")
-    name = _recognise(state)
+        raise UserError(f"{path} holds no weights of a patch network")
+    name = _recognize(state)
     if name is None:
-        raise ValueError(f"{path} holds weights of another network; known files are {', '.join(_SIGNATURES)}")
-    first, last, licence = _SIGNATURES[name]
+        raise UserError(f"{path} holds weights of another network; known files are {', '.join(_SIGNATURES)}")
+    first, last, license = _SIGNATURES[name]
     network = create(name, width=state[first].shape[0], dim=state[last].shape[0])
     expected = network.state_dict()
     # Files written before PyTorch 0.4.1 do not count batches; the count plays no part in evaluation.
@@ -38,7 +39,7 @@ def network_from_published(content: Any, path: Path) -> PatchNetwork:
     wrong = [key for key in expected.keys() & complete.keys() if expected[key].shape != complete[key].shape]
     if missing or foreign or wrong:
         problem = (missing + foreign + wrong)[0]
-        raise ValueError(f"{path} looks like {name} but does not fit it, first at {problem!r}")
+        raise UserError(f"{path} looks like {name} but does not fit it, first at {problem!r}")
     network.load_state_dict(complete)
     network.info = ModelInfo(
         name=_name_of(path, name),
@@ -47,7 +48,7 @@ def network_from_published(content: Any, path: Path) -> PatchNetwork:
         dim=network.dim,
         kind=network.kind,
         input_size=network.input_size,
-        licence=licence,
+        license=license,
         training_data="see the publisher of the file",
         notes=f"published weights, read from {path.name}",
     )
@@ -65,7 +66,7 @@ def _unwrap(content: Any) -> dict[str, Tensor] | None:
     return {key.removeprefix("module."): value for key, value in content.items()}
 
 
-def _recognise(state: Mapping[str, Tensor]) -> str | None:
+def _recognize(state: Mapping[str, Tensor]) -> str | None:
     for name, (first, last, _) in _SIGNATURES.items():
         if first in state and last in state and state[first].ndim == 4:
             return name

@@ -17,9 +17,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from patchprint.errors import UserError, suggest
 from patchprint.files import atomic_file
 from patchprint.networks.base import ModelInfo, PatchNetwork
-from patchprint.networks.catalogue import NETWORKS, create, suggest
+from patchprint.networks.catalog import NETWORKS, create
 from patchprint.networks.published import network_from_published
 
 WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "weights"
@@ -78,14 +79,14 @@ def read_info(path: str | Path) -> ModelInfo:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
     except SafetensorError as error:
-        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
+        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
     if metadata.get("format") != _FORMAT:
-        raise ValueError(f"{path} was not written by patchprint")
+        raise UserError(f"{path} was not written by patchprint")
     known = {field.name for field in dataclasses.fields(ModelInfo)}
     try:
         return ModelInfo(**{name: json.loads(text) for name, text in metadata.items() if name in known})
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} has incomplete metadata: {error}") from error
+        raise UserError(f"{path} has incomplete metadata: {error}") from error
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
@@ -106,13 +107,13 @@ def _find(name_or_file: str | Path) -> Path:
     if path.is_file():
         return path
     if path.is_dir():
-        raise ValueError(f"{path} is a folder, not a weight file")
+        raise UserError(f"{path} is a folder, not a weight file")
     if path.suffix in _SUFFIXES or len(path.parts) > 1:
-        raise ValueError(f"there is no weight file {path}")
+        raise UserError(f"there is no weight file {path}")
     if str(name_or_file) in NETWORKS:
         have = f"weights are there for {', '.join(sorted(shipped))}" if shipped else "no weights are shipped"
-        raise ValueError(f"network {name_or_file!r} comes without weights; train it or give a file ({have})")
-    raise ValueError(f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), {**shipped, **NETWORKS})}")
+        raise UserError(f"network {name_or_file!r} comes without weights; train it or give a file ({have})")
+    raise UserError(f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), {**shipped, **NETWORKS})}")
 
 
 def _is_kernel(name: str, value: Tensor) -> bool:
@@ -133,17 +134,17 @@ def _load_safetensors(path: Path) -> PatchNetwork:
             ours = (file.metadata() or {}).get("format") == _FORMAT
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
+        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
     if not ours:
         return network_from_published(state, path)
     info = read_info(path)
     if weights_sha256(state) != info.sha256:
-        raise ValueError(f"{path} is damaged: the checksum of its weights is not the one it was written with")
+        raise UserError(f"{path} is damaged: the checksum of its weights is not the one it was written with")
     try:
         network = create(info.network, **info.options)
         network.load_state_dict(state)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} does not fit network {info.network!r}: {' '.join(str(error).split())}") from error
+        raise UserError(f"{path} does not fit network {info.network!r}: {' '.join(str(error).split())}") from error
     network.info = info
     return network
 
@@ -153,4 +154,4 @@ def _load_pickled(path: Path) -> object:
         return torch.load(path, map_location="cpu", weights_only=True)
     # Damaged files make the reader fail with whatever it stumbles on (OSError, IndexError, AssertionError, ...).
     except Exception as error:
-        raise ValueError(f"{path} is damaged or no weight file that can be read safely") from error
+        raise UserError(f"{path} is damaged or no weight file that can be read safely") from error

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from patchprint.networks.base import Maps, PatchNetwork
-from patchprint.networks.blocks import PatchStandardisation, ViewBatchNorm2d
+from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
 
 
 class SpatialTransformer(nn.Module):
@@ -28,10 +28,10 @@ class SpatialTransformer(nn.Module):
 
     def __init__(self, input_size: int = 42, output_size: int = 32) -> None:
         super().__init__()
-        centres = (2 * torch.arange(output_size) + 1) / output_size - 1
-        self.register_buffer("x", centres.expand(output_size, output_size).contiguous(), persistent=False)
-        self.register_buffer("y", centres[:, None].expand(output_size, output_size).contiguous(), persistent=False)
-        self.standardise = PatchStandardisation()
+        centers = (2 * torch.arange(output_size) + 1) / output_size - 1
+        self.register_buffer("x", centers.expand(output_size, output_size).contiguous(), persistent=False)
+        self.register_buffer("y", centers[:, None].expand(output_size, output_size).contiguous(), persistent=False)
+        self.standardize = PatchStandardization()
         self.localise = nn.Sequential(
             nn.Conv2d(1, 16, 5, stride=2, bias=False),
             ViewBatchNorm2d(16),
@@ -53,7 +53,7 @@ class SpatialTransformer(nn.Module):
         Shape:
             (N, 1, 42, 42) -> (N, 2, 3) float32.
         """
-        x = self.standardise(patches).to(self.predict.weight.dtype)
+        x = self.standardize(patches).to(self.predict.weight.dtype)
         return self.predict(self.localise(x)).float().reshape(-1, 2, 3)
 
     def forward(self, patches: Tensor) -> Tensor:

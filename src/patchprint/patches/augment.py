@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from patchprint import rng
+from patchprint.errors import UserError
 from patchprint.patches import light
 
 _JOINT, _ROTATION, _CROP, _SCALE, _SHEAR, _SHIFT = range(6)
@@ -70,8 +71,8 @@ class Augmentation:
         if self.scale:
             linear = linear * torch.exp2(_draw(key, _SCALE, shape, self.scale))[..., None, None]
         if self.crop < 1.0 or self.crop_ratio != (1.0, 1.0):
-            size, centre = self._crops(rng.fold_in(key, _CROP), shape)
-            offset = offset + (linear * centre[..., None, :]).sum(-1)
+            size, center = self._crops(rng.fold_in(key, _CROP), shape)
+            offset = offset + (linear * center[..., None, :]).sum(-1)
             linear = linear * size[..., None, :]
         joint = self._joint(rng.fold_in(key, _JOINT), num_points)
         return torch.cat([_product(linear, joint[:, None]), offset[..., None]], -1)
@@ -187,7 +188,7 @@ PRESETS: dict[str, Augmentation] = {
 def create(preset: str) -> Augmentation:
     """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"."""
     if preset not in PRESETS:
-        raise ValueError(f"there is no augmentation {preset!r}; known are {', '.join(PRESETS)}")
+        raise UserError(f"there is no augmentation {preset!r}; known are {', '.join(PRESETS)}")
     return PRESETS[preset]
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from patchprint import rng
+from patchprint.errors import UserError
 from patchprint.patches.label_mining import MinedLabels
 from patchprint.patches.order import grid_of, shuffled
 from patchprint.patches.source import PatchSource
@@ -58,12 +59,12 @@ class _Batcher:
 
     def __init__(self, source: PatchSource, num_points: int, min_views: int, seed: int, rank: int, world: int) -> None:
         if num_points % world:
-            raise ValueError(f"a batch of {num_points} points cannot be shared evenly by {world} processes")
+            raise UserError(f"a batch of {num_points} points cannot be shared evenly by {world} processes")
         self.seed, self.share, self.num_points = seed, Share(rank, world), num_points
         self.eligible = (source.num_views >= min_views).nonzero()[:, 0]
         self.grid = grid_of(len(self.eligible))
         if self.reach < num_points:
-            raise ValueError(
+            raise UserError(
                 f"a batch of {num_points} points needs as many with at least {min_views} views, "
                 f"but the source has only {self.reach}"
             )
@@ -102,7 +103,7 @@ class PairBatcher(_Batcher):
         return PatchBatch(self.share.of(points), self.share.of(views))
 
 
-class NeighbourBatcher(_Batcher):
+class NeighborBatcher(_Batcher):
     """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same photo.
 
     Hard negatives are then what a matcher meets: other places of the same picture. An epoch takes every run once, and each
@@ -119,16 +120,16 @@ class NeighbourBatcher(_Batcher):
         world: int = 1,
     ) -> None:
         super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
-        photo = getattr(source, "first_photo", None)
-        if photo is None:
-            raise ValueError("runs of neighbours need to know their photos: give a store that was built from photos")
+        image = getattr(source, "first_image", None)
+        if image is None:
+            raise UserError("runs of neighbours need to know their photos: give a store that was built from photos")
         if run < 1 or num_points % run:
-            raise ValueError(f"runs of {run} neighbours do not make up a batch of {num_points} points")
+            raise UserError(f"runs of {run} neighbours do not make up a batch of {num_points} points")
         self.run = run
-        self.eligible = self.eligible[torch.argsort(photo[self.eligible], stable=True)]
+        self.eligible = self.eligible[torch.argsort(image[self.eligible], stable=True)]
         self.runs = grid_of(len(self.eligible) // run)
         if self.steps_per_epoch < 1:
-            raise ValueError(
+            raise UserError(
                 f"a batch of {num_points} points needs {num_points // run} runs of {run} neighbours, "
                 f"but the source has only {math.prod(self.runs)}; give shorter runs or more data"
             )
@@ -169,10 +170,10 @@ class ProgressiveBatcher(_Batcher):
         super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
         self.sequential = num_points // 2 if sequential is None else sequential
         if not 0 < self.sequential <= num_points:
-            raise ValueError(f"sequential must be between 1 and {num_points}, got {self.sequential}")
+            raise UserError(f"sequential must be between 1 and {num_points}, got {self.sequential}")
         self.rest = len(self.eligible) - self.sequential
         if grid_of(self.rest)[0] * grid_of(self.rest)[1] < num_points - self.sequential:
-            raise ValueError(f"a batch of {num_points} points needs a larger source than {len(self.eligible)} points")
+            raise UserError(f"a batch of {num_points} points needs a larger source than {len(self.eligible)} points")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -212,7 +213,7 @@ class GroupBatcher(_Batcher):
     ) -> None:
         views = source.num_views[source.num_views >= min_views]
         if len(views) == 0:
-            raise ValueError(f"groups need points with at least {min_views} views, and the source has none")
+            raise UserError(f"groups need points with at least {min_views} views, and the source has none")
         self.max_views = int(views.max()) if max_views is None else max_views
         smallest = min(int(views.min()), self.max_views)
         room = min(num_patches // smallest, math.prod(grid_of(len(views)))) // world * world
@@ -254,7 +255,7 @@ class SequencePairBatcher(_Batcher):
         self.mined = getattr(source, "mined", None) if mined is None else mined
         self.observation = getattr(source, "observation", None) if observation is None else observation
         if self.mined is None or self.observation is None:
-            raise ValueError(
+            raise UserError(
                 "the source has no mined labels; build it with patchprint data build hpatches --mine-labels"
             )
         self.groups, self.max_views, self.scene = groups_per_sequence, max_views, source.scene
@@ -265,7 +266,7 @@ class SequencePairBatcher(_Batcher):
         grids = [grid_of(int(n)) for n in size]
         enough = torch.tensor([a * b >= groups_per_sequence for a, b in grids], device=size.device)
         if int(enough.sum()) < 2:
-            raise ValueError(f"label mining needs two sequences with at least {groups_per_sequence} points each")
+            raise UserError(f"label mining needs two sequences with at least {groups_per_sequence} points each")
         self.size, self.first = size, torch.cumsum(size, 0) - size
         self.rows, self.columns = (torch.tensor(side, device=size.device) for side in zip(*grids, strict=True))
         usable = enough.nonzero()[:, 0]

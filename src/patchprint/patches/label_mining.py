@@ -56,13 +56,13 @@ def mine(patches: Iterable[np.ndarray], clusters: int = 100, percentile: float =
     for block in patches:
         feature = describe(torch.from_numpy(np.array(block)))
         fitted = cluster.KMeans(min(clusters, len(feature)), n_init=1, random_state=seed).fit(feature.numpy())
-        centres, label = torch.from_numpy(fitted.cluster_centers_), torch.from_numpy(fitted.labels_)
-        distance = torch.cdist(centres, centres)
-        upper = torch.triu_indices(len(centres), len(centres), offset=1)
+        centers, label = torch.from_numpy(fitted.cluster_centers_), torch.from_numpy(fitted.labels_)
+        distance = torch.cdist(centers, centers)
+        upper = torch.triu_indices(len(centers), len(centers), offset=1)
         between = distance[upper[0], upper[1]]
         threshold = torch.quantile(between, percentile / 100.0) if len(between) else torch.tensor(torch.inf)
         table = torch.zeros(clusters, clusters, dtype=torch.bool)
-        table[: len(centres), : len(centres)] = distance > threshold
+        table[: len(centers), : len(centers)] = distance > threshold
         labels.append(label.to(torch.int16))
         distractors.append(table)
     return MinedLabels(torch.cat(labels), torch.stack(distractors))
@@ -79,7 +79,7 @@ def describe(patches: Tensor, chunk: int = 4096) -> Tensor:
     return torch.cat(rows)
 
 
-def hog31(pictures: Tensor, cell: int = 8) -> Tensor:
+def hog31(images: Tensor, cell: int = 8) -> Tensor:
     """The HOG of deformable part models: 18 signed, 9 unsigned orientations and 4 texture sums per cell.
 
     Each cell is normalised by the energy of its four 2x2 neighbourhoods, clipped at 0.2, as Felzenszwalb et al. do.
@@ -88,10 +88,10 @@ def hog31(pictures: Tensor, cell: int = 8) -> Tensor:
     Shape:
         pictures (N, S, S) float -> (N, 31, S / cell, S / cell)
     """
-    padded = torch.nn.functional.pad(pictures[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
+    padded = torch.nn.functional.pad(images[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
     dx, dy = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2], padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
     orientation = (torch.atan2(dy, dx) * (18 / (2 * torch.pi))).round().long() % 18
-    votes = torch.zeros(len(pictures), 18, *pictures.shape[1:]).scatter_(
+    votes = torch.zeros(len(images), 18, *images.shape[1:]).scatter_(
         1, orientation[:, None], torch.hypot(dx, dy)[:, None]
     )
     ramp = 1.0 - (torch.arange(2 * cell) - cell + 0.5).abs() / cell

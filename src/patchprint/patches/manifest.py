@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.provenance import sha256_of_file
 
 VERSION = 1
@@ -37,22 +38,20 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
     folder = Path(folder)
     path = folder / NAME
     if not path.is_file():
-        raise ValueError(f"{folder} is not a patch store: it has no {NAME}; make one with patchprint data build")
+        raise UserError(f"{folder} is not a patch store: it has no {NAME}; make one with patchprint data build")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         found, version, listing = manifest["kind"], manifest["version"], manifest["files"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} is damaged; build the store again") from None
+        raise UserError(f"{path} is damaged; build the store again") from None
     if version != VERSION:
-        raise ValueError(
-            f"{path} has version {version}, this patchprint reads version {VERSION}; build the store again"
-        )
+        raise UserError(f"{path} has version {version}, this patchprint reads version {VERSION}; build the store again")
     if kind is not None and found != kind:
-        raise ValueError(f"{folder} holds {found!r}, expected {kind!r}")
+        raise UserError(f"{folder} holds {found!r}, expected {kind!r}")
     for name, entry in listing.items():
         file = folder / name
         if not file.is_file() or file.stat().st_size != entry["bytes"]:
-            raise ValueError(f"{file} is missing or not {entry['bytes']} bytes long; copy or build the store again")
+            raise UserError(f"{file} is missing or not {entry['bytes']} bytes long; copy or build the store again")
     return manifest
 
 
@@ -74,7 +73,7 @@ def verify(folder: str | Path) -> None:
     folder = Path(folder)
     for name, entry in read(folder)["files"].items():
         if sha256_of_file(folder / name) != entry["sha256"]:
-            raise ValueError(f"{folder / name} does not have the checksum it was written with; build the store again")
+            raise UserError(f"{folder / name} does not have the checksum it was written with; build the store again")
 
 
 def load(folder: Path, name: str, in_memory: bool = False) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from patchprint import rng
+from patchprint.errors import UserError
 from patchprint.patches.batches import several_views
 from patchprint.patches.source import PatchSource
 
@@ -20,7 +21,7 @@ def contact_sheet(
     has fewer than ``num_views`` views. The contrast of every patch is stretched, since flat ones could not be judged."""
     eligible = (source.num_views >= 2).nonzero()[:, 0]
     if len(eligible) == 0:
-        raise ValueError("there is no point with two views to show")
+        raise UserError("there is no point with two views to show")
     key = rng.key(seed, 0, device=source.device)
     points = eligible[rng.permutation(rng.fold_in(key, 0), len(eligible))[:num_points]]
     most = int(source.num_views.max())

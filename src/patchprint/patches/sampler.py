@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.types import Keypoints
 
 # Binomial filter that lies symmetrically around the corner shared by four pixels, where the pixel of the next level sits.
@@ -45,18 +46,18 @@ class ImagePyramids:
         """Pyramids of uint8 images (H, W); the halving runs on ``device``."""
         levels: list[list[Tensor]] = [_halvings(torch.as_tensor(image), device) for image in images]
         if not levels:
-            raise ValueError("no images were given to cut patches from")
+            raise UserError("no images were given to cut patches from")
         depth = max(len(pyramid) for pyramid in levels)
         offset, width, height = (torch.zeros(len(levels), depth, dtype=torch.int64) for _ in range(3))
         position = 0
         for i, pyramid in enumerate(levels):
             for level in range(depth):
-                picture = pyramid[min(level, len(pyramid) - 1)]
-                height[i, level], width[i, level] = picture.shape
-                offset[i, level] = position - picture.numel() if level >= len(pyramid) else position
-                position += picture.numel() if level < len(pyramid) else 0
+                level_pixels = pyramid[min(level, len(pyramid) - 1)]
+                height[i, level], width[i, level] = level_pixels.shape
+                offset[i, level] = position - level_pixels.numel() if level >= len(pyramid) else position
+                position += level_pixels.numel() if level < len(pyramid) else 0
         return ImagePyramids(
-            pixels=torch.cat([picture.reshape(-1) for pyramid in levels for picture in pyramid]),
+            pixels=torch.cat([level_pixels.reshape(-1) for pyramid in levels for level_pixels in pyramid]),
             offset=offset.to(device),
             width=width.to(device),
             height=height.to(device),
@@ -75,7 +76,7 @@ class ImagePyramids:
         return ImagePyramids(*(table.to(device) for table in tables))
 
 
-def sample_patches(pyramids: ImagePyramids, image: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor:
+def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
     """Cut N patches; the value at u in [-1, 1]^2 is the image at ``centre + frame @ u``.
 
     Pixel j of a patch row lies at u = (2 j + 1) / size - 1. No loops and no host synchronisation, so it can stand in a
@@ -93,12 +94,12 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, centre: Tensor, frame
 
     # In a level, pixels are 2**level times as large, and the outer edge of the picture (-0.5) stays where it is.
     shrink = torch.exp2(-level.float())
-    centre = (centre + 0.5) * shrink[:, None] - 0.5
+    center = (center + 0.5) * shrink[:, None] - 0.5
     frame = frame * shrink[:, None, None]
 
-    u = (torch.arange(size, device=centre.device, dtype=torch.float32) * 2 + 1) / size - 1
-    x = _along(centre[:, 0], frame[:, 0], u).clamp(min=0).minimum((width - 1).float()[:, None, None])
-    y = _along(centre[:, 1], frame[:, 1], u).clamp(min=0).minimum((height - 1).float()[:, None, None])
+    u = (torch.arange(size, device=center.device, dtype=torch.float32) * 2 + 1) / size - 1
+    x = _along(center[:, 0], frame[:, 0], u).clamp(min=0).minimum((width - 1).float()[:, None, None])
+    y = _along(center[:, 1], frame[:, 1], u).clamp(min=0).minimum((height - 1).float()[:, None, None])
     left, top = x.floor(), y.floor()
     dx, dy = x - left, y - top
     stride = width[:, None, None]
@@ -133,15 +134,15 @@ def cut_patches(
     return patches
 
 
-def _along(centre: Tensor, row: Tensor, u: Tensor) -> Tensor:
+def _along(center: Tensor, row: Tensor, u: Tensor) -> Tensor:
     """One image coordinate of every patch pixel, (N, size, size): centre + row[0] * u_column + row[1] * u_row."""
-    return centre[:, None, None] + row[:, 0, None, None] * u[None, None, :] + row[:, 1, None, None] * u[None, :, None]
+    return center[:, None, None] + row[:, 0, None, None] * u[None, None, :] + row[:, 1, None, None] * u[None, :, None]
 
 
 def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
     """An image (H, W) uint8 and its halved copies, down to a side of about 8 pixels."""
     if image.ndim != 2 or image.dtype != torch.uint8 or 0 in image.shape:
-        raise ValueError(f"images must be grey uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
+        raise UserError(f"images must be grey uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
     levels = [image.to(device)]
     current = levels[0]
     while min(current.shape) >= 2 * _SMALLEST_SIDE:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from patchprint.errors import UserError
+
 if TYPE_CHECKING:
     from patchprint.patches.tracks import Tracks
 
@@ -22,7 +24,7 @@ _WIDEST_PATCH_SCALE = 16.0
 
 def check_part(name: str) -> int:
     if name not in PARTS:
-        raise ValueError(f"a source has the parts {' and '.join(PARTS)}, not {name!r}")
+        raise UserError(f"a source has the parts {' and '.join(PARTS)}, not {name!r}")
     return PARTS[name]
 
 
@@ -56,11 +58,11 @@ def by_scene(scene: np.ndarray, fraction: float = 0.12) -> np.ndarray:
 
 def _along_longest_axis(position: np.ndarray) -> np.ndarray:
     """Coordinate along the principal axis of the inner 90 % of the points, (N,); SfM leaves far outliers."""
-    centred = position.astype(np.float64) - np.median(position, axis=0)
-    radius = np.linalg.norm(centred, axis=1)
-    inner = centred[radius <= np.quantile(radius, 0.9)]
+    centered = position.astype(np.float64) - np.median(position, axis=0)
+    radius = np.linalg.norm(centered, axis=1)
+    inner = centered[radius <= np.quantile(radius, 0.9)]
     axis = np.linalg.eigh(inner.T @ inner)[1][:, -1]
-    return centred @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
+    return centered @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
 
 
 def _mean_position(tracks: Tracks) -> np.ndarray:
@@ -73,17 +75,17 @@ def _mean_position(tracks: Tracks) -> np.ndarray:
 def _shows_held_out(tracks: Tracks, held: np.ndarray, patch_scale: float) -> np.ndarray:
     """Whether the patch of a point reaches, in some photo, the centre of a held-out point, (N,) bool."""
     shows = np.zeros(len(held), bool)
-    order = np.argsort(tracks.photo, kind="stable")
-    bounds = np.flatnonzero(np.diff(tracks.photo[order])) + 1
+    order = np.argsort(tracks.image, kind="stable")
+    bounds = np.flatnonzero(np.diff(tracks.image[order])) + 1
     for views in np.split(order, bounds):
         is_held = held[tracks.point[views]]
-        centres = torch.from_numpy(np.ascontiguousarray(tracks.xy[views[is_held]]))
+        centers = torch.from_numpy(np.ascontiguousarray(tracks.xy[views[is_held]]))
         others = views[~is_held]
         # The corner of a turned square is the farthest that a patch can reach.
         reach = torch.from_numpy(tracks.scale[others] * (patch_scale / np.sqrt(2.0))).float()
-        for start in range(0, len(others), 4096) if len(centres) else ():
+        for start in range(0, len(others), 4096) if len(centers) else ():
             block = others[start : start + 4096]
-            distance = torch.cdist(torch.from_numpy(np.ascontiguousarray(tracks.xy[block])), centres)
+            distance = torch.cdist(torch.from_numpy(np.ascontiguousarray(tracks.xy[block])), centers)
             near = (distance.amin(1) <= reach[start : start + 4096]).numpy()
             shows[tracks.point[block[near]]] = True
     return shows

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.patches import label_mining, manifest, splits
 from patchprint.patches.label_mining import MinedLabels
 from patchprint.patches.memory import resident_budget
@@ -77,11 +78,11 @@ class PatchStore:
         point_id, first, num_views = np.unique(point[order], return_index=True, return_counts=True)
         scene_of_point = scene[order][first].astype(np.int32)
         if not np.array_equal(np.repeat(scene_of_point, num_views), scene[order]):
-            raise ValueError(f"{folder}: a point number occurs in two scenes; number the points of each scene apart")
+            raise UserError(f"{folder}: a point number occurs in two scenes; number the points of each scene apart")
         if mine_labels and not np.array_equal(
             np.unique(scene, return_index=True)[1], np.flatnonzero(np.diff(scene, prepend=-1))
         ):
-            raise ValueError(f"{folder}: label mining needs patches that are ordered by scene")
+            raise UserError(f"{folder}: label mining needs patches that are ordered by scene")
         part = splits.by_scene(scene_of_point) if part is None else part
         with manifest.new_store(folder, force) as temporary:
             size = _write_patches(temporary / "patches.npy", patches, len(point))
@@ -129,7 +130,7 @@ class PatchStore:
     def pairs(self, name: str) -> np.ndarray:
         """A pair list of the original set, (L, 3): patch a, patch b, same point."""
         if name not in self.facts["pairs"]:
-            raise ValueError(
+            raise UserError(
                 f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
             )
         return manifest.load(self.folder, f"pairs-{name}", in_memory=True)
@@ -137,7 +138,7 @@ class PatchStore:
     def extra(self, name: str) -> np.ndarray:
         """A further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
         if not (self.folder / f"extra-{name}.npy").exists():
-            raise ValueError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
+            raise UserError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
         return manifest.load(self.folder, f"extra-{name}")
 
     def observation(self, points: Tensor, views: Tensor) -> Tensor:
@@ -203,9 +204,9 @@ def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
                 header = {"descr": "|u1", "fortran_order": False, "shape": (count, side, side)}
                 np.lib.format.write_array_header_1_0(stream, header)
             if written + len(block) > count:
-                raise ValueError(f"there are more patches than the {count} that the point list names")
+                raise UserError(f"there are more patches than the {count} that the point list names")
             stream.write(np.ascontiguousarray(block, np.uint8).data)
             written += len(block)
     if written != count:
-        raise ValueError(f"the point list names {count} patches, but there are only {written}")
+        raise UserError(f"the point list names {count} patches, but there are only {written}")
     return side

@@ -1,7 +1,7 @@
 """The folder of a TrackStore: encoded photos in one file, tracks as memory-mapped arrays, names as text.
 
-``photos.bin`` holds the photos as they were encoded, one after the other; ``photo_offset.npy`` (N + 1,) says where each
-begins, ``photo_size.npy`` (N, 2) its width and height. Nothing is decoded, and no track is read, before it is asked for.
+``images.bin`` holds the photos as they were encoded, one after the other; ``image_offset.npy`` (N + 1,) says where each
+begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and no track is read, before it is asked for.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
+from patchprint.errors import UserError
 from patchprint.patches import manifest, splits
-from patchprint.patches.pictures import decode_gray, encode_jpeg
+from patchprint.patches.codecs import decode_gray, encode_jpeg
 
 if TYPE_CHECKING:
     from patchprint.patches.tracks import Tracks
 
 KIND = "tracks"
-_REQUIRED = ("photo", "xy", "scale", "angle", "point", "scene")
+_REQUIRED = ("image", "xy", "scale", "angle", "point", "scene")
 _OPTIONAL = ("xyz", "part")
 _JPEG_QUALITIES = (92, 85, 78, 70, 60, 50, 40)
 
@@ -30,12 +31,12 @@ _JPEG_QUALITIES = (92, 85, 78, 70, 60, 50, 40)
 class Names:
     """What photos and scenes are called."""
 
-    photos: list[str]
+    images: list[str]
     scenes: list[str]
 
     @staticmethod
-    def numbered(num_photos: int, num_scenes: int) -> Names:
-        return Names([f"{i:06d}.png" for i in range(num_photos)], [f"scene{i}" for i in range(num_scenes)])
+    def numbered(num_images: int, num_scenes: int) -> Names:
+        return Names([f"{i:06d}.png" for i in range(num_images)], [f"scene{i}" for i in range(num_scenes)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,24 +50,24 @@ class StoredTracks:
     offset: np.ndarray
     arrays: dict[str, np.ndarray]
 
-    def photo(self, number: int) -> np.ndarray:
+    def image(self, number: int) -> np.ndarray:
         """Decoded photo, (H, W) uint8."""
-        with open(self.folder / "photos.bin", "rb") as stream:
+        with open(self.folder / "images.bin", "rb") as stream:
             stream.seek(int(self.offset[number]))
             data = stream.read(int(self.offset[number + 1] - self.offset[number]))
-        picture = decode_gray(data, f"photo {self.names.photos[number]} of {self.folder}")
-        if picture.shape != (self.sizes[number, 1], self.sizes[number, 0]):
-            raise ValueError(f"photo {self.names.photos[number]} of {self.folder} does not have the recorded size")
-        return picture
+        image = decode_gray(data, f"photo {self.names.images[number]} of {self.folder}")
+        if image.shape != (self.sizes[number, 1], self.sizes[number, 0]):
+            raise UserError(f"photo {self.names.images[number]} of {self.folder} does not have the recorded size")
+        return image
 
-    def all_photos(self) -> Iterator[np.ndarray]:
+    def all_images(self) -> Iterator[np.ndarray]:
         for number in tqdm(range(len(self.sizes)), desc="reading photos", unit="photo", disable=None, leave=False):
-            yield self.photo(number)
+            yield self.image(number)
 
 
 def write(
     folder: str | Path,
-    photos: Iterable[bytes],
+    images: Iterable[bytes],
     tracks: Tracks,
     names: Names,
     patch_scale: float = 12.0,
@@ -79,21 +80,21 @@ def write(
     Every photo is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, photos are
     encoded again as grey JPEG of falling quality until all of them together are small enough.
     """
-    tracks.check(names.photos)
+    tracks.check(names.images)
     part = splits.by_region(tracks) if tracks.part is None else tracks.part
     with manifest.new_store(folder, force) as temporary:
-        sizes, offset = _write_photos(temporary / "photos.bin", photos, names.photos)
+        sizes, offset = _write_images(temporary / "images.bin", images, names.images)
         if max_mb is not None:
-            offset = _shrink_photos(temporary, offset, names.photos, max_mb)
-        _refuse_outside(tracks, sizes, names.photos)
-        manifest.save(temporary, "photo_size", sizes)
-        manifest.save(temporary, "photo_offset", offset)
+            offset = _shrink_images(temporary, offset, names.images, max_mb)
+        _refuse_outside(tracks, sizes, names.images)
+        manifest.save(temporary, "image_size", sizes)
+        manifest.save(temporary, "image_offset", offset)
         for name in _REQUIRED:
             manifest.save(temporary, name, getattr(tracks, name))
         manifest.save(temporary, "part", part)
         if tracks.xyz is not None:
             manifest.save(temporary, "xyz", tracks.xyz)
-        for name, lines in (("photo_names.txt", names.photos), ("scene_names.txt", names.scenes)):
+        for name, lines in (("image_names.txt", names.images), ("scene_names.txt", names.scenes)):
             (temporary / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point), "scenes": names.scenes}
         split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
@@ -104,23 +105,23 @@ def read(folder: str | Path) -> StoredTracks:
     """Open a folder without reading its photos or tracks."""
     folder = Path(folder)
     facts = manifest.read(folder, KIND)
-    names = [(folder / f"{kind}_names.txt").read_text(encoding="utf-8").splitlines() for kind in ("photo", "scene")]
+    names = [(folder / f"{kind}_names.txt").read_text(encoding="utf-8").splitlines() for kind in ("image", "scene")]
     arrays = {name: manifest.load(folder, name) for name in _REQUIRED}
     arrays |= {name: manifest.load(folder, name) for name in _OPTIONAL if (folder / f"{name}.npy").exists()}
     return StoredTracks(
         folder=folder,
         names=Names(*names),
         patch_scale=float(facts["patch_scale"]),
-        sizes=manifest.load(folder, "photo_size", in_memory=True),
-        offset=manifest.load(folder, "photo_offset", in_memory=True),
+        sizes=manifest.load(folder, "image_size", in_memory=True),
+        offset=manifest.load(folder, "image_offset", in_memory=True),
         arrays=arrays,
     )
 
 
-def _write_photos(path: Path, photos: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
     sizes, offset = [], [0]
     with open(path, "wb") as stream:
-        for name, data in zip(tqdm(names, desc="photos", unit="photo", disable=None), photos, strict=True):
+        for name, data in zip(tqdm(names, desc="photos", unit="photo", disable=None), images, strict=True):
             height, width = decode_gray(data, name).shape
             sizes.append((width, height))
             stream.write(data)
@@ -128,9 +129,9 @@ def _write_photos(path: Path, photos: Iterable[bytes], names: list[str]) -> tupl
     return np.array(sizes, np.int32).reshape(-1, 2), np.array(offset, np.int64)
 
 
-def _shrink_photos(folder: Path, offset: np.ndarray, names: list[str], max_mb: float) -> np.ndarray:
-    """Encode the photos of ``photos.bin`` again until they fit; the new offsets."""
-    path, limit = folder / "photos.bin", max_mb * 2**20
+def _shrink_images(folder: Path, offset: np.ndarray, names: list[str], max_mb: float) -> np.ndarray:
+    """Encode the photos of ``images.bin`` again until they fit; the new offsets."""
+    path, limit = folder / "images.bin", max_mb * 2**20
     if offset[-1] <= limit:
         return offset
     original = path.rename(folder / "original.bin")
@@ -145,17 +146,17 @@ def _shrink_photos(folder: Path, offset: np.ndarray, names: list[str], max_mb: f
         if shrunk[-1] <= limit:
             original.unlink()
             return np.array(shrunk, np.int64)
-    raise ValueError(f"{len(names)} photos do not fit into --max-mb {max_mb:g}: {shrunk[-1] / 2**20:.1f} MiB remain")
+    raise UserError(f"{len(names)} photos do not fit into --max-mb {max_mb:g}: {shrunk[-1] / 2**20:.1f} MiB remain")
 
 
 def _refuse_outside(tracks: Tracks, sizes: np.ndarray, names: list[str]) -> None:
     """A keypoint far outside of its photo means that the photo was resized after its tracks were made."""
-    limit = sizes[tracks.photo] - 0.5
+    limit = sizes[tracks.image] - 0.5
     outside = ((tracks.xy < -1.5) | (tracks.xy > limit + 1.0)).any(1)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
-        photo = int(tracks.photo[row])
-        raise ValueError(
-            f"{names[photo]} is {sizes[photo, 0]}x{sizes[photo, 1]}, but a track lies at ({tracks.xy[row, 0]:.0f}, "
+        image = int(tracks.image[row])
+        raise UserError(
+            f"{names[image]} is {sizes[image, 0]}x{sizes[image, 1]}, but a track lies at ({tracks.xy[row, 0]:.0f}, "
             f"{tracks.xy[row, 1]:.0f}) in it; the photo was resized or exchanged after its tracks were made"
         )

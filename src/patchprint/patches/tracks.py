@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.patches import splits, track_files
+from patchprint.patches.codecs import encode_png
+from patchprint.patches.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
 from patchprint.patches.memory import resident_budget
-from patchprint.patches.photo_bank import PhotoBank, ResidentPhotos, StreamedPhotos, pyramid_bytes
-from patchprint.patches.pictures import encode_png
 from patchprint.patches.sampler import ImagePyramids
 
 
@@ -34,7 +35,7 @@ class Tracks:
         part (N,) uint8 or None: for training, validation or neither (``patches.splits``).
     """
 
-    photo: np.ndarray
+    image: np.ndarray
     xy: np.ndarray
     scale: np.ndarray
     angle: np.ndarray
@@ -45,7 +46,7 @@ class Tracks:
 
     @staticmethod
     def from_observations(
-        photo: np.ndarray,
+        image: np.ndarray,
         xy: np.ndarray,
         scale: np.ndarray,
         angle: np.ndarray,
@@ -57,7 +58,7 @@ class Tracks:
         order = np.argsort(point, kind="stable")
         labels, first, dense = np.unique(np.asarray(point)[order], return_index=True, return_inverse=True)
         return Tracks(
-            photo=np.asarray(photo)[order].astype(np.int32),
+            image=np.asarray(image)[order].astype(np.int32),
             xy=np.asarray(xy)[order].astype(np.float32).reshape(-1, 2),
             scale=np.asarray(scale)[order].astype(np.float32),
             angle=np.asarray(angle)[order].astype(np.float32),
@@ -69,15 +70,15 @@ class Tracks:
         )
 
     @staticmethod
-    def concatenate(parts: Sequence[Tracks], num_photos: Sequence[int]) -> Tracks:
+    def concatenate(parts: Sequence[Tracks], num_images: Sequence[int]) -> Tracks:
         """Several sets as one; photos, points and scenes of each are numbered after those of the one before."""
         if len(parts) == 1:
             return parts[0]
-        photos = np.cumsum([0, *num_photos])
+        images = np.cumsum([0, *num_images])
         points = np.cumsum([0, *(part.num_points for part in parts)])
         scenes = np.cumsum([0, *(int(part.scene.max()) + 1 for part in parts)])
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("xy", "scale", "angle")}
-        for name, first in (("photo", photos), ("point", points), ("scene", scenes)):
+        for name, first in (("image", images), ("point", points), ("scene", scenes)):
             joined[name] = np.concatenate([getattr(p, name) + f for p, f in zip(parts, first[:-1], strict=True)])
         for name in ("xyz", "part"):
             if all(getattr(part, name) is not None for part in parts):
@@ -92,43 +93,43 @@ class Tracks:
         """Views of each point, (N,) int64."""
         return np.bincount(self.point, minlength=self.num_points)
 
-    def check(self, photo_names: Sequence[str]) -> None:
+    def check(self, image_names: Sequence[str]) -> None:
         """Raise ValueError where the arrays contradict each other or name a photo that does not exist."""
         count = len(self.point)
-        if any(len(values) != count for values in (self.photo, self.xy, self.scale, self.angle)):
-            raise ValueError("photo, xy, scale, angle and point of tracks must have the same length")
+        if any(len(values) != count for values in (self.image, self.xy, self.scale, self.angle)):
+            raise UserError("photo, xy, scale, angle and point of tracks must have the same length")
         if count == 0:
-            raise ValueError("there are no tracks: not a single point is seen in the photos")
+            raise UserError("there are no tracks: not a single point is seen in the photos")
         step = np.diff(self.point, prepend=-1)
         if not np.isin(step, (0, 1)).all() or self.point[0] != 0 or self.point[-1] + 1 != self.num_points:
-            raise ValueError("the observations of tracks must be sorted by point, with points numbered without gaps")
-        if self.photo.min() < 0 or self.photo.max() >= len(photo_names):
-            missing = int(self.photo[(self.photo < 0) | (self.photo >= len(photo_names))][0])
-            raise ValueError(f"a track names photo {missing}, but there are only {len(photo_names)} photos")
+            raise UserError("the observations of tracks must be sorted by point, with points numbered without gaps")
+        if self.image.min() < 0 or self.image.max() >= len(image_names):
+            missing = int(self.image[(self.image < 0) | (self.image >= len(image_names))][0])
+            raise UserError(f"a track names photo {missing}, but there are only {len(image_names)} photos")
         if not (np.isfinite(self.xy).all() and np.isfinite(self.angle).all() and (self.scale > 0).all()):
             bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & (self.scale > 0))
-            name = photo_names[int(self.photo[bad][0])]
-            raise ValueError(f"a track has a position, scale or angle that is not a number, in photo {name}")
+            name = image_names[int(self.image[bad][0])]
+            raise UserError(f"a track has a position, scale or angle that is not a number, in photo {name}")
 
 
 class TrackStore:
     """A PatchSource that cuts patches out of photos. With resident photos ``sample`` never waits for the host."""
 
-    def __init__(self, photos: PhotoBank, tracks: Tracks, names: track_files.Names, patch_scale: float) -> None:
-        self.photos, self.tracks, self.names = photos, tracks, names
+    def __init__(self, images: ImageBank, tracks: Tracks, names: track_files.Names, patch_scale: float) -> None:
+        self.images, self.tracks, self.names = images, tracks, names
         self.patch_scale = patch_scale
         num_views = torch.from_numpy(tracks.num_views())
         scale, angle = (torch.from_numpy(np.array(values)) for values in (tracks.scale, tracks.angle))
         self._num_views = num_views
         self._start = torch.cumsum(num_views, 0) - num_views
         self._scene = torch.from_numpy(tracks.scene.astype(np.int64))
-        self._photo = torch.from_numpy(np.array(tracks.photo))
+        self._image = torch.from_numpy(np.array(tracks.image))
         self._xy = torch.from_numpy(np.array(tracks.xy))
         self._axis = scale[:, None] * torch.stack([torch.cos(angle), torch.sin(angle)], 1)
         self._part = None if tracks.part is None else torch.from_numpy(np.array(tracks.part))
 
     @staticmethod
-    def from_photos(
+    def from_images(
         images: Sequence[np.ndarray | Tensor],
         tracks: Tracks,
         patch_scale: float = 12.0,
@@ -136,10 +137,10 @@ class TrackStore:
     ) -> TrackStore:
         """A store in memory from grey uint8 images (H, W); without a given split the points are split by region."""
         names = track_files.Names.numbered(len(images), int(tracks.scene.max()) + 1 if tracks.num_points else 0)
-        tracks.check(names.photos)
+        tracks.check(names.images)
         if tracks.part is None:
             tracks = dataclasses.replace(tracks, part=splits.by_region(tracks))
-        return TrackStore(ResidentPhotos(ImagePyramids.build(images)), tracks, names, patch_scale).to(device)
+        return TrackStore(ResidentImages(ImagePyramids.build(images)), tracks, names, patch_scale).to(device)
 
     @staticmethod
     def open(
@@ -157,21 +158,21 @@ class TrackStore:
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
         budget = resident_budget(device, max_resident_gb)
-        photos: PhotoBank
+        images: ImageBank
         if pyramid_bytes(sizes) <= budget:
-            pictures = itertools.chain.from_iterable(part.all_photos() for part in stored)
-            photos = ResidentPhotos(ImagePyramids.build(pictures, device))
+            decoded = itertools.chain.from_iterable(part.all_images() for part in stored)
+            images = ResidentImages(ImagePyramids.build(decoded, device))
         else:
             owner = [(part, number) for part in stored for number in range(len(part.sizes))]
-            photos = StreamedPhotos(len(owner), lambda i: owner[i][0].photo(owner[i][1]), budget, device)
+            images = StreamedImages(len(owner), lambda i: owner[i][0].image(owner[i][1]), budget, device)
         tracks = Tracks.concatenate([Tracks(**part.arrays) for part in stored], [len(part.sizes) for part in stored])
-        names = [[name for part in stored for name in getattr(part.names, kind)] for kind in ("photos", "scenes")]
-        return TrackStore(photos, tracks, track_files.Names(*names), patch_scale or stored[0].patch_scale).to(device)
+        names = [[name for part in stored for name in getattr(part.names, kind)] for kind in ("images", "scenes")]
+        return TrackStore(images, tracks, track_files.Names(*names), patch_scale or stored[0].patch_scale).to(device)
 
     def save(self, folder: str | Path, force: bool = False) -> None:
         """Write the store with losslessly encoded photos."""
-        pictures = (encode_png(self.photos.picture(i)) for i in range(len(self.photos)))
-        track_files.write(folder, pictures, self.tracks, self.names, self.patch_scale, force=force)
+        images = (encode_png(self.images.image(i)) for i in range(len(self.images)))
+        track_files.write(folder, images, self.tracks, self.names, self.patch_scale, force=force)
 
     @property
     def device(self) -> torch.device:
@@ -180,7 +181,7 @@ class TrackStore:
     @property
     def is_resident(self) -> bool:
         """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
-        return isinstance(self.photos, ResidentPhotos)
+        return isinstance(self.images, ResidentImages)
 
     @property
     def num_points(self) -> int:
@@ -195,9 +196,9 @@ class TrackStore:
         return self._scene
 
     @property
-    def first_photo(self) -> Tensor:
+    def first_image(self) -> Tensor:
         """Photo of the first view of each point, (N,)."""
-        return self._photo[self._start]
+        return self._image[self._start]
 
     def observation(self, points: Tensor, views: Tensor) -> Tensor:
         """Row of ``tracks`` of each view, (P, K)."""
@@ -208,12 +209,12 @@ class TrackStore:
         row = self.observation(points, views).reshape(-1)
         axis = self._axis[row] * (self.patch_scale / 2.0)
         frame = torch.stack([axis, torch.stack([-axis[:, 1], axis[:, 0]], 1)], 2)
-        centre = self._xy[row]
+        center = self._xy[row]
         if warp is not None:
             # Written as sums, since a matrix product would lose digits under autocast.
             moved = (frame[:, :, :, None] * warp.reshape(-1, 1, 2, 3)).sum(2)
-            frame, centre = moved[:, :, :2], centre + moved[:, :, 2]
-        patches = self.photos.cut(self._photo[row].long(), centre, frame, size)
+            frame, center = moved[:, :, :2], center + moved[:, :, 2]
+        patches = self.images.cut(self._image[row].long(), center, frame, size)
         return patches.reshape(*views.shape, 1, size, size)
 
     def select(self, points: Tensor) -> TrackStore:
@@ -228,13 +229,13 @@ class TrackStore:
         """The points for "train" or for "val"."""
         wanted = splits.check_part(part)
         if self._part is None:
-            raise ValueError("these tracks carry no split into train and val; build the store again")
+            raise UserError("these tracks carry no split into train and val; build the store again")
         return self.select(self._part == wanted)
 
     def to(self, device: torch.device | str) -> TrackStore:
         moved = copy.copy(self)
-        moved.photos = self.photos.to(device)
-        for name in ("_start", "_num_views", "_scene", "_part", "_photo", "_xy", "_axis"):
+        moved.images = self.images.to(device)
+        for name in ("_start", "_num_views", "_scene", "_part", "_image", "_xy", "_axis"):
             values = getattr(self, name)
             setattr(moved, name, None if values is None else values.to(device))
         return moved

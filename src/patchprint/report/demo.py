@@ -59,14 +59,14 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     scores = benchmark.evaluate(models, seed=SEED, progress=lambda name: _say(f"     {name}"))
 
     _say("4/4  matching the stereo pair")
-    picture = _match_stereo(models[LEARNED], out / "matches.png")
+    image = _match_stereo(models[LEARNED], out / "matches.png")
     result = Result(
         benchmark="demo",
         settings={"steps": steps, "batch": BATCH, "recipe": config.recipe},
         model={"name": "patchprint demo", "sha256": registry.load(weights).info.sha256},
         data={"path": "scikit-image", "held_out": list(bundled.HELD_OUT), "training": list(bundled.TRAINING)},
         seed=SEED,
-        scores={**scores, "stereo_verified": picture},
+        scores={**scores, "stereo_verified": image},
         run=provenance.run_info(started, command="make demo"),
     )
     files.write_json(out / "result.json", result.to_json())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.report.page import Figure, Section
 from patchprint.training.run_folder import read_metrics
@@ -27,12 +28,12 @@ def read_run(folder: Path) -> Run:
     """A folder that ``patchprint train`` wrote."""
     path = folder / "metrics.jsonl"
     if not path.is_file():
-        raise ValueError(f"{folder} is not a training run: it has no metrics.jsonl")
+        raise UserError(f"{folder} is not a training run: it has no metrics.jsonl")
     config = folder / "config.json"
     try:
         settings = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
     except ValueError:
-        raise ValueError(f"{config} is damaged") from None
+        raise UserError(f"{config} is damaged") from None
     return Run(folder, settings, read_metrics(path))
 
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from patchprint.errors import UserError
 from patchprint.files import write_text
 from patchprint.report import use_tables, weights_tables
 from patchprint.report.markdown import read, source_of, table
@@ -81,7 +82,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "comparison": weights_tables.comparison,
     "statistics": weights_tables.statistics,
     "tries": weights_tables.tries,
-    "tries-neighbours": weights_tables.tries_neighbours,
+    "tries-neighbours": weights_tables.tries_neighbors,
     "tries-long": weights_tables.tries_long,
     "chosen-scales": weights_tables.chosen_scales,
     "inliers": use_tables.inliers,
@@ -97,7 +98,7 @@ def fill(text: str, results: Path) -> str:
     def replace(found: re.Match[str]) -> str:
         name = found.group(1)
         if name not in TABLES:
-            raise ValueError(f"there is no table {name!r}; known are {', '.join(TABLES)}")
+            raise UserError(f"there is no table {name!r}; known are {', '.join(TABLES)}")
         return f"<!-- begin {name} -->\n{TABLES[name](results)}\n<!-- end {name} -->"
 
     return re.sub(r"<!-- begin (\S+) -->\n.*?<!-- end \1 -->", replace, text, flags=re.DOTALL)

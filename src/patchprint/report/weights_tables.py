@@ -118,7 +118,7 @@ def tries(results: Path) -> str:
     return _choices(results / "choice-tries.json")
 
 
-def tries_neighbours(results: Path) -> str:
+def tries_neighbors(results: Path) -> str:
     """What was tried next: batches of neighbours, wider augmentation, larger patches."""
     return _choices(results / "choice-neighbours.json")
 

@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from patchprint.errors import UserError
 from patchprint.training import distributed
 from patchprint.training.config import read_config
 from patchprint.training.loop import train
@@ -25,14 +26,14 @@ def main() -> int:
         settings = read_config(arguments.config)
         for name in ("recipe", "data", "out"):
             if name not in settings:
-                raise ValueError(f"{arguments.config} lacks {name!r}")
+                raise UserError(f"{arguments.config} lacks {name!r}")
         recipe, out = settings.pop("recipe"), settings.pop("out")
         outcome = train(resolve(recipe, **settings), None, out, resume=arguments.resume)
         if distributed.rank() == 0:
             print(json.dumps(outcome.to_json(), indent=2))
-    except (ValueError, OSError) as error:
+    except (UserError, OSError) as error:
         print(f"patchprint: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ValueError) else 1
+        return 2 if isinstance(error, UserError) else 1
     finally:
         distributed.stop()
     return 0

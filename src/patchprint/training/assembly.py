@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from patchprint import losses, networks
+from patchprint.errors import UserError
 from patchprint.losses import Loss
 from patchprint.losses.sec import SEC
 from patchprint.networks import registry
 from patchprint.networks.base import PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
-from patchprint.training import optimisers
+from patchprint.training import optimizers
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
 from patchprint.training.step import averaged
@@ -22,13 +23,13 @@ from patchprint.training.step import averaged
 def create(config: TrainConfig, device: torch.device) -> TrainState:
     """The state of a run before its first step; random weights depend on the seed alone."""
     network = _create_network(config)
-    optimisers.freeze(network, config.freeze)
+    optimizers.freeze(network, config.freeze)
     network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     loss = _create_loss(config).to(device)
     if config.precision == "float64":
         network, loss = network.double(), loss.double()
     average = [value.clone() for value in averaged(network)] if config.average else None
-    return TrainState(network, loss, optimisers.create(config, network), average)
+    return TrainState(network, loss, optimizers.create(config, network), average)
 
 
 def _create_network(config: TrainConfig) -> PatchNetwork:
@@ -48,7 +49,7 @@ def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None
     try:
         network.load_state_dict(start.state_dict())
     except RuntimeError as error:
-        raise ValueError(
+        raise UserError(
             f"--init {name} holds weights of {start.info.network} {start.info.options}, which do not fit "
             f"{network.info.network} {network.info.options}"
         ) from error

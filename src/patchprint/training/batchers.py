@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.patches import batches
 from patchprint.patches.source import PatchSource
 from patchprint.training import distributed
@@ -18,19 +19,19 @@ class Batcher(Protocol):
 
 def create(config: TrainConfig, source: PatchSource) -> Batcher:
     """The batcher of ``config`` for this rank's share; ValueError where the source has too few points for one batch."""
-    least = 2 if config.batcher in ("pairs", "neighbours", "progressive") else 1
+    least = 2 if config.batcher in ("pairs", "neighbors", "progressive") else 1
     usable = int((source.num_views >= 2).sum())
     if usable < config.batch:
         fits = max(least, 1 << max(usable, 1).bit_length() - 1)
-        raise ValueError(
+        raise UserError(
             f"the data have {usable} points with two views for training, fewer than --batch {config.batch}; "
             + (f"give --batch {fits} or more data" if usable >= 2 else "give more data")
         )
     place: dict[str, Any] = {"seed": config.seed, "rank": distributed.rank(), "world": distributed.world_size()}
     if config.batcher == "pairs":
         return batches.PairBatcher(source, config.batch, **place)
-    if config.batcher == "neighbours":
-        return batches.NeighbourBatcher(source, config.batch, **config.batcher_options, **place)
+    if config.batcher == "neighbors":
+        return batches.NeighborBatcher(source, config.batch, **config.batcher_options, **place)
     if config.batcher == "progressive":
         return batches.ProgressiveBatcher(source, config.batch, **place)
     if config.batcher == "groups":

@@ -18,11 +18,12 @@ from torch import Tensor
 
 import patchprint
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.losses import Loss
 from patchprint.networks.base import PatchNetwork
 from patchprint.training.config import TrainConfig, differences
 
-FORMAT = "patchprint-checkpoint-2"
+FORMAT = "patchprint-checkpoint-3"
 _KEEP = 2
 
 
@@ -32,7 +33,7 @@ class TrainState:
 
     network: PatchNetwork
     loss: Loss
-    optimiser: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer
     average: list[Tensor] | None
     step: int = 0
     best_step: int = -1
@@ -72,7 +73,7 @@ def latest(folder: Path) -> Path:
     """The newest checkpoint of a run folder."""
     found = _all(folder)
     if not found:
-        raise ValueError(f"{folder} holds no checkpoint to resume from; start the run without --resume")
+        raise UserError(f"{folder} holds no checkpoint to resume from; start the run without --resume")
     return found[-1]
 
 
@@ -84,8 +85,8 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
         state.network.load_state_dict(_part(tensors, "network"))
         state.loss.load_state_dict(_part(tensors, "loss"))
     except RuntimeError as error:
-        raise ValueError(f"{path} does not fit the network of recipe {config.recipe}") from error
-    _load_optimiser(state.optimiser, _part(tensors, "optimiser"))
+        raise UserError(f"{path} does not fit the network of recipe {config.recipe}") from error
+    _load_optimizer(state.optimizer, _part(tensors, "optimizer"))
     if state.average is not None:
         for index, value in enumerate(state.average):
             value.copy_(tensors[f"average.{index}"])
@@ -98,7 +99,7 @@ def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         with safe_open(path, framework="pt") as stream:
             return stream.metadata() or {}, {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ValueError(
+        raise UserError(
             f"{path} is truncated or no checkpoint; delete it, and --resume takes the one before it"
         ) from error
 
@@ -106,19 +107,19 @@ def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
 def _check(path: Path, header: dict[str, str], config: TrainConfig) -> None:
     if header.get("format") != FORMAT:
         made_by = header.get("patchprint", "an unknown version")
-        raise ValueError(
+        raise UserError(
             f"{path} is no checkpoint that patchprint {patchprint.__version__} reads (it is from {made_by}); "
             "train again, or resume with that version"
         )
     earlier = TrainConfig.from_json(json.loads(header["config"]), str(path))
     if earlier.recipe != config.recipe:
-        raise ValueError(
+        raise UserError(
             f"{path} belongs to recipe {earlier.recipe}, not {config.recipe}; resume it with its own recipe"
         )
     changed = differences(earlier, config)
     if changed:
         name = changed[0]
-        raise ValueError(
+        raise UserError(
             f"{path} was made with {name} {getattr(earlier, name)!r}, not {getattr(config, name)!r}; "
             "a run resumes with its own settings"
         )
@@ -128,14 +129,14 @@ def _flatten(state: TrainState) -> dict[str, Tensor]:
     tensors = {f"network.{name}": value for name, value in state.network.state_dict().items()}
     tensors |= {f"loss.{name}": value for name, value in state.loss.state_dict().items()}
     tensors |= {f"average.{index}": value for index, value in enumerate(state.average or ())}
-    for index, entries in state.optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{index}.{name}": value for name, value in entries.items() if value is not None}
+    for index, entries in state.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in entries.items() if value is not None}
     return tensors
 
 
-def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     entries: dict[int, dict[str, Any]] = {}
-    parameters = [value for group in optimiser.param_groups for value in group["params"]]
+    parameters = [value for group in optimizer.param_groups for value in group["params"]]
     for key, value in tensors.items():
         index, _, name = key.partition(".")
         parameter = parameters[int(index)]
@@ -143,7 +144,7 @@ def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]
             # The fused kernels want the memory layout of the parameter, which the file does not keep.
             value = torch.empty_like(parameter, requires_grad=False).copy_(value)
         entries.setdefault(int(index), {})[name] = value
-    optimiser.load_state_dict({"state": entries, "param_groups": optimiser.state_dict()["param_groups"]})
+    optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Batcher = Literal["pairs", "neighbours", "progressive", "groups", "sequence-pairs"]
-Optimiser = Literal["sgd", "adam"]
+from patchprint.errors import UserError
+
+Batcher = Literal["pairs", "neighbors", "progressive", "groups", "sequence-pairs"]
+Optimizer = Literal["sgd", "adam"]
 Schedule = Literal["constant", "linear", "drops", "cosine"]
 Precision = Literal["auto", "bf16", "float32", "float64"]
 Acceleration = Literal["auto", "eager", "compile", "graph"]
@@ -44,7 +46,7 @@ class TrainConfig:
     separate_views: bool = True
     # How the weights move.
     steps: int = 200_000
-    optimiser: Optimiser = "sgd"
+    optimizer: Optimizer = "sgd"
     lr: float = 1.0
     lr_for_patches: int = 0
     momentum: float = 0.9
@@ -75,15 +77,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "log_every", "validate_every", "checkpoint_every", "validation_pairs"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{_flag(name)} is {getattr(self, name)}; it must be at least 1")
+                raise UserError(f"{_flag(name)} is {getattr(self, name)}; it must be at least 1")
         if self.views < 2:
-            raise ValueError(f"--views is {self.views}; a point needs at least 2 views to have a positive")
+            raise UserError(f"--views is {self.views}; a point needs at least 2 views to have a positive")
         for name in ("lr", "weight_decay", "sec"):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
-                raise ValueError(f"{_flag(name)} is {value}; it must be a number that is not negative")
+                raise UserError(f"{_flag(name)} is {value}; it must be a number that is not negative")
         if not 0 <= self.average < 1:
-            raise ValueError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
+            raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, numbers and strings; ``from_json`` gives back an equal config."""
@@ -94,7 +96,7 @@ class TrainConfig:
         """Read what ``to_json`` wrote; unknown names and wrong types raise ValueError naming ``where``."""
         missing = [name for name in ("recipe", "network", "loss") if name not in values]
         if missing:
-            raise ValueError(f"{where} lacks {missing[0]!r}")
+            raise UserError(f"{where} lacks {missing[0]!r}")
         return TrainConfig(**checked(values, where))
 
 
@@ -106,13 +108,13 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            raise ValueError(f"{where} has no setting {name!r}; {hint}")
+            raise UserError(f"{where} has no setting {name!r}; {hint}")
         if isinstance(value, list):
             value = tuple(value)
         if isinstance(value, int) and not isinstance(value, bool) and known[name] is float:
             value = float(value)
         if not _fits(value, known[name]):
-            raise ValueError(f"{where}: {name} is {value!r}, which is not {_describe(known[name])}")
+            raise UserError(f"{where}: {name} is {value!r}, which is not {_describe(known[name])}")
         result[name] = value
     return result
 
@@ -129,9 +131,9 @@ def read_config(path: str | Path) -> dict[str, Any]:
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        raise UserError(f"{path} is not JSON: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no JSON object")
+        raise UserError(f"{path} holds no JSON object")
     return values
 
 

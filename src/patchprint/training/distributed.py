@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.types import DescriptorBatch
 
 
@@ -32,10 +33,10 @@ def start(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"--device {device} is none that PyTorch knows; give cpu, cuda or mps") from error
+        raise UserError(f"--device {device} is none that PyTorch knows; give cpu, cuda or mps") from error
     if chosen.type == "cuda":
         if not torch.cuda.is_available():
-            raise ValueError(f"--device {device} was asked for, but PyTorch finds no GPU here")
+            raise UserError(f"--device {device} was asked for, but PyTorch finds no GPU here")
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", chosen.index or 0)))
         torch.cuda.set_device(chosen)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from patchprint.errors import UserError
 from patchprint.networks import registry
 from patchprint.networks.base import PatchNetwork
 from patchprint.patches import open_source
@@ -28,7 +29,7 @@ from patchprint.patches.source import PatchSource
 from patchprint.training import assembly, checkpoint, distributed, memory
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import monitor
-from patchprint.training.optimisers import learning_rate, train_mode
+from patchprint.training.optimizers import learning_rate, train_mode
 from patchprint.training.run_folder import RunFolder
 from patchprint.training.step import TrainStep, averaged
 from patchprint.training.validation import Validation
@@ -146,7 +147,7 @@ class _Run:
             pass  # leaving this block frees what the failed step held
         fits = memory.largest_batch(self.config, self.source)
         advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
-        raise ValueError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
+        raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
     def _check_finite(self) -> None:
         """The only place that asks the device whether all is well."""
@@ -154,7 +155,7 @@ class _Run:
         if first_bad >= 0:
             kept = sorted((self.out / "checkpoints").glob("step-*"))
             good = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written before it"
-            raise ValueError(
+            raise UserError(
                 f"the loss or the weights became NaN or infinite at step {first_bad + 1}; {good}; try a lower --lr"
             )
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from patchprint.errors import UserError
 from patchprint.training.config import TrainConfig, checked
 
 
@@ -130,7 +131,7 @@ def sosnet() -> TrainConfig:
         batch=512,
         augmentation="hynet",
         steps=87_800,
-        optimiser="adam",
+        optimizer="adam",
         lr=0.01,
     )
 
@@ -161,7 +162,7 @@ def hynet() -> TrainConfig:
         batch=512,
         augmentation="hynet",
         steps=87_800,
-        optimiser="adam",
+        optimizer="adam",
         lr=0.01,
     )
 
@@ -244,7 +245,7 @@ def resolve(recipe: str, **changes: Any) -> TrainConfig:
     if recipe not in RECIPES:
         close = difflib.get_close_matches(recipe, RECIPES, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(RECIPES)}"
-        raise ValueError(f"there is no recipe {recipe!r}; {hint}")
+        raise UserError(f"there is no recipe {recipe!r}; {hint}")
     config = RECIPES[recipe]()
     changes = checked(changes, f"recipe {recipe}")
     for name in ("network_options", "loss_settings", "batcher_options"):

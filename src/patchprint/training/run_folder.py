@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.training.config import TrainConfig
 
 
@@ -19,7 +20,7 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         if not resume and self.path.exists() and any(self.path.iterdir()):
             if not force:
-                raise ValueError(
+                raise UserError(
                     f"{self.path} holds files already; give another --out, --resume to go on with that run, "
                     "or --force to replace it"
                 )

@@ -21,7 +21,7 @@ from patchprint.networks import fast_layers
 from patchprint.networks.base import PatchNetwork
 from patchprint.patches import augment
 from patchprint.patches.source import PatchSource
-from patchprint.training import batchers, distributed, optimisers
+from patchprint.training import batchers, distributed, optimizers
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
 from patchprint.types import DescriptorBatch
@@ -51,7 +51,7 @@ class TrainStep:
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
         self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
         networks.set_num_views(network, config.views if config.separate_views else 1)
-        optimisers.train_mode(network, config.freeze)
+        optimizers.train_mode(network, config.freeze)
         state.loss.train()
         self._learning: list[Tensor] = [value for value in network.parameters() if value.requires_grad]
         self._patches: Callable[..., Any] = self._cut_patches
@@ -64,7 +64,7 @@ class TrainStep:
     def run(self) -> None:
         """Do one step; returns as soon as its work is queued."""
         with self._on_own_stream():
-            optimisers.set_rates(self.config, self.state.optimiser, self.state.step)
+            optimizers.set_rates(self.config, self.state.optimizer, self.state.step)
             self._seed_dropout()
             if self._graph is not None:
                 self._graph.replay()
@@ -79,9 +79,9 @@ class TrainStep:
     def _run_once(self) -> None:
         patches, valid, ignore = self._patches(self.step)
         losses, self.descriptors = self._objective(patches, valid, ignore, self.step)
-        self.state.optimiser.zero_grad(set_to_none=True)
+        self.state.optimizer.zero_grad(set_to_none=True)
         losses["total"].backward()
-        self.state.optimiser.step()
+        self.state.optimizer.step()
         with torch.no_grad():
             if self.state.average is not None:
                 torch._foreach_lerp_(self.state.average, averaged(self.state.network), 1 - self.config.average)
@@ -171,7 +171,7 @@ class TrainStep:
 
     def _record(self) -> torch.cuda.CUDAGraph:
         """The step as a CUDA graph; recording computes nothing."""
-        self.state.optimiser.zero_grad(set_to_none=True)
+        self.state.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):

@@ -64,11 +64,11 @@ def _confusion(anchor: Tensor, positive: Tensor) -> float:
     return wrong / len(anchor)
 
 
-def _as_vectors(prints: Tensor) -> Tensor:
+def _as_vectors(descriptors: Tensor) -> Tensor:
     """Packed bits as signs, so that their inner product falls as the Hamming distance grows."""
-    if prints.dtype != torch.uint8:
-        return prints
-    bits = (prints[:, :, None] >> torch.arange(8, dtype=torch.uint8)) & 1
+    if descriptors.dtype != torch.uint8:
+        return descriptors
+    bits = (descriptors[:, :, None] >> torch.arange(8, dtype=torch.uint8)) & 1
     return bits.flatten(1).float() * 2 - 1
 
 

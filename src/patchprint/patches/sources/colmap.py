@@ -10,7 +10,7 @@ import numpy as np
 from patchprint import files
 from patchprint.patches import track_files
 from patchprint.patches.sources import densify as densification
-from patchprint.patches.sources.sfm_scene import find_photos, frames_from_database, frames_from_detection, read_scene
+from patchprint.patches.sources.sfm_scene import find_images, frames_from_database, frames_from_detection, read_scene
 from patchprint.patches.tracks import Tracks
 
 
@@ -33,7 +33,7 @@ def build(
     files.refuse_overwrite(out, force)
     root = Path(src)
     scene = read_scene(Path(sparse) if sparse else root)
-    paths = find_photos(scene, Path(images) if images else root / "images")
+    paths = find_images(scene, Path(images) if images else root / "images")
     store = Path(database) if database else root / "database.db"
     if store.is_file() or database:
         scale, angle = frames_from_database(scene, store)
@@ -41,7 +41,7 @@ def build(
         scale, angle = frames_from_detection(scene, paths)
     known = scene.seen_twice(scale > 0)
     scene, scale, angle = scene.select(known), scale[known], angle[known]
-    columns = {"photo": scene.photo, "xy": scene.xy, "scale": scale, "angle": angle, "point": scene.point}
+    columns = {"image": scene.image, "xy": scene.xy, "scale": scale, "angle": angle, "point": scene.point}
     added = 0
     if densify:
         more = densification.add_views(scene, scale, angle, paths)

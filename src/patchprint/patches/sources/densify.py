@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from patchprint.extras import require
 from patchprint.interop.images import read_gray
-from patchprint.patches.photo_bank import StreamedPhotos
+from patchprint.patches.image_bank import StreamedImages
 from patchprint.patches.sources.sfm_scene import SfmScene, detect_keypoints
 from patchprint.types import Keypoints
 
@@ -41,14 +41,14 @@ class Limits:
     likeness: float = 0.3
     depth: float = 0.05
     radius: float = 50.0
-    neighbours: int = 4
+    neighbors: int = 4
 
 
 @dataclass(frozen=True, eq=False)
 class AddedViews:
     """Shape: photo, point, scale, angle (A,), xy (A, 2); reference (A,) is the observation of the nearest view."""
 
-    photo: np.ndarray
+    image: np.ndarray
     point: np.ndarray
     xy: np.ndarray
     scale: np.ndarray
@@ -71,17 +71,17 @@ def add_views(
     rays, widths, tips = _appearance(scene, scale, angle)
     size = np.exp(np.add.reduceat(np.log(widths), start) / np.diff(np.r_[start, len(scene.point)]))
     parts = []
-    for photo, path in enumerate(tqdm(paths, desc="densifying", unit="photo", disable=None)):
-        seen = scene.photo == photo
+    for image, path in enumerate(tqdm(paths, desc="densifying", unit="photo", disable=None)):
+        seen = scene.image == image
         unseen = np.ones(len(scene.xyz), bool)
         unseen[scene.point[seen]] = False
-        points = _visible(scene, photo, np.flatnonzero(unseen), scene.point[seen], scene.xy[seen], limits)
-        view, reference = _nearest_view(scene, photo, points, rays, start)
+        points = _visible(scene, image, np.flatnonzero(unseen), scene.point[seen], scene.xy[seen], limits)
+        view, reference = _nearest_view(scene, image, points, rays, start)
         close = view >= np.cos(np.radians(limits.view_angle))
         points, reference = points[close], reference[close]
         if len(points) == 0:
             continue
-        parts.append(_matching_keypoints(scene, photo, points, reference, size, tips, detect_keypoints(path), limits))
+        parts.append(_matching_keypoints(scene, image, points, reference, size, tips, detect_keypoints(path), limits))
     if not parts:
         empty, none = np.zeros(0), np.zeros(0, np.int64)
         return AddedViews(none, none, np.zeros((0, 2)), empty, empty, none)
@@ -93,31 +93,31 @@ def _appearance(scene: SfmScene, scale: np.ndarray, angle: np.ndarray) -> tuple[
     """Of every observation: unit ray from the point to the camera (V, 3), sigma in world units (V,), and a world point (V, 3)
     one sigma away from the point in the direction of the keypoint's angle."""
     rays, tips, widths = np.zeros((len(scene.xy), 3)), np.zeros((len(scene.xy), 3)), np.zeros(len(scene.xy))
-    for photo, image in enumerate(scene.images):
-        rows = np.flatnonzero(scene.photo == photo)
+    for image, posed in enumerate(scene.images):
+        rows = np.flatnonzero(scene.image == image)
         xyz = scene.xyz[scene.point[rows]]
-        towards = image.projection_center() - xyz
+        towards = posed.projection_center() - xyz
         rays[rows] = towards / np.linalg.norm(towards, axis=1, keepdims=True)
-        rotation = image.cam_from_world().rotation.matrix()
-        depth = (image.cam_from_world() * xyz)[:, 2]
-        widths[rows] = scale[rows] * depth / image.camera.mean_focal_length()
+        rotation = posed.cam_from_world().rotation.matrix()
+        depth = (posed.cam_from_world() * xyz)[:, 2]
+        widths[rows] = scale[rows] * depth / posed.camera.mean_focal_length()
         direction = np.stack([np.cos(angle[rows]), np.sin(angle[rows]), np.zeros(len(rows))], 1) @ rotation
         tips[rows] = xyz + direction * widths[rows, None]
     return rays, widths, tips
 
 
 def _visible(
-    scene: SfmScene, photo: int, points: np.ndarray, seen: np.ndarray, seen_xy: np.ndarray, limits: Limits
+    scene: SfmScene, image: int, points: np.ndarray, seen: np.ndarray, seen_xy: np.ndarray, limits: Limits
 ) -> np.ndarray:
     """Those of ``points`` that lie in the picture and on the surface that the photo's own points show there."""
-    camera = scene.images[photo].camera
-    xy, depth = scene.project(photo, scene.xyz[points])
+    camera = scene.images[image].camera
+    xy, depth = scene.project(image, scene.xyz[points])
     inside = (xy > 0).all(1) & (xy < (camera.width - 1, camera.height - 1)).all(1)
     points, xy, depth = points[inside], xy[inside], depth[inside]
-    if len(points) == 0 or len(seen) < limits.neighbours:
+    if len(points) == 0 or len(seen) < limits.neighbors:
         return points[:0]
-    surface = scene.project(photo, scene.xyz[seen])[1]
-    distance, index = _tree(seen_xy).query(xy, k=limits.neighbours, distance_upper_bound=limits.radius)
+    surface = scene.project(image, scene.xyz[seen])[1]
+    distance, index = _tree(seen_xy).query(xy, k=limits.neighbors, distance_upper_bound=limits.radius)
     near = np.isfinite(distance)
     ratio = depth[:, None] / surface[np.where(near, index, 0)]
     # Every neighbour must agree: beside a depth edge one cannot know what is seen.
@@ -126,10 +126,10 @@ def _visible(
 
 
 def _nearest_view(
-    scene: SfmScene, photo: int, points: np.ndarray, rays: np.ndarray, start: np.ndarray
+    scene: SfmScene, image: int, points: np.ndarray, rays: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cosine to the nearest ray of each point's track, and the observation it belongs to."""
-    towards = scene.images[photo].projection_center() - scene.xyz
+    towards = scene.images[image].projection_center() - scene.xyz
     towards = towards / np.linalg.norm(towards, axis=1, keepdims=True)
     cosine = (rays * towards[scene.point]).sum(1)
     best = np.maximum.reduceat(cosine, start)
@@ -145,7 +145,7 @@ def _tree(xy: np.ndarray) -> Any:
 
 def _matching_keypoints(
     scene: SfmScene,
-    photo: int,
+    image: int,
     points: np.ndarray,
     reference: np.ndarray,
     size: np.ndarray,
@@ -154,9 +154,9 @@ def _matching_keypoints(
     limits: Limits,
 ) -> tuple[np.ndarray, ...]:
     """For each point the best keypoint that agrees, each keypoint given to one point only: fields of AddedViews."""
-    xy, depth = scene.project(photo, scene.xyz[points])
-    expected_scale = size[points] * scene.images[photo].camera.mean_focal_length() / depth
-    direction = scene.project(photo, tips[reference])[0] - xy
+    xy, depth = scene.project(image, scene.xyz[points])
+    expected_scale = size[points] * scene.images[image].camera.mean_focal_length() / depth
+    direction = scene.project(image, tips[reference])[0] - xy
     expected_angle = np.arctan2(direction[:, 1], direction[:, 0])
     places = keypoints.xy.numpy()
     nearby = _tree(xy).sparse_distance_matrix(_tree(places), limits.px, output_type="ndarray")
@@ -179,7 +179,7 @@ def _matching_keypoints(
     pick = keypoint[chosen]
     found = keypoints[pick]
     return (
-        np.full(len(chosen), photo),
+        np.full(len(chosen), image),
         points[point_row[chosen]],
         found.xy.numpy(),
         found.scale.numpy(),
@@ -192,22 +192,22 @@ def _likeness(
     scene: SfmScene, scale: np.ndarray, angle: np.ndarray, paths: Sequence[Path], added: AddedViews
 ) -> np.ndarray:
     """Correlation (A,) of each added view with the nearest view of its track, on patches of 16 x 16."""
-    photos = StreamedPhotos(len(paths), lambda number: read_gray(paths[number]), cache_bytes=_CACHE_BYTES)
+    images = StreamedImages(len(paths), lambda number: read_gray(paths[number]), cache_bytes=_CACHE_BYTES)
     row = added.reference
     views = [
-        (added.photo, added.xy, added.scale, added.angle),
-        (scene.photo[row], scene.xy[row], scale[row], angle[row]),
+        (added.image, added.xy, added.scale, added.angle),
+        (scene.image[row], scene.xy[row], scale[row], angle[row]),
     ]
-    new, old = (_unit_patches(photos, *view) for view in views)
+    new, old = (_unit_patches(images, *view) for view in views)
     return (new * old).sum(1).float().numpy()
 
 
 def _unit_patches(
-    photos: StreamedPhotos, photo: np.ndarray, xy: np.ndarray, scale: np.ndarray, angle: np.ndarray
+    images: StreamedImages, image: np.ndarray, xy: np.ndarray, scale: np.ndarray, angle: np.ndarray
 ) -> torch.Tensor:
     """Patches with mean zero and length one, (A, 256); flat ones are zero."""
     keypoints = Keypoints(torch.from_numpy(xy), torch.from_numpy(scale), torch.from_numpy(angle))
     frames = keypoints.frames() * (_PATCH_SCALE / 2)
-    patches = photos.cut(torch.from_numpy(photo).long(), keypoints.xy, frames, 16).flatten(1)
+    patches = images.cut(torch.from_numpy(image).long(), keypoints.xy, frames, 16).flatten(1)
     patches = patches - patches.mean(1, keepdim=True)
     return patches / patches.norm(dim=1, keepdim=True).clamp(min=1e-3)

@@ -20,6 +20,7 @@ from typing import Any
 from tqdm import tqdm
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.provenance import sha256_of_file
 
 _BLOCK = 1 << 20
@@ -48,7 +49,7 @@ class PublicSet:
     what: str
     urls: tuple[str, ...]
     marker: str
-    licence: str
+    license: str
     md5: str | None = None
     sha256: str | None = None
 
@@ -95,7 +96,7 @@ SETS: dict[str, PublicSet] = {
 
 def describe(name: str) -> dict[str, Any]:
     each = _find(name)
-    return {"name": each.name, "what": each.what, "licence": each.licence, "mirrors": list(each.urls)}
+    return {"name": each.name, "what": each.what, "license": each.license, "mirrors": list(each.urls)}
 
 
 def cache_folder() -> Path:
@@ -109,7 +110,7 @@ def locate(name: str, data_dir: str | Path | None = None) -> Path:
     if data_dir is not None:
         found = _root_of(wanted, Path(data_dir))
         if found is None:
-            raise ValueError(
+            raise UserError(
                 f"{data_dir} holds no complete copy of {name}: there is no {wanted.marker} in it or one folder below"
             )
         return found
@@ -121,7 +122,7 @@ def locate(name: str, data_dir: str | Path | None = None) -> Path:
     with files.atomic_folder(target, force=True) as temporary:
         unpack(archive, temporary)
         if _root_of(wanted, temporary) is None:
-            raise ValueError(f"{archive} is not {name}: it holds no {wanted.marker}; delete it and try again")
+            raise UserError(f"{archive} is not {name}: it holds no {wanted.marker}; delete it and try again")
     found = _root_of(wanted, target)
     assert found is not None
     return found
@@ -159,20 +160,20 @@ def unpack(archive: Path, folder: Path) -> None:
                 for entry in bundle:
                     _refuse_climbing(entry.name, archive)
                     if not (entry.isfile() or entry.isdir()):
-                        raise ValueError(
+                        raise UserError(
                             f"{archive} holds {entry.name!r}, which is neither a file nor a folder; not unpacked"
                         )
                 bundle.extractall(folder, filter="data")
         else:
-            raise ValueError(f"{archive} is no zip or tar file; delete it and download it again")
+            raise UserError(f"{archive} is no zip or tar file; delete it and download it again")
     except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-        raise ValueError(f"{archive} is damaged ({error}); delete it and download it again") from None
+        raise UserError(f"{archive} is damaged ({error}); delete it and download it again") from None
 
 
 def _refuse_climbing(name: str, archive: Path) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
-        raise ValueError(f"{archive} holds the path {name!r}, which climbs out of the folder; it was not unpacked")
+        raise UserError(f"{archive} holds the path {name!r}, which climbs out of the folder; it was not unpacked")
 
 
 def _download(url: str, archive: Path) -> None:
@@ -204,14 +205,14 @@ def _download(url: str, archive: Path) -> None:
 def _check(archive: Path, wanted: PublicSet) -> None:
     """Compare with the published checksum, and with the one recorded when the archive was first seen here."""
     if wanted.md5 is not None and _md5(archive) != wanted.md5:
-        raise ValueError(
+        raise UserError(
             f"{archive} does not have the md5 {wanted.md5} of {wanted.name}; delete it and download it again"
         )
     note = archive.with_name(archive.name + ".sha256")
     known = wanted.sha256 or (note.read_text().split()[0] if note.is_file() else None)
     found = sha256_of_file(archive)
     if known is not None and found != known:
-        raise ValueError(f"{archive} has the sha256 {found}, expected {known}; delete it and download it again")
+        raise UserError(f"{archive} has the sha256 {found}, expected {known}; delete it and download it again")
     if known is None:
         files.write_text(note, f"{found}  {archive.name}\n")
 
@@ -231,5 +232,5 @@ def _root_of(wanted: PublicSet, folder: Path) -> Path | None:
 
 def _find(name: str) -> PublicSet:
     if name not in SETS:
-        raise ValueError(f"there is no public set {name!r}; known are {', '.join(SETS)}")
+        raise UserError(f"there is no public set {name!r}; known are {', '.join(SETS)}")
     return SETS[name]

@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.interop.images import list_images, read_gray
 from patchprint.interop.opencv import detect_sift
 from patchprint.patches import track_files
-from patchprint.patches.pictures import encode_png
+from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import Tracks
 from patchprint.types import Keypoints, wrap_angle
 
@@ -62,10 +63,10 @@ def random_homography(generator: np.random.Generator, width: int, height: int, s
     homography = np.eye(3)
     homography[:2, :2] = zoom * _rotation(turn) @ along
     homography[2, :2] = tilt / max(width, height)
-    centre = np.array([[1, 0, (width - 1) / 2], [0, 1, (height - 1) / 2], [0, 0, 1.0]])
+    center = np.array([[1, 0, (width - 1) / 2], [0, 1, (height - 1) / 2], [0, 0, 1.0]])
     shift = np.eye(3)
     shift[:2, 2] = generator.uniform(-0.1, 0.1, 2) * strength * (width, height)
-    return centre @ shift @ homography @ np.linalg.inv(centre)
+    return center @ shift @ homography @ np.linalg.inv(center)
 
 
 def relight(generator: np.random.Generator, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
@@ -112,15 +113,15 @@ def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
 
 
 def make_tracks(
-    pictures: Iterable[np.ndarray], num_views: int, seed: int, max_keypoints: int = 1500, strength: float = 1.0
+    originals: Iterable[np.ndarray], num_views: int, seed: int, max_keypoints: int = 1500, strength: float = 1.0
 ) -> tuple[list[np.ndarray], Tracks]:
     """Rendered photos and the tracks of the keypoints found in at least two of them; one scene per picture."""
-    photos: list[np.ndarray] = []
+    images: list[np.ndarray] = []
     observations: list[dict[str, np.ndarray]] = []
     num_points = 0
-    for number, picture in enumerate(pictures):
-        views = render_views(picture, num_views, seed=seed + number, strength=strength)
-        original = _without_twins(detect_sift(picture, max_keypoints=max_keypoints))
+    for number, source in enumerate(originals):
+        views = render_views(source, num_views, seed=seed + number, strength=strength)
+        original = _without_twins(detect_sift(source, max_keypoints=max_keypoints))
         found = [(torch.arange(len(original)), original)]
         for view in views[1:]:
             detected = detect_sift(view.image, max_keypoints=2 * max_keypoints)
@@ -131,18 +132,18 @@ def make_tracks(
             chosen = keypoints[index[here]]
             observations.append(
                 {
-                    "photo": np.full(len(here), len(photos) + offset),
+                    "image": np.full(len(here), len(images) + offset),
                     "point": num_points + here.numpy(),
                     "scene": np.full(len(here), number),
                     **{name: getattr(chosen, name).numpy() for name in ("xy", "scale", "angle")},
                 }
             )
         num_points += len(original)
-        photos.extend(view.image for view in views)
+        images.extend(view.image for view in views)
     if sum(len(part["point"]) for part in observations) == 0:
-        raise ValueError("no keypoint was found again in any warped picture; give pictures with more texture")
+        raise UserError("no keypoint was found again in any warped picture; give pictures with more texture")
     columns = {name: np.concatenate([part[name] for part in observations]) for name in observations[0]}
-    return photos, Tracks.from_observations(**columns)
+    return images, Tracks.from_observations(**columns)
 
 
 def build(
@@ -161,10 +162,10 @@ def build(
     Rendered pictures are stored losslessly, or as JPEG where ``max_mb`` limits their size.
     """
     names = list_images(src)
-    pictures = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
-    photos, tracks = make_tracks(pictures, num_views, seed, max_keypoints, strength)
+    originals = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
+    images, tracks = make_tracks(originals, num_views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
-    encoded = map(encode_png, photos)
+    encoded = map(encode_png, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.patches import splits
-from patchprint.patches.pictures import decode_gray
+from patchprint.patches.codecs import decode_gray
 from patchprint.patches.sources.hpatches_splits import Split, is_test
 from patchprint.patches.store import PatchStore
 
@@ -34,7 +35,7 @@ def build(
     root = Path(src)
     sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
     if not sequences:
-        raise ValueError(f"{root} holds no HPatches sequences (folders like i_ajuntament with ref.png, e1.png ...)")
+        raise UserError(f"{root} holds no HPatches sequences (folders like i_ajuntament with ref.png, e1.png ...)")
     heights = [len(read_strip(folder / "ref.png")) for folder in sequences]
     write(
         out,
@@ -74,20 +75,20 @@ def read_sequence(folder: Path) -> np.ndarray:
     strips = [read_strip(folder / f"{name}.png") for name in STRIPS]
     for name, strip in zip(STRIPS, strips, strict=True):
         if len(strip) != len(strips[0]):
-            raise ValueError(f"{folder / name}.png holds {len(strip)} patches, but ref.png holds {len(strips[0])}")
+            raise UserError(f"{folder / name}.png holds {len(strip)} patches, but ref.png holds {len(strips[0])}")
     return np.stack(strips)
 
 
 def read_strip(path: Path) -> np.ndarray:
     """Patches of one strip, (N, 65, 65)."""
     if not path.is_file():
-        raise ValueError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
+        raise UserError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
     data = path.read_bytes()
     if b"IEND" not in data[-16:]:
-        raise ValueError(f"{path} is cut short or no PNG file; unpack the set again")
+        raise UserError(f"{path} is cut short or no PNG file; unpack the set again")
     strip = decode_gray(data, str(path))
     if strip.shape[1] != SIDE or strip.shape[0] % SIDE:
-        raise ValueError(
+        raise UserError(
             f"{path} is {strip.shape[1]}x{strip.shape[0]}; a strip is {SIDE} wide and a multiple of it high"
         )
     return strip.reshape(-1, SIDE, SIDE)

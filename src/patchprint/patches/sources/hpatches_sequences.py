@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.interop.images import read_gray
 from patchprint.interop.kornia import detect_harris, detect_hessian
 from patchprint.interop.opencv import detect_sift
@@ -58,7 +59,7 @@ def build(
     regions = [find_regions(sequence, max_keypoints, seed) for sequence in sequences]
     for sequence, found in zip(sequences, regions, strict=True):
         if len(found) == 0:
-            raise ValueError(f"no keypoint of {sequence.images[0]} lies inside of all pictures of its sequence")
+            raise UserError(f"no keypoint of {sequence.images[0]} lies inside of all pictures of its sequence")
     blocks = (cut(*pair, seed=seed + i) for i, pair in enumerate(zip(sequences, regions, strict=True)))
     names = [sequence.name for sequence in sequences]
     hpatches.write(out, blocks, names, [len(found) for found in regions], split, mine_labels, force)
@@ -113,8 +114,8 @@ def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
     for strength in STRENGTHS.values():
         for number, homography in enumerate(sequence.homographies, start=1):
             affine = random_affine(generator, len(keypoints), strength)
-            centre = keypoints.xy + (frames @ affine[:, :, 2:])[:, :, 0]
-            moved, derivative = project(centre, homography)
+            center = keypoints.xy + (frames @ affine[:, :, 2:])[:, :, 0]
+            moved, derivative = project(center, homography)
             strips.append(_sample(pyramids, number, moved, derivative @ frames @ affine[:, :, :2]))
     return np.stack(strips)
 
@@ -149,18 +150,18 @@ def _frames(keypoints: Keypoints) -> Tensor:
     return keypoints.frames() * RADIUS
 
 
-def _inside(centre: Tensor, frame: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _inside(center: Tensor, frame: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Whether the ellipse ``frame @ circle`` around ``centre`` lies in a picture of ``shape``, (N,)."""
     half = frame.norm(dim=2)
     limit = torch.tensor([shape[1] - 1.0, shape[0] - 1.0])
-    return ((centre - half >= 0) & (centre + half <= limit)).all(1)
+    return ((center - half >= 0) & (center + half <= limit)).all(1)
 
 
-def _sample(pyramids: ImagePyramids, image: int, centre: Tensor, frame: Tensor) -> np.ndarray:
-    number = torch.full((len(centre),), image)
+def _sample(pyramids: ImagePyramids, image: int, center: Tensor, frame: Tensor) -> np.ndarray:
+    number = torch.full((len(center),), image)
     parts = [
-        sample_patches(pyramids, number[block], centre[block], frame[block], hpatches.SIDE)
-        for block in torch.arange(len(centre)).split(2048)
+        sample_patches(pyramids, number[block], center[block], frame[block], hpatches.SIDE)
+        for block in torch.arange(len(center)).split(2048)
     ]
     return (torch.cat(parts)[:, 0] * 255).round().to(torch.uint8).numpy()
 

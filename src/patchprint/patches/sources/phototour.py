@@ -14,7 +14,8 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint import files
-from patchprint.patches.pictures import decode_gray
+from patchprint.errors import UserError
+from patchprint.patches.codecs import decode_gray
 from patchprint.patches.store import PatchStore
 
 SIDE = 64
@@ -32,7 +33,7 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
     if (root / "interest.txt").is_file():
         extra["image_id"] = first_column(root / "interest.txt")
         if len(extra["image_id"]) != len(point):
-            raise ValueError(f"{root / 'interest.txt'} has {len(extra['image_id'])} lines for {len(point)} patches")
+            raise UserError(f"{root / 'interest.txt'} has {len(extra['image_id'])} lines for {len(point)} patches")
     pairs = {path.stem: read_pairs(path, point) for path in sorted(root.glob("m50_*.txt"))}
     PatchStore.write(
         out,
@@ -52,9 +53,9 @@ def find_sheets(root: Path, count: int) -> list[Path]:
     expected = [root / f"patches{number:04d}.bmp" for number in range(-(-count // PER_SHEET))]
     for path in expected:
         if path not in found:
-            raise ValueError(f"{path} is missing: info.txt names {count} patches, which fill {len(expected)} sheets")
+            raise UserError(f"{path} is missing: info.txt names {count} patches, which fill {len(expected)} sheets")
     if len(found) > len(expected):
-        raise ValueError(
+        raise UserError(
             f"{root / 'info.txt'} names only {count} patches, but the {len(found)} sheets hold more; it is cut short"
         )
     return expected
@@ -65,10 +66,10 @@ def read_sheets(sheets: list[Path], count: int) -> Iterator[np.ndarray]:
     for number, path in enumerate(tqdm(sheets, desc="sheets", unit="sheet", disable=None)):
         data = path.read_bytes()
         if len(data) < int.from_bytes(data[2:6], "little") or data[:2] != b"BM":
-            raise ValueError(f"{path} is cut short or no BMP file; unpack the set again")
+            raise UserError(f"{path} is cut short or no BMP file; unpack the set again")
         sheet = decode_gray(data, str(path))
         if sheet.shape != (GRID * SIDE, GRID * SIDE):
-            raise ValueError(f"{path} is {sheet.shape[1]}x{sheet.shape[0]}, a sheet is {GRID * SIDE}x{GRID * SIDE}")
+            raise UserError(f"{path} is {sheet.shape[1]}x{sheet.shape[0]}, a sheet is {GRID * SIDE}x{GRID * SIDE}")
         patches = sheet.reshape(GRID, SIDE, GRID, SIDE).swapaxes(1, 2).reshape(-1, SIDE, SIDE)
         yield patches[: count - number * PER_SHEET]
 
@@ -79,7 +80,7 @@ def read_pairs(path: Path, point: np.ndarray) -> np.ndarray:
     wrong = (rows[:, (0, 2)] < 0) | (rows[:, (0, 2)] >= len(point))
     if wrong.any():
         line = int(np.flatnonzero(wrong.any(1))[0]) + 1
-        raise ValueError(f"{path} names a patch in line {line} that the set of {len(point)} patches does not have")
+        raise UserError(f"{path} names a patch in line {line} that the set of {len(point)} patches does not have")
     return np.stack([rows[:, 0], rows[:, 2], rows[:, 1] == rows[:, 3]], 1)
 
 
@@ -90,12 +91,12 @@ def first_column(path: Path) -> np.ndarray:
 
 def _numbers(path: Path, columns: tuple[int, ...]) -> np.ndarray:
     if not path.is_file():
-        raise ValueError(f"{path} is missing; a Photo Tour set holds patches*.bmp, info.txt and m50_*.txt")
+        raise UserError(f"{path} is missing; a Photo Tour set holds patches*.bmp, info.txt and m50_*.txt")
     try:
         # Some fields of interest.txt have fractions, and its photo numbers are written as such in the Harris sets.
         rows = np.loadtxt(path, usecols=columns, ndmin=2)
     except (ValueError, IndexError):
-        raise ValueError(f"{path} is damaged: every line needs at least {max(columns) + 1} numbers") from None
+        raise UserError(f"{path} is damaged: every line needs at least {max(columns) + 1} numbers") from None
     if len(rows) == 0:
-        raise ValueError(f"{path} is empty")
+        raise UserError(f"{path} is empty")
     return rows.astype(np.int64)

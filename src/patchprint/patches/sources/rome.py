@@ -13,6 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.interop.images import list_images, read_gray
 from patchprint.patches import splits
 from patchprint.patches.store import PatchStore
@@ -38,15 +39,15 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
 
 def _read(folder: Path, names: list[str]) -> Iterator[np.ndarray]:
     for name in tqdm(names, desc=folder.name, unit="file", disable=None):
-        picture = read_gray(folder / name)
-        if picture.shape[1] != SIDE or picture.shape[0] % SIDE:
-            size = f"{picture.shape[1]}x{picture.shape[0]}"
-            raise ValueError(f"{folder / name} is {size}; RomePatches are {SIDE}x{SIDE}, alone or below each other")
-        yield picture.reshape(-1, SIDE, SIDE)
+        image = read_gray(folder / name)
+        if image.shape[1] != SIDE or image.shape[0] % SIDE:
+            size = f"{image.shape[1]}x{image.shape[0]}"
+            raise UserError(f"{folder / name} is {size}; RomePatches are {SIDE}x{SIDE}, alone or below each other")
+        yield image.reshape(-1, SIDE, SIDE)
 
 
 def _count(folder: Path, names: list[str]) -> int:
     count = sum(len(block) for block in _read(folder, names))
     if count % GROUP:
-        raise ValueError(f"{folder} holds {count} patches, which is no multiple of {GROUP}; some are missing")
+        raise UserError(f"{folder} holds {count} patches, which is no multiple of {GROUP}; some are missing")
     return count

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.interop.images import SUFFIXES
 
 
@@ -25,10 +26,10 @@ def find_sequences(root: Path, num_images: int = 6) -> list[ImageSequence]:
     HPatches: ``1.ppm`` to ``6.ppm``, ``H_1_2`` to ``H_1_6``. Oxford: ``img1.png`` to ``img6.png``, ``H1to2p`` to ``H1to6p``.
     """
     if not root.is_dir():
-        raise ValueError(f"{root} is not a folder of image sequences")
+        raise UserError(f"{root} is not a folder of image sequences")
     folders = [folder for folder in (root, *sorted(root.iterdir())) if _matrix_path(folder, 2) is not None]
     if not folders:
-        raise ValueError(
+        raise UserError(
             f"{root} holds no image sequences (1.ppm .. 6.ppm with H_1_2 .., or img1.png .. with H1to2p ..)"
         )
     return [_read(folder, num_images) for folder in folders]
@@ -40,13 +41,13 @@ def _read(folder: Path, num_images: int) -> ImageSequence:
     for number in range(2, num_images + 1):
         path = _matrix_path(folder, number)
         if path is None:
-            raise ValueError(f"{folder} lacks the homography from image 1 to image {number}")
+            raise UserError(f"{folder} lacks the homography from image 1 to image {number}")
         try:
             matrix = np.loadtxt(path).reshape(3, 3)
         except ValueError:
-            raise ValueError(f"{path} is not a 3x3 matrix") from None
+            raise UserError(f"{path} is not a 3x3 matrix") from None
         if not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) < 1e-12:
-            raise ValueError(f"{path} is not a homography: its matrix cannot be inverted")
+            raise UserError(f"{path} is not a homography: its matrix cannot be inverted")
         matrices.append(matrix)
     return ImageSequence(folder.resolve().name, images, np.stack(matrices))
 
@@ -61,4 +62,4 @@ def _image_path(folder: Path, number: int) -> Path:
         for suffix in sorted(SUFFIXES):
             if (folder / f"{stem}{suffix}").is_file():
                 return folder / f"{stem}{suffix}"
-    raise ValueError(f"{folder} lacks image {number} ({number}.ppm or img{number}.png)")
+    raise UserError(f"{folder} lacks image {number} ({number}.ppm or img{number}.png)")

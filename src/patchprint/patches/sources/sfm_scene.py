@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from patchprint.errors import UserError
 from patchprint.interop import colmap
 from patchprint.interop.images import read_gray
 from patchprint.interop.opencv import detect_sift
@@ -36,21 +37,21 @@ class SfmScene:
 
     names: list[str]
     images: list[Any]
-    photo: np.ndarray
+    image: np.ndarray
     index: np.ndarray
     xy: np.ndarray
     point: np.ndarray
     xyz: np.ndarray
 
-    def project(self, photo: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def project(self, image: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions (M, 2) and depths (M,) of world points (M, 3) in a photo; not a number behind the camera."""
-        image = self.images[photo]
-        in_camera = image.cam_from_world() * points.astype(np.float64).reshape(-1, 3)
+        posed = self.images[image]
+        in_camera = posed.cam_from_world() * points.astype(np.float64).reshape(-1, 3)
         depth = in_camera[:, 2]
         ahead = depth > 1e-9
         xy = np.full((len(points), 2), np.nan)
         if ahead.any():
-            xy[ahead] = np.asarray(image.camera.img_from_cam(in_camera[ahead])) - colmap.PIXEL_CENTRE
+            xy[ahead] = np.asarray(posed.camera.img_from_cam(in_camera[ahead])) - colmap.PIXEL_CENTER
         return xy, np.where(ahead, depth, np.nan)
 
     def seen_twice(self, rows: np.ndarray) -> np.ndarray:
@@ -60,49 +61,49 @@ class SfmScene:
     def select(self, rows: np.ndarray) -> SfmScene:
         """Only the observations ``rows`` (V,) bool, and the points that they show."""
         if not rows.any():
-            raise ValueError("no point of the model is seen in two photos with a keypoint of known scale")
+            raise UserError("no point of the model is seen in two photos with a keypoint of known scale")
         kept, dense = np.unique(self.point[rows], return_inverse=True)
-        photo, index, xy = (values[rows] for values in (self.photo, self.index, self.xy))
-        return SfmScene(self.names, self.images, photo, index, xy, dense, self.xyz[kept])
+        image, index, xy = (values[rows] for values in (self.image, self.index, self.xy))
+        return SfmScene(self.names, self.images, image, index, xy, dense, self.xyz[kept])
 
 
 def read_scene(model_folder: Path) -> SfmScene:
     """Points seen in at least two photos, with one observation per photo."""
     model = colmap.read_model(model_folder)
-    images = sorted((image for image in model.images.values() if image.has_pose), key=lambda image: image.name)
-    row_of = {image.image_id: row for row, image in enumerate(images)}
+    images = sorted((posed for posed in model.images.values() if posed.has_pose), key=lambda posed: posed.name)
+    row_of = {posed.image_id: row for row, posed in enumerate(images)}
     points = sorted(model.points3D.items())
     if not points:
-        raise ValueError(f"{model_folder} holds no 3D points")
+        raise UserError(f"{model_folder} holds no 3D points")
     triples = []
     for number, (_, point) in enumerate(points):
         for element in point.track.elements:
             if element.image_id not in row_of:
-                raise ValueError(
+                raise UserError(
                     f"a track of {model_folder} names photo {element.image_id}, which the model does not hold"
                 )
             triples.append((number, row_of[element.image_id], element.point2D_idx))
     table = np.unique(np.array(triples, np.int64), axis=0)
     first = np.r_[True, (np.diff(table[:, :2], axis=0) != 0).any(1)]
     table = table[first]
-    positions = [np.array([p.xy for p in image.points2D], np.float64).reshape(-1, 2) for image in images]
-    point, photo, index = table.T
-    xy = np.stack([positions[p][i] for p, i in zip(photo, index, strict=True)]) - colmap.PIXEL_CENTRE
+    positions = [np.array([p.xy for p in posed.points2D], np.float64).reshape(-1, 2) for posed in images]
+    point, image, index = table.T
+    xy = np.stack([positions[p][i] for p, i in zip(image, index, strict=True)]) - colmap.PIXEL_CENTER
     xyz = np.stack([np.asarray(point.xyz) for _, point in points])
-    scene = SfmScene([image.name for image in images], images, photo, index, xy, point, xyz)
+    scene = SfmScene([posed.name for posed in images], images, image, index, xy, point, xyz)
     return scene.select(scene.seen_twice(np.ones(len(point), bool)))
 
 
-def find_photos(scene: SfmScene, folder: Path) -> list[Path]:
+def find_images(scene: SfmScene, folder: Path) -> list[Path]:
     """The files of the photos; each must be there and have the size that its camera has."""
     paths = [folder / name for name in scene.names]
     for path, image in zip(paths, scene.images, strict=True):
         if not path.is_file():
-            raise ValueError(f"{path} is missing, but the model has tracks in it")
+            raise UserError(f"{path} is missing, but the model has tracks in it")
         camera = image.camera
         height, width = read_gray(path).shape
         if (width, height) != (camera.width, camera.height):
-            raise ValueError(
+            raise UserError(
                 f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
                 f"the photo was resized after the model was made"
             )
@@ -111,19 +112,19 @@ def find_photos(scene: SfmScene, folder: Path) -> list[Path]:
 
 def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, np.ndarray]:
     """Scale (V,) and angle (V,) of every observation, from the keypoints of the database."""
-    stored = {image.name: image.keypoints for image in colmap.read_database(database)}
+    stored = {entry.name: entry.keypoints for entry in colmap.read_database(database)}
     scale, angle = np.zeros(len(scene.xy)), np.zeros(len(scene.xy))
-    for photo, name in enumerate(scene.names):
-        rows = np.flatnonzero(scene.photo == photo)
+    for image, name in enumerate(scene.names):
+        rows = np.flatnonzero(scene.image == image)
         if len(rows) == 0:
             continue
         keypoints = stored.get(name)
         if keypoints is None or scene.index[rows].max() >= len(keypoints):
-            raise ValueError(f"{database} has no keypoints for the tracks in {name}; it belongs to another model")
+            raise UserError(f"{database} has no keypoints for the tracks in {name}; it belongs to another model")
         chosen = keypoints[scene.index[rows]]
         away = np.abs(chosen.xy.numpy() - scene.xy[rows]).max()
         if away > SAME_INDEX_PX:
-            raise ValueError(
+            raise UserError(
                 f"{database} and the model disagree by {away:.0f} px in {name}; they do not belong together"
             )
         scale[rows], angle[rows] = chosen.scale.numpy(), chosen.angle.numpy()
@@ -133,8 +134,8 @@ def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, n
 def frames_from_detection(scene: SfmScene, paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
     """Scale (V,) and angle (V,) from the detected keypoint nearest to each observation; zero scale where none is near."""
     scale, angle = np.zeros(len(scene.xy)), np.zeros(len(scene.xy))
-    for photo, path in enumerate(tqdm(paths, desc="detecting", unit="photo", disable=None)):
-        rows = np.flatnonzero(scene.photo == photo)
+    for image, path in enumerate(tqdm(paths, desc="detecting", unit="photo", disable=None)):
+        rows = np.flatnonzero(scene.image == image)
         keypoints = detect_keypoints(path)
         if len(rows) == 0 or len(keypoints) == 0:
             continue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from patchprint.errors import UserError, suggest
 from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.hynet import HyNet, InputNorm
@@ -31,7 +31,7 @@ def l2net(dim: int = 128, width: int = 32, dropout: float = 0.0, kind: Kind = "f
 
 def l2net_cs(dim: int = 256, width: int = 32, dropout: float = 0.0, kind: Kind = "float") -> PatchNetwork:
     if dim % 2:
-        raise ValueError(f"a centre-surround network needs an even dimension, not {dim}")
+        raise UserError(f"a centre-surround network needs an even dimension, not {dim}")
     return CenterSurround(l2net(dim // 2, width, dropout, kind), l2net(dim // 2, width, dropout, kind))
 
 
@@ -86,11 +86,11 @@ def create(name: str, **options: Any) -> PatchNetwork:
     and ``kind`` ("float" or "binary"); ``hynet`` and ``sdgmnet`` take ``input_norm`` ("frn" or "standard").
     """
     if name not in NETWORKS:
-        raise ValueError(f"there is no network {name!r}; {suggest(name, NETWORKS)}")
+        raise UserError(f"there is no network {name!r}; {suggest(name, NETWORKS)}")
     signature = inspect.signature(NETWORKS[name])
     for option in options:
         if option not in signature.parameters:
-            raise ValueError(f"network {name!r} has no option {option!r}; {suggest(option, signature.parameters)}")
+            raise UserError(f"network {name!r} has no option {option!r}; {suggest(option, signature.parameters)}")
     bound = signature.bind(**options)
     bound.apply_defaults()
     network = NETWORKS[name](**bound.arguments)
@@ -106,10 +106,3 @@ def create(name: str, **options: Any) -> PatchNetwork:
         input_size=network.input_size,
     )
     return network
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """A hint for a word that is not in ``known``: the close ones, or all."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names) or 'none yet'}"

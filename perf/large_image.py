@@ -28,7 +28,7 @@ from patchprint.types import Keypoints, Result
 WIDTH, HEIGHT = 8192, 6144
 
 
-def picture(width: int, height: int, seed: int = 0) -> np.ndarray:
+def image(width: int, height: int, seed: int = 0) -> np.ndarray:
     """Blocks of noise at several scales, uint8 (H, W), made without large temporary arrays."""
     rng = np.random.default_rng(seed)
     image = np.zeros((height, width), np.uint8)
@@ -46,12 +46,12 @@ def describe(count: int, width: int, height: int, network: str) -> dict[str, Any
     xy = torch.from_numpy(rng.uniform(0, [width, height], (count, 2)))
     scale, angle = torch.from_numpy(rng.uniform(1.5, 12, count)), torch.from_numpy(rng.uniform(-3, 3, count))
     model = describers.create(networks.create(network).eval())
-    features = extract(picture(width, height), model, keypoints=Keypoints(xy, scale, angle))
-    return {"keypoints": len(features), "prints": list(features.descriptors.shape)}
+    features = extract(image(width, height), model, keypoints=Keypoints(xy, scale, angle))
+    return {"keypoints": len(features), "descriptors": list(features.descriptors.shape)}
 
 
 def find(count: int, width: int, height: int, detector: str) -> dict[str, Any]:
-    found = detect.detect(picture(width, height), detector, count)
+    found = detect.detect(image(width, height), detector, count)
     return {"keypoints": len(found)}
 
 

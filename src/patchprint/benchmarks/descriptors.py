@@ -14,17 +14,17 @@ _CHUNK = 2048
 _STEP = 2.0**-30
 
 
-def as_vectors(prints: Tensor | np.ndarray) -> Tensor:
+def as_vectors(descriptors: Tensor | np.ndarray) -> Tensor:
     """Float64 vectors whose squared distance ranks the prints; packed bits become 0 and 1, so it is the Hamming distance.
 
     Shape:
         (N, D) float or (N, D) uint8 packed bits -> (N, D) or (N, 8 D) float64
     """
-    prints = torch.as_tensor(prints)
-    if prints.dtype != torch.uint8:
-        return prints.double()
-    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=prints.device)
-    return ((prints[:, :, None] >> shifts) & 1).flatten(1).double()
+    descriptors = torch.as_tensor(descriptors)
+    if descriptors.dtype != torch.uint8:
+        return descriptors.double()
+    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=descriptors.device)
+    return ((descriptors[:, :, None] >> shifts) & 1).flatten(1).double()
 
 
 def pair_distances(a: Tensor | np.ndarray, b: Tensor | np.ndarray) -> np.ndarray:

@@ -33,11 +33,11 @@ def described(
     """Prints at given keypoints; ``key`` says which they are."""
 
     def describe() -> Arrays:
-        return {"prints": setup.describer.describe_keypoints(image, keypoints, upright=upright).numpy()}
+        return {"descriptors": setup.describer.describe_keypoints(image, keypoints, upright=upright).numpy()}
 
-    prints = setup.predictions({**key, "upright": upright}, describe)["prints"]
+    descriptors = setup.predictions({**key, "upright": upright}, describe)["descriptors"]
     size = (image.shape[1], image.shape[0])
-    return Features(keypoints, torch.from_numpy(prints), size, None, setup.describer.id)
+    return Features(keypoints, torch.from_numpy(descriptors), size, None, setup.describer.id)
 
 
 def detect(image: np.ndarray, detector: Detector, keypoints: int | None) -> Keypoints:

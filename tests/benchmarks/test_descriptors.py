@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.benchmarks.prints import chance_of_same_index, distance_matrix, nearest, pair_distances
+from patchprint.benchmarks.descriptors import chance_of_same_index, distance_matrix, nearest, pair_distances
 
 
 def test_floats_against_numpy() -> None:

@@ -20,21 +20,21 @@ def pyramid_bytes(sizes: np.ndarray) -> int:
     return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
 
 
-class PhotoBank(Protocol):
+class ImageBank(Protocol):
     """Something patches can be cut out of; the arguments are those of ``sample_patches``."""
 
     def __len__(self) -> int: ...
 
-    def cut(self, photo: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor: ...
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor: ...
 
-    def picture(self, photo: int) -> np.ndarray:
+    def image(self, image: int) -> np.ndarray:
         """Pixels of one photo, (H, W) uint8."""
         ...
 
-    def to(self, device: torch.device | str) -> PhotoBank: ...
+    def to(self, device: torch.device | str) -> ImageBank: ...
 
 
-class ResidentPhotos:
+class ResidentImages:
     """All photos as pyramids in one buffer on the device. Cutting never touches the host."""
 
     def __init__(self, pyramids: ImagePyramids) -> None:
@@ -43,19 +43,19 @@ class ResidentPhotos:
     def __len__(self) -> int:
         return len(self.pyramids)
 
-    def cut(self, photo: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor:
-        return sample_patches(self.pyramids, photo, centre, frame, size)
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
+        return sample_patches(self.pyramids, image, center, frame, size)
 
-    def picture(self, photo: int) -> np.ndarray:
+    def image(self, image: int) -> np.ndarray:
         table = self.pyramids
-        start, width, height = (int(values[photo, 0]) for values in (table.offset, table.width, table.height))
+        start, width, height = (int(values[image, 0]) for values in (table.offset, table.width, table.height))
         return table.pixels[start : start + width * height].reshape(height, width).cpu().numpy()
 
-    def to(self, device: torch.device | str) -> ResidentPhotos:
-        return ResidentPhotos(self.pyramids.to(device))
+    def to(self, device: torch.device | str) -> ResidentImages:
+        return ResidentImages(self.pyramids.to(device))
 
 
-class StreamedPhotos:
+class StreamedImages:
     """Photos decoded on demand; the latest ones stay in memory up to ``cache_bytes``. For sets larger than memory."""
 
     def __init__(
@@ -69,19 +69,19 @@ class StreamedPhotos:
     def __len__(self) -> int:
         return self._count
 
-    def cut(self, photo: Tensor, centre: Tensor, frame: Tensor, size: int) -> Tensor:
-        patches = torch.empty(len(photo), 1, size, size, device=self._device)
-        for number in torch.unique(photo).tolist():
-            rows = (photo == number).nonzero()[:, 0]
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
+        patches = torch.empty(len(image), 1, size, size, device=self._device)
+        for number in torch.unique(image).tolist():
+            rows = (image == number).nonzero()[:, 0]
             pyramids = self._pyramids(number)
-            patches[rows] = sample_patches(pyramids, torch.zeros_like(rows), centre[rows], frame[rows], size)
+            patches[rows] = sample_patches(pyramids, torch.zeros_like(rows), center[rows], frame[rows], size)
         return patches
 
-    def picture(self, photo: int) -> np.ndarray:
-        return self._decode(photo)
+    def image(self, image: int) -> np.ndarray:
+        return self._decode(image)
 
-    def to(self, device: torch.device | str) -> StreamedPhotos:
-        return StreamedPhotos(self._count, self._decode, self._cache_bytes, device)
+    def to(self, device: torch.device | str) -> StreamedImages:
+        return StreamedImages(self._count, self._decode, self._cache_bytes, device)
 
     def _pyramids(self, number: int) -> ImagePyramids:
         if number not in self._cache:

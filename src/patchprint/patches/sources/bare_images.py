@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchprint import files
+from patchprint.errors import UserError
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import sift_reconstruction
 from patchprint.interop.images import list_images, read_gray
@@ -39,7 +40,7 @@ def build(
     root, target = Path(src), Path(out)
     names = list_images(root)
     if len(names) < 2:
-        raise ValueError(f"{root} holds {len(names)} photo; a reconstruction needs at least two")
+        raise UserError(f"{root} holds {len(names)} photo; a reconstruction needs at least two")
     for name in names:
         read_gray(root / name)
     if matching == "auto":

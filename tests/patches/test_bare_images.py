@@ -8,7 +8,7 @@ import pytest
 from patchprint.interop import colmap_pairs
 from patchprint.interop.colmap import pycolmap, read_model
 from patchprint.patches import open_source
-from patchprint.patches.sources import photos
+from patchprint.patches.sources import bare_images
 from small_sfm import wall, write_model
 
 
@@ -25,13 +25,13 @@ def ready(tmp_path, monkeypatch):
         shutil.copy(tmp_path / "wall" / "database.db", work / "database.db")
         return read_model(work / "sparse")
 
-    monkeypatch.setattr(photos, "sift_reconstruction", reconstruction)
+    monkeypatch.setattr(bare_images, "sift_reconstruction", reconstruction)
     return tmp_path, asked
 
 
 def test_photos_become_a_store_and_the_work_folder_goes(ready):
     root, asked = ready
-    photos.build(root / "wall" / "images", root / "out", single_camera=True)
+    bare_images.build(root / "wall" / "images", root / "out", single_camera=True)
     assert asked == [("exhaustive", True, 5)]
     assert open_source(root / "out").num_points > 50
     assert sorted(path.name for path in root.iterdir()) == ["out", "wall"]
@@ -39,15 +39,15 @@ def test_photos_become_a_store_and_the_work_folder_goes(ready):
 
 def test_a_named_work_folder_stays(ready):
     root, _ = ready
-    photos.build(root / "wall" / "images", root / "out", work=root / "work")
+    bare_images.build(root / "wall" / "images", root / "out", work=root / "work")
     assert (root / "work" / "sparse").is_dir()
 
 
 def test_many_photos_are_matched_by_retrieval(ready, monkeypatch):
     root, asked = ready
-    monkeypatch.setattr(photos, "EXHAUSTIVE_BELOW", 5)
-    photos.build(root / "wall" / "images", root / "out")
-    photos.build(root / "wall" / "images", root / "out2", matching="sequential")
+    monkeypatch.setattr(bare_images, "EXHAUSTIVE_BELOW", 5)
+    bare_images.build(root / "wall" / "images", root / "out")
+    bare_images.build(root / "wall" / "images", root / "out2", matching="sequential")
     assert [matching for matching, *_ in asked] == ["retrieval", "sequential"]
 
 
@@ -56,10 +56,10 @@ def test_one_photo_or_a_broken_one_is_refused_before_any_work(ready):
     for path in sorted((root / "wall" / "images").iterdir())[1:]:
         path.unlink()
     with pytest.raises(ValueError, match="needs at least two"):
-        photos.build(root / "wall" / "images", root / "out")
+        bare_images.build(root / "wall" / "images", root / "out")
     (root / "wall" / "images" / "b.jpg").write_bytes(b"no picture")
     with pytest.raises(ValueError, match=r"b.jpg is not a picture"):
-        photos.build(root / "wall" / "images", root / "out")
+        bare_images.build(root / "wall" / "images", root / "out")
     assert asked == []
 
 
@@ -67,14 +67,14 @@ def test_retrieval_pairs_photos_that_look_alike(tmp_path):
     """Two walls, three photos of each: every photo's two best partners are of its own wall."""
     (tmp_path / "images").mkdir()
     for name, seed in (("a", 0), ("b", 1)):
-        picture = wall(seed)
+        image = wall(seed)
         for number in range(3):
-            cv2.imwrite(str(tmp_path / "images" / f"{name}{number}.png"), picture[number * 20 :, number * 20 :])
+            cv2.imwrite(str(tmp_path / "images" / f"{name}{number}.png"), image[number * 20 :, number * 20 :])
     database = tmp_path / "database.db"
     options = pycolmap.FeatureExtractionOptions(use_gpu=False)
     pycolmap.extract_features(database, tmp_path / "images", extraction_options=options, device=pycolmap.Device.cpu)
-    pairs = colmap_pairs.similar_pairs(database, neighbours=2)
+    pairs = colmap_pairs.similar_pairs(database, neighbors=2)
     assert len(pairs) == 6 and all(a[0] == b[0] for a, b in pairs)
-    colmap_pairs.match_photos(database, "retrieval", pycolmap.TwoViewGeometryOptions())
+    colmap_pairs.match_images(database, "retrieval", pycolmap.TwoViewGeometryOptions())
     with pycolmap.Database.open(database) as store:
         assert store.num_matched_image_pairs() == 15, "with 30 neighbours, six photos are all matched"

@@ -45,8 +45,8 @@ def texture(height: int = 240, width: int = 260, seed: int = 0) -> np.ndarray:
 
 def turned(image: np.ndarray, degrees: float, zoom: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """The picture turned by an angle from the x axis towards the y axis, and the 2 x 3 matrix that moves its points."""
-    centre = ((image.shape[1] - 1) / 2, (image.shape[0] - 1) / 2)
-    matrix = cv2.getRotationMatrix2D(centre, -degrees, zoom)  # OpenCV turns from x towards -y
+    center = ((image.shape[1] - 1) / 2, (image.shape[0] - 1) / 2)
+    matrix = cv2.getRotationMatrix2D(center, -degrees, zoom)  # OpenCV turns from x towards -y
     return cv2.warpAffine(image, matrix, image.shape[::-1], flags=cv2.INTER_CUBIC, borderValue=128.0), matrix
 
 

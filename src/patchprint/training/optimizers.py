@@ -7,6 +7,7 @@ import math
 import torch
 from torch import nn
 
+from patchprint.errors import UserError
 from patchprint.networks.base import PatchNetwork
 from patchprint.training.config import TrainConfig
 
@@ -33,12 +34,12 @@ def freeze(network: nn.Module, layers: tuple[str, ...]) -> None:
     for layer in layers:
         if layer not in names:
             learning = dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_parameters())
-            raise ValueError(f"--freeze {layer} fits no layer of this network; its layers are {', '.join(learning)}")
+            raise UserError(f"--freeze {layer} fits no layer of this network; its layers are {', '.join(learning)}")
     for name, parameter in network.named_parameters():
         if _lies_in(name, layers):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise ValueError(f"--freeze {' '.join(layers)} leaves nothing to train")
+        raise UserError(f"--freeze {' '.join(layers)} leaves nothing to train")
 
 
 def train_mode(network: nn.Module, frozen: tuple[str, ...]) -> None:
@@ -61,7 +62,7 @@ def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
         learning = [parameter for parameter in group["params"] if parameter.requires_grad]
         if learning:
             parameters.append({"params": learning, "lr": torch.zeros((), device=device), "factor": group["lr_factor"]})
-    if config.optimiser == "sgd":
+    if config.optimizer == "sgd":
         return torch.optim.SGD(
             parameters,
             lr=torch.zeros((), device=device),
@@ -79,8 +80,8 @@ def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
     )
 
 
-def set_rates(config: TrainConfig, optimiser: torch.optim.Optimizer, step: int) -> None:
+def set_rates(config: TrainConfig, optimizer: torch.optim.Optimizer, step: int) -> None:
     """Fill the rate tensors for step ``step``; one tiny kernel for each group, no synchronisation."""
     rate = learning_rate(config, step)
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         group["lr"].fill_(rate * group["factor"])
