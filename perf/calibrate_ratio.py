@@ -18,7 +18,7 @@ from patchprint.features import describers
 from patchprint.features.calibration import choose_ratio
 from patchprint.features.detect import detect
 from patchprint.files import write_json
-from patchprint.networks import registry
+from patchprint.networks import weights
 from patchprint.patches.sources import bundled, homographies
 from patchprint.provenance import run_info
 from patchprint.types import Features, Keypoints, Result
@@ -69,9 +69,9 @@ def main() -> None:
     )
     write_json(arguments.out, result.to_json())
     if arguments.write:
-        network = registry.load(arguments.model)
+        network = weights.load_network(arguments.model)
         half = any(value.dtype == torch.float16 for value in _stored(arguments.model))
-        registry.save(network, arguments.model, dataclasses.replace(network.info, ratio=choice.ratio), half=half)
+        weights.save(network, arguments.model, dataclasses.replace(network.info, ratio=choice.ratio), half=half)
 
 
 def _stored(path: str) -> list[torch.Tensor]:

@@ -25,7 +25,7 @@ from patchprint import files, provenance, rng
 from patchprint.benchmarks.bundled import ImagePair, matching
 from patchprint.features.describers import NetworkDescriber, choose_device
 from patchprint.interop.opencv import detect_sift
-from patchprint.networks import PatchNetwork, registry
+from patchprint.networks import PatchNetwork, weights
 from patchprint.patches import TrackStore, open_source
 from patchprint.patches.sources.homographies import render_views, transport
 from patchprint.types import Result
@@ -53,7 +53,7 @@ def main() -> None:
     scores: dict[str, dict[str, Any]] = {}
     models: dict[str, str] = {}
     for model in arguments.models:
-        network = registry.load(model, device)
+        network = weights.load_network(model, device)
         models[model] = network.info.sha256
         scores[model] = {}
         for scale in arguments.scales:

@@ -33,7 +33,7 @@ from patchprint.benchmarks import ubc
 from patchprint.benchmarks.setup import Setup
 from patchprint.features.describers import NetworkDescriber, choose_device
 from patchprint.metrics.verification import fpr95
-from patchprint.networks import PatchNetwork, registry
+from patchprint.networks import PatchNetwork, weights
 from patchprint.networks.heads import pack_bits
 from patchprint.training.loop import train
 from patchprint.training.recipes import resolve
@@ -113,7 +113,7 @@ def one_run(run: dict[str, Any], sets: dict[str, str], pairs: int, work: Path) -
     if not trained(folder, run["steps"]):
         train(config, None, folder, force=True)
     metrics = read_metrics(folder / "metrics.jsonl")
-    network = registry.load(folder / "best.safetensors", choose_device())
+    network = weights.load_network(folder / "best.safetensors", choose_device())
     result = {**run, "validation": [line for line in metrics if "validation/fpr95" in line]}
     result |= test(network, {other: path for other, path in sets.items() if other != run["train"]}, pairs)
     if config.loss == "sdgm":

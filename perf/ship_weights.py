@@ -13,9 +13,8 @@ import argparse
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
-from patchprint.networks import registry
+from patchprint.networks import weights
 
 IMAGES = (
     "375 photos of eight scenes: Notre-Dame de Paris and the Statue of Liberty (Photo Tourism and internet photos), three "
@@ -33,38 +32,23 @@ def main() -> None:
     )
     parser.add_argument("--choice", default="results/choice-shipped.json", help="what choose_weights.py wrote")
     arguments = parser.parse_args()
-    network = registry.load(arguments.weights)
-    step, config = step_and_config(network.info.notes)
+    network = weights.load_network(arguments.weights)
+    record = dataclasses.replace(
+        network.info.training, recipe=f"{arguments.name.replace('.', '-')}-shipped", data=IMAGES
+    )
     info = dataclasses.replace(
         network.info,
         name=arguments.name,
         patch_scale=arguments.patch_scale,
-        recipe=summary(config),
-        training_data=IMAGES,
+        training=record,
         license="Apache-2.0",
         ratio=None,
         provisional=False,
-        notes=f"weights of step {step}, trained on one H200; record of the run: results/training/{arguments.name}/; "
+        notes=f"trained on one H200; record of the run: results/training/{arguments.name}/; "
         f"patch scale chosen on held-out data: {arguments.choice}",
     )
-    info = registry.save(network, registry.WEIGHTS_FOLDER / f"{arguments.name}.safetensors", info, half=True)
+    info = weights.save(network, weights.WEIGHTS_FOLDER / f"{arguments.name}.safetensors", info, half=True)
     print(json.dumps(dataclasses.asdict(info), indent=2, ensure_ascii=False))
-
-
-def step_and_config(notes: str) -> tuple[int, dict[str, Any]]:
-    """What a training run writes into the notes of its weights: "step N, config {...}"."""
-    step, config = notes.removeprefix("step ").split(", config ", 1)
-    return int(step), json.loads(config)
-
-
-def summary(config: dict[str, Any]) -> str:
-    batch = f"{config['batch']} points x {config['views']} views"
-    if config["batcher"] == "neighbors":
-        batch += f" in runs of {config['batcher_options']['run']} neighbours"
-    points = f"{config['steps']:,} steps of {batch} at {config['patch_scale']:g} sigma"
-    average = f", weights averaged ({config['average']:g})" if config["average"] else ""
-    trunk = "" if config["recipe"] == config["network"] else f" on network {config['network']}"
-    return f"{config['recipe']}{trunk}, {points}, augmentation {config['augmentation']}{average}, seed {config['seed']}"
 
 
 if __name__ == "__main__":

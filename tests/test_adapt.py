@@ -14,7 +14,7 @@ pytest.importorskip("skimage.data")
 from fake_describers import ConstantDescriber  # noqa: E402
 from patchprint import adapt, cli, networks  # noqa: E402
 from patchprint.features import describers  # noqa: E402
-from patchprint.networks import registry  # noqa: E402
+from patchprint.networks import weights  # noqa: E402
 from patchprint.patches import track_files  # noqa: E402
 from patchprint.patches.codecs import encode_png  # noqa: E402
 from patchprint.patches.sources import bundled, homographies  # noqa: E402
@@ -35,7 +35,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("weights") / "start.safetensors"
     network = networks.create("hardnet", width=8)
-    registry.save(network, path)
+    weights.save(network, path)
     return path
 
 
@@ -48,9 +48,9 @@ def test_command_writes_weights_numbers_and_report(
     result = json.loads(capsys.readouterr().out)
     assert set(result["scores"]) == {"start", "tuned", "sift", "rootsift"}
     assert all(0 <= value <= 1 for score in result["scores"].values() for value in score.values())
-    tuned = registry.load(out)
-    assert tuned.info.sha256 == result["model"]["sha256"] != registry.load(start).info.sha256
-    assert "tuned from" in tuned.info.notes and "camera" in tuned.info.training_data
+    tuned = weights.load_network(out)
+    assert tuned.info.sha256 == result["model"]["sha256"] != weights.load_network(start).info.sha256
+    assert "tuned from" in tuned.info.notes and "camera" in tuned.info.training.data
     report = out.with_suffix(".html").read_text()
     assert "held-out photos" in report
     assert f"patchprint match A.jpg B.jpg --model {out}" in report, "the command on the page works as it stands"

@@ -13,7 +13,7 @@ OPTIONAL = (
 )  # fmt: skip
 CORE = (
     "networks",
-    "networks.registry",
+    "networks.weights",
     "losses",
     "metrics",
     "training",

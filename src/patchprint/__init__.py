@@ -21,8 +21,8 @@ _PUBLIC = {
     "Matches": "patchprint.types",
     "DescriptorBatch": "patchprint.types",
     "Result": "patchprint.types",
-    "load": "patchprint.networks.registry",
-    "list_models": "patchprint.networks.registry",
+    "load": "patchprint.networks.weights:load_network",
+    "list_models": "patchprint.networks.weights:list_weights",
     "extract": "patchprint.features",
     "match": "patchprint.features",
     "verify": "patchprint.features",
@@ -34,7 +34,8 @@ __all__ = ["__version__", *_PUBLIC]
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
-        return getattr(importlib.import_module(_PUBLIC[name]), name)
+        module, _, attribute = _PUBLIC[name].partition(":")
+        return getattr(importlib.import_module(module), attribute or name)
     raise AttributeError(f"module 'patchprint' has no attribute {name!r}")
 
 

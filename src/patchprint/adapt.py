@@ -26,7 +26,7 @@ from patchprint.errors import UserError
 from patchprint.features import describers
 from patchprint.files import refuse_overwrite
 from patchprint.metrics.verification import fpr95
-from patchprint.networks import registry
+from patchprint.networks import weights
 from patchprint.patches.batches import two_views
 from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.splits import TRAIN
@@ -75,7 +75,7 @@ def adapt(
     """
     plan, work, started = plan or Plan(), Path(work), time.monotonic()
     refuse_overwrite(out, force)
-    start = registry.load(plan.model)
+    start = weights.load_network(plan.model)
     report("1/3  points that several photos show")
     store = _tracks(Path(folder), work / "tracks", start.info.patch_scale)
     learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
@@ -211,20 +211,24 @@ def _pairs_with_images(store: TrackStore, unseen: np.ndarray, seed: int) -> tupl
 
 
 def _write_weights(
-    trained: Path, out: Path, start: registry.ModelInfo, store: TrackStore, scores: dict[str, Any]
-) -> registry.ModelInfo:
+    trained: Path, out: Path, start: weights.ModelInfo, store: TrackStore, scores: dict[str, Any]
+) -> weights.ModelInfo:
     gain = ", ".join(
         f"{MEASURES[place]} {100 * scores['start'][place]:.2f} % to {100 * value:.2f} %"
         for place, value in scores["tuned"].items()
     )
-    network = registry.load(trained)
+    network = weights.load_network(trained)
     info = dataclasses.replace(
         start,
         name=f"{start.network}.{out.stem}",
-        training_data=f"{start.training_data}; then {len(store.images)} photos of {', '.join(store.names.scenes)}",
+        training=dataclasses.replace(
+            network.info.training,
+            data=f"{start.training.data}; then {len(store.images)} photos of {', '.join(store.names.scenes)}",
+            start=start.name,
+        ),
         notes=f"tuned from {start.name} by patchprint adapt; {gain}",
         sha256="",
         ratio=None,
         provisional=False,
     )
-    return registry.save(network, out, info, half=True)
+    return weights.save(network, out, info, half=True)

@@ -9,13 +9,13 @@ import pytest
 
 from network_patches import trained_looking
 from patchprint import cli
-from patchprint.networks import registry
+from patchprint.networks import weights
 
 pytest.importorskip("onnxruntime")
 
 
 def test_a_weight_file_becomes_onnx_with_its_parity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    info = registry.save(trained_looking("tfeat", width=4), tmp_path / "mine.safetensors")
+    info = weights.save(trained_looking("tfeat", width=4), tmp_path / "mine.safetensors")
     out = tmp_path / "net.onnx"
     out.write_text("was here before")
     arguments = ["export", str(tmp_path / "mine.safetensors"), "--out", str(out), "--json"]

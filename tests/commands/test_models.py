@@ -10,13 +10,13 @@ import pytest
 
 from network_patches import trained_looking
 from patchprint import cli
-from patchprint.networks import NETWORKS, registry
+from patchprint.networks import NETWORKS, TrainingRecord, weights
 
 
 def test_an_empty_folder_of_weights_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path)
+    monkeypatch.setattr(weights, "WEIGHTS_FOLDER", tmp_path)
     assert cli.main(["models"]) == 0
     text = capsys.readouterr().out
     assert "no weights are shipped" in text
@@ -30,10 +30,15 @@ def test_an_empty_folder_of_weights_is_no_error(
 def test_weights_are_listed_with_licence_data_and_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path)
+    monkeypatch.setattr(weights, "WEIGHTS_FOLDER", tmp_path)
     network = trained_looking("sdgmnet", width=4)
-    facts = {"license": "Apache-2.0", "training_data": "bundled photographs", "provisional": True, "patch_scale": 16.0}
-    info = registry.save(network, tmp_path / "sdgmnet.safetensors", dataclasses.replace(network.info, **facts))
+    facts = {
+        "license": "Apache-2.0",
+        "training": TrainingRecord(data="bundled photographs"),
+        "provisional": True,
+        "patch_scale": 16.0,
+    }
+    info = weights.save(network, tmp_path / "sdgmnet.safetensors", dataclasses.replace(network.info, **facts))
     assert cli.main(["models", "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)["weights"]
     assert entry == dataclasses.asdict(info)

@@ -18,7 +18,7 @@ from patchprint.features import describers, detect
 from patchprint.features.kornia_like import LAFDescriptor
 from patchprint.features.opencv_like import Feature2D
 from patchprint.interop import colmap, opencv
-from patchprint.networks import PatchNetwork, registry
+from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints
 
 
@@ -37,7 +37,7 @@ def binary() -> PatchNetwork:
 def test_four_lines(tmp_path: Path, network: PatchNetwork) -> None:
     image = texture()
     cv2.imwrite(str(tmp_path / "a.png"), image)
-    registry.save(network, tmp_path / "net.safetensors")
+    weights.save(network, tmp_path / "net.safetensors")
     model = patchprint.load(tmp_path / "net.safetensors")
     a = patchprint.extract(tmp_path / "a.png", model, max_keypoints=200)
     b = patchprint.extract(image, model, max_keypoints=200)  # arrays where paths are

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from network_patches import smooth_patches, trained_looking
-from patchprint.networks.registry import load
+from patchprint.networks.weights import load_network
 
 kornia = pytest.importorskip("kornia.feature")
 
@@ -39,7 +39,7 @@ def test_the_published_tfeat_file_gives_kornias_prints_on_a_photograph():
     patches = image.unfold(0, 32, 32).unfold(1, 32, 32).reshape(-1, 1, 32, 32)
     peer = kornia.TFeat(pretrained=False).eval()
     peer.load_state_dict(torch.load(TFEAT, map_location="cpu", weights_only=True), strict=True)
-    ours = load(TFEAT)
+    ours = load_network(TFEAT)
     assert ours.info.name == "tfeat.liberty"
     assert_same_descriptors(ours, peer, patches)
 

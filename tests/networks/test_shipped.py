@@ -10,31 +10,31 @@ import torch
 import patchprint
 from patchprint.benchmarks import bundled
 from patchprint.features import describers
-from patchprint.networks import registry
+from patchprint.networks import weights
 
-NAMES = [info.name for info in registry.list_models()]
+NAMES = [info.name for info in weights.list_weights()]
 
 
 def test_the_promised_weights_are_there_and_small() -> None:
     assert set(NAMES) == {"sdgmnet", "hynet", "hardnet", "hardnet.small", "doap-binary"}
-    assert sum(file.stat().st_size for file in registry.WEIGHTS_FOLDER.glob("*")) < 16e6
+    assert sum(file.stat().st_size for file in weights.WEIGHTS_FOLDER.glob("*")) < 16e6
     assert describers.DEFAULT_MODEL in NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_card_says_licence_photos_recipe_and_ratio(name: str) -> None:
-    info = registry.load(name).info
+    info = weights.load_network(name).info
     assert info.name == name
     assert info.license == "Apache-2.0"
-    assert "photos of eight scenes" in info.training_data
-    assert "steps" in info.recipe
+    assert "photos of eight scenes" in info.training.data
+    assert info.training.config["steps"] >= info.training.step > 0
     assert not info.provisional
     assert info.ratio is not None and 0.6 < info.ratio < 1
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_prints_forget_brightness_and_contrast(name: str) -> None:
-    network = registry.load(name)
+    network = weights.load_network(name)
     patches = torch.rand(16, 1, 32, 32, generator=torch.Generator().manual_seed(0)) * 0.5
     plain, relit = network.describe(patches), network.describe(patches * 1.3 + 0.2)
     if network.kind == "binary":

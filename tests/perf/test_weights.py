@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import training_data
-from patchprint.networks import create, registry
+from patchprint.networks import TrainingRecord, create, weights
 
 PERF = Path(__file__).resolve().parents[2] / "perf"
 
@@ -58,7 +58,7 @@ def test_weights_are_judged_by_scale(stores: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(choose, "KEYPOINTS", 100)
     torch.manual_seed(0)
     for name, kind in (("float", "float"), ("bits", "binary")):
-        registry.save(create("tfeat", width=4, kind=kind), tmp_path / f"{name}.safetensors")
+        weights.save(create("tfeat", width=4, kind=kind), tmp_path / f"{name}.safetensors")
     models = [str(tmp_path / f"{name}.safetensors") for name in ("float", "bits")]
     store, out = str(stores / "one"), tmp_path / "choice.json"
     command = ["choose_weights.py", "--models", *models, "--tracks", store, "--images", store, "--scales", "12", "24"]
@@ -75,23 +75,24 @@ def test_weights_are_judged_by_scale(stores: Path, tmp_path: Path, monkeypatch: 
 
 def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ship = script("ship_weights")
-    weights = tmp_path / "best.safetensors"
+    trained = tmp_path / "best.safetensors"
     config = {"recipe": "sdgmnet", "network": "tfeat", "steps": 3000, "batch": 64, "views": 2, "patch_scale": 24.0}
     config |= {"augmentation": "photos", "average": 0.999, "seed": 7}
     config |= {"batcher": "neighbors", "batcher_options": {"run": 16}}
     network = create("tfeat", width=4)
-    network.info = dataclasses.replace(network.info, notes=f"step 2000, config {json.dumps(config)}")
-    registry.save(network, weights)
-    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path / "shipped")
+    record = TrainingRecord("sdgmnet", "", 2000, config=config)
+    network.info = dataclasses.replace(network.info, training=record)
+    weights.save(network, trained)
+    monkeypatch.setattr(weights, "WEIGHTS_FOLDER", tmp_path / "shipped")
     (tmp_path / "shipped").mkdir()
-    monkeypatch.setattr(sys, "argv", ["x", "tfeat.tiny", "--weights", str(weights), "--patch-scale", "20"])
+    monkeypatch.setattr(sys, "argv", ["x", "tfeat.tiny", "--weights", str(trained), "--patch-scale", "20"])
     ship.main()
-    info = registry.load("tfeat.tiny").info
+    info = weights.load_network("tfeat.tiny").info
     assert info.name == "tfeat.tiny"
     assert info.patch_scale == 20
     assert info.license == "Apache-2.0"
-    assert "weights of step 2000" in info.notes
-    assert info.recipe == (
-        "sdgmnet on network tfeat, 3,000 steps of 64 points x 2 views in runs of 16 neighbours at 24 sigma, "
+    assert info.training.step == 2000 and info.training.config == config
+    assert info.training.summary() == (
+        "tfeat-tiny-shipped, 3,000 steps of 64 points x 2 views in runs of 16 neighbours at 24 sigma, "
         "augmentation photos, weights averaged (0.999), seed 7"
     )

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
-from patchprint.networks import registry
+from patchprint.networks import weights
 from patchprint.report import demo
 
 
@@ -25,7 +25,7 @@ def test_demo_leaves_report_result_and_weights(
     scores = result["scores"]
     assert scores["rootsift"]["fpr95"] < scores["pixels"]["fpr95"] < 0.5
     assert scores["rootsift"]["stereo"]["correct"] > 500
-    assert result["model"]["sha256"] == registry.load(tmp_path / "training" / "last.safetensors").info.sha256
+    assert result["model"]["sha256"] == weights.load_network(tmp_path / "training" / "last.safetensors").info.sha256
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64" in page and "rootsift" in page
     assert demo.LEARNED in capsys.readouterr().out

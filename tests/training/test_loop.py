@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import training_data
-from patchprint.networks import registry
+from patchprint.networks import weights
 from patchprint.patches import open_source
 from patchprint.training import assembly, memory, resolve, train
 from patchprint.training.run_folder import read_metrics
@@ -58,9 +58,9 @@ def test_metrics_hold_loss_parts_statistics_and_speed(run):
 
 def test_weights_carry_recipe_and_config_and_are_the_average(run):
     folder, _, _ = run
-    network = registry.load(folder / "last.safetensors")
-    assert network.info.recipe == "sdgmnet"
-    assert '"sec": 0.1' in network.info.notes
+    network = weights.load_network(folder / "last.safetensors")
+    assert network.info.training.recipe == "sdgmnet"
+    assert network.info.training.config["sec"] == 0.1
     assert network.info.patch_scale == 12.0
     from safetensors.torch import load_file
 
@@ -101,7 +101,7 @@ def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
 
 def test_starting_from_weights_with_frozen_layers(run, tmp_path):
     folder, _, _ = run
-    start = registry.load(folder / "last.safetensors")
+    start = weights.load_network(folder / "last.safetensors")
     outcome, _ = short_run(
         "sdgmnet",
         tmp_path / "tuned",
@@ -110,17 +110,17 @@ def test_starting_from_weights_with_frozen_layers(run, tmp_path):
         lr=0.01,
         steps=3,
     )
-    tuned = registry.load(outcome.last).state_dict()
+    tuned = weights.load_network(outcome.last).state_dict()
     for name, value in start.state_dict().items():
         assert torch.equal(value, tuned[name]) == (name.startswith(("layer1", "layer2")) or name.endswith("eps")), name
 
 
 def test_frozen_batch_norm_keeps_its_statistics_over_validations(tmp_path):
     short_run("hardnet", tmp_path / "one", steps=2)
-    start = registry.load(tmp_path / "one" / "last.safetensors").state_dict()
+    start = weights.load_network(tmp_path / "one" / "last.safetensors").state_dict()
     changes = {"init": str(tmp_path / "one" / "last.safetensors"), "freeze": ("features.0", "features.1")}
     outcome, _ = short_run("hardnet", tmp_path / "two", steps=4, validate_every=2, **changes)
-    tuned = registry.load(outcome.last).state_dict()
+    tuned = weights.load_network(outcome.last).state_dict()
     for name in ("features.0.weight", "features.1.running_mean", "features.1.running_var"):
         assert torch.equal(start[name], tuned[name]), name
     for name in ("features.10.running_mean", "features.12.weight"):
@@ -129,12 +129,12 @@ def test_frozen_batch_norm_keeps_its_statistics_over_validations(tmp_path):
 
 def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
     short_run("l2net", tmp_path / "one", steps=2)
-    start = registry.load(tmp_path / "one" / "last.safetensors").state_dict()
+    start = weights.load_network(tmp_path / "one" / "last.safetensors").state_dict()
     options = {"width": 4, "dim": 64}
     outcome, _ = short_run(
         "l2net-cs", tmp_path / "two", steps=2, network_options=options, init=str(tmp_path / "one" / "last.safetensors")
     )
-    both = registry.load(outcome.last).state_dict()
+    both = weights.load_network(outcome.last).state_dict()
     assert torch.equal(both["surround.features.0.weight"], start["features.0.weight"])
     assert torch.equal(both["surround.features.1.running_mean"], start["features.1.running_mean"])
     assert not torch.equal(both["center.features.0.weight"], start["features.0.weight"])
@@ -150,7 +150,7 @@ def test_several_stores_are_one_source(tmp_path):
     )
     outcome = train(config, None, tmp_path / "run")
     assert outcome.steps == 2
-    assert registry.load(outcome.last).info.training_data == "store0, store1"
+    assert weights.load_network(outcome.last).info.training.data == "store0, store1"
 
 
 def test_choosing_on_the_test_set_is_possible_and_says_so(tmp_path):

@@ -16,7 +16,7 @@ from patchprint.commands.output import emit
 from patchprint.files import refuse_overwrite
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.networks import PatchNetwork, create
-from patchprint.networks.registry import load
+from patchprint.networks.weights import load_network
 
 TOLERANCE = 1e-4
 
@@ -38,7 +38,7 @@ def main(
         json: print the result as JSON.
     """
     refuse_overwrite(out, force)
-    network = create(model).eval() if untrained else load(model)
+    network = create(model).eval() if untrained else load_network(model)
     info = asdict(network.info)
     metadata = {key: value if isinstance(value, str) else json_module.dumps(value) for key, value in info.items()}
     export_onnx(network, network.input_size, out, metadata)

@@ -7,7 +7,7 @@ from typing import Any
 
 from patchprint.commands.output import emit, table
 from patchprint.networks import NETWORKS, create
-from patchprint.networks.registry import list_models
+from patchprint.networks.weights import list_weights
 
 
 def main(json: bool = False) -> None:
@@ -16,7 +16,7 @@ def main(json: bool = False) -> None:
     Args:
         json: print everything that is known as JSON.
     """
-    weights = list_models()
+    weights = list_weights()
     networks = [_network(name) for name in NETWORKS]
     text = [_weights_table([asdict(info) for info in weights]), "", _networks_table(networks)]
     emit({"weights": [asdict(info) for info in weights], "networks": networks}, json, "\n".join(text))
@@ -47,7 +47,7 @@ def _weights_table(weights: list[dict[str, Any]]) -> str:
             f"{info['patch_scale']:g}",
             info["license"],
             info["sha256"][:12],
-            info["training_data"],
+            info["training"]["data"],
         )
         for info in weights
     ]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.interop import opencv
-from patchprint.networks import PatchNetwork, registry
+from patchprint.networks import PatchNetwork, weights
 from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints, ModelId
 
@@ -131,7 +131,7 @@ def create(model: str | Path | PatchNetwork | Describer, device: str | torch.dev
         return SiftDescriber(root=name == "rootsift")
     if name == "pixels":
         return PixelDescriber()
-    return NetworkDescriber(registry.load(model, device=choose_device(device)))
+    return NetworkDescriber(weights.load_network(model, device=choose_device(device)))
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:

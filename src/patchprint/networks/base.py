@@ -16,12 +16,43 @@ Maps = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
+class TrainingRecord:
+    """How weights were made.
+
+    ``recipe`` and ``config`` (all settings of the run, as ``TrainConfig.to_json`` gives them) repeat the run; ``step`` is the
+    one the weights are of; ``data`` says in words what the images were; ``start`` names the weights that were tuned.
+    """
+
+    recipe: str = ""
+    data: str = ""
+    step: int = 0
+    start: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        """The run in one line, for tables."""
+        if not self.config:
+            return self.recipe
+        config = self.config
+        batch = f"{config['batch']} points x {config['views']} views"
+        if config["batcher"] == "neighbors":
+            batch += f" in runs of {config['batcher_options']['run']} neighbours"
+        scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"
+        average = f", weights averaged ({config['average']:g})" if config["average"] else ""
+        trunk = "" if self.recipe.startswith(config["network"]) else f" on network {config['network']}"
+        return (
+            f"{self.recipe}{trunk}, {config['steps']:,} steps of {batch}{scale}, "
+            f"augmentation {config['augmentation']}{average}, seed {config['seed']}"
+        )
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """A network and where its weights come from.
 
     ``name`` is the plain name (our default weights) or ``network.tag``; ``network`` and ``options`` rebuild the network
     with ``networks.create``; ``patch_scale`` is the side of the square patch in units of the keypoint's scale;
-    ``sha256`` is the checksum of the weights (see ``registry.weights_sha256``), empty for untrained networks;
+    ``sha256`` is the checksum of the weights (see ``weights.weights_sha256``), empty for untrained networks;
     ``ratio`` is the calibrated threshold of the ratio test, if there is one.
     """
 
@@ -32,12 +63,11 @@ class ModelInfo:
     kind: Kind = "float"
     input_size: int = 32
     patch_scale: float = 12.0
-    recipe: str = ""
-    training_data: str = ""
     license: str = ""
     sha256: str = ""
     ratio: float | None = None
     provisional: bool = False
+    training: TrainingRecord = field(default_factory=TrainingRecord)
     notes: str = ""
 
 

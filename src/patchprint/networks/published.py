@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from patchprint.errors import UserError
-from patchprint.networks.base import ModelInfo, PatchNetwork
+from patchprint.networks.base import ModelInfo, PatchNetwork, TrainingRecord
 from patchprint.networks.catalog import create
 
 # Keys that only one of the networks has: convolution of the first layer, the layer that sets the dimension, licence of
@@ -49,7 +49,7 @@ def network_from_published(content: Any, path: Path) -> PatchNetwork:
         kind=network.kind,
         input_size=network.input_size,
         license=license,
-        training_data="see the publisher of the file",
+        training=TrainingRecord(data="see the publisher of the file"),
         notes=f"published weights, read from {path.name}",
     )
     return network.eval()

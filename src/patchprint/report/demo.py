@@ -17,7 +17,7 @@ from patchprint import files, provenance
 from patchprint.benchmarks import bundled as benchmark
 from patchprint.extras import require
 from patchprint.features import describers, draw, match, verify
-from patchprint.networks import registry
+from patchprint.networks.weights import load_network
 from patchprint.patches.sources import bundled
 from patchprint.report.page import Figure, Page, Section, Table, best_of, write
 from patchprint.training import recipes
@@ -63,7 +63,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     result = Result(
         benchmark="demo",
         settings={"steps": steps, "batch": BATCH, "recipe": config.recipe},
-        model={"name": "patchprint demo", "sha256": registry.load(weights).info.sha256},
+        model={"name": "patchprint demo", "sha256": load_network(weights).info.sha256},
         data={"path": "scikit-image", "held_out": list(bundled.HELD_OUT), "training": list(bundled.TRAINING)},
         seed=SEED,
         scores={**scores, "stereo_verified": image},

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from patchprint.benchmarks.published import UBC_FPR95
-from patchprint.networks import registry
+from patchprint.networks import weights
 from patchprint.report.markdown import read, source_of, table
 
 # Published counterparts of the recipes, for the order of the methods; the sets are others.
@@ -29,12 +29,14 @@ _PUBLISHED = {
 def shipped(results: Path) -> str:
     """The weights in the package with their size and their score on Oxford."""
     rows = []
-    for info in registry.list_models():
-        file = registry.WEIGHTS_FOLDER / f"{info.name}.safetensors"
+    for info in weights.list_weights():
+        file = weights.WEIGHTS_FOLDER / f"{info.name}.safetensors"
         size = f"{info.dim} bits" if info.kind == "binary" else f"{info.dim} floats"
         score = read(results / f"oxford-oxford-{info.name}.json")["scores"]["map"]
         megabytes = f"{file.stat().st_size / 1e6:.1f} MB"
-        rows.append([f"`{info.name}`", size, f"{info.patch_scale:g} sigma", megabytes, f"{score:.3f}", info.recipe])
+        rows.append(
+            [f"`{info.name}`", size, f"{info.patch_scale:g} sigma", megabytes, f"{score:.3f}", info.training.summary()]
+        )
     header = ["weights", "print", "patch", "file", "Oxford mAP", "made by"]
     return table(header, rows, "Oxford mAP from results/oxford-oxford-NAME.json.")
 

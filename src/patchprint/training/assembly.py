@@ -11,7 +11,7 @@ from patchprint import losses, networks
 from patchprint.errors import UserError
 from patchprint.losses import Loss
 from patchprint.losses.sec import SEC
-from patchprint.networks import registry
+from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
 from patchprint.training import optimizers
@@ -37,7 +37,7 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
         torch.default_generator.manual_seed(config.seed)
         network = networks.create(config.network, **config.network_options)
     if config.init is not None:
-        start = registry.load(config.init)
+        start = weights.load_network(config.init)
         if isinstance(network, CenterSurround) and not isinstance(start, CenterSurround):
             network.start_from(start, freeze_surround=True)
         else:

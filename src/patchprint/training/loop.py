@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import json
 import signal
 import threading
 import time
@@ -22,8 +21,8 @@ import torch
 from tqdm import tqdm
 
 from patchprint.errors import UserError
-from patchprint.networks import registry
-from patchprint.networks.base import PatchNetwork
+from patchprint.networks import weights
+from patchprint.networks.base import PatchNetwork, TrainingRecord
 from patchprint.patches import open_source
 from patchprint.patches.source import PatchSource
 from patchprint.training import assembly, checkpoint, distributed, memory
@@ -210,13 +209,17 @@ class _Run:
         info = dataclasses.replace(
             self.state.network.info,
             name=f"{self.config.network}.{self.out.resolve().name}",
-            recipe=self.config.recipe,
-            training_data=", ".join(Path(folder).name for folder in self.config.data),
+            training=TrainingRecord(
+                recipe=self.config.recipe,
+                data=", ".join(Path(folder).name for folder in self.config.data),
+                step=self.state.step,
+                start=self.config.init or "",
+                config=self.config.to_json(),
+            ),
             patch_scale=float(getattr(self.source, "patch_scale", self.state.network.info.patch_scale)),
             sha256="",
-            notes=f"step {self.state.step}, config {json.dumps(self.config.to_json())}",
         )
-        registry.save(self._judged(), self.out / f"{name}.safetensors", info)
+        weights.save(self._judged(), self.out / f"{name}.safetensors", info)
 
 
 @contextlib.contextmanager

@@ -12,14 +12,15 @@ from safetensors.torch import save_file
 
 import patchprint
 from network_patches import smooth_patches, trained_looking
-from patchprint.networks import NETWORKS, create, registry
+from patchprint.networks import NETWORKS, TrainingRecord, create, weights
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers"
 OPTIONS = {
     "network": "hardnet",
     "patch_scale": 16.0,
-    "recipe": "hardnet, 10 steps",
-    "training_data": "Ansichten (CC0), größtenteils",
+    "training": TrainingRecord(
+        "hardnet", "Ansichten (CC0), größtenteils", 10, config={"steps": 20, "data": ["a", "b"]}
+    ),
     "license": "Apache-2.0",
     "ratio": 0.85,
     "provisional": True,
@@ -30,7 +31,7 @@ OPTIONS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_saved_weights_rebuild_the_network(name, tmp_path):
     network = trained_looking(name, width=4, dim=16)
-    info = registry.save(network, tmp_path / "w.safetensors", dataclasses.replace(network.info, **OPTIONS, name="mine"))
+    info = weights.save(network, tmp_path / "w.safetensors", dataclasses.replace(network.info, **OPTIONS, name="mine"))
     loaded = patchprint.load(tmp_path / "w.safetensors")
     assert not loaded.training
     assert loaded.info == info
@@ -41,12 +42,12 @@ def test_saved_weights_rebuild_the_network(name, tmp_path):
 
 def test_half_precision_storage_halves_the_file_and_keeps_the_prints(tmp_path):
     network = trained_looking("hynet", width=16)
-    full = registry.save(network, tmp_path / "full.safetensors")
-    half = registry.save(network, tmp_path / "half.safetensors", half=True)
+    full = weights.save(network, tmp_path / "full.safetensors")
+    half = weights.save(network, tmp_path / "half.safetensors", half=True)
     assert full.sha256 != half.sha256
     sizes = [(tmp_path / f"{kind}.safetensors").stat().st_size for kind in ("full", "half")]
     assert sizes[1] < 0.6 * sizes[0]
-    loaded = registry.load(tmp_path / "half.safetensors")
+    loaded = weights.load_network(tmp_path / "half.safetensors")
     assert loaded.layer1[0].eps.item() == network.layer1[0].eps.item()
     patches = smooth_patches(4)
     assert (loaded(patches) - network(patches)).norm(dim=1).max() < 5e-3
@@ -54,30 +55,30 @@ def test_half_precision_storage_halves_the_file_and_keeps_the_prints(tmp_path):
 
 def test_the_checksum_depends_on_the_weights_only(tmp_path):
     network = trained_looking("tfeat", width=4)
-    a = registry.save(network, tmp_path / "a.safetensors", dataclasses.replace(network.info, name="a"))
-    b = registry.save(network, tmp_path / "b.safetensors", dataclasses.replace(network.info, name="b"))
+    a = weights.save(network, tmp_path / "a.safetensors", dataclasses.replace(network.info, name="a"))
+    b = weights.save(network, tmp_path / "b.safetensors", dataclasses.replace(network.info, name="b"))
     assert a.sha256 == b.sha256
     with torch.no_grad():
         network.descr[0].bias[0] += 1
-    assert registry.save(network, tmp_path / "b.safetensors").sha256 != a.sha256
+    assert weights.save(network, tmp_path / "b.safetensors").sha256 != a.sha256
 
 
 def test_shipped_weights_are_found_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "WEIGHTS_FOLDER", tmp_path / "weights")
-    assert registry.list_models() == []
+    monkeypatch.setattr(weights, "WEIGHTS_FOLDER", tmp_path / "weights")
+    assert weights.list_weights() == []
     with pytest.raises(ValueError, match="comes without weights"):
-        registry.load("hardnet")
+        weights.load_network("hardnet")
     network = trained_looking("hardnet", width=4)
     for name in ("hardnet", "hardnet.small"):
-        registry.save(
+        weights.save(
             network, tmp_path / "weights" / f"{name}.safetensors", dataclasses.replace(network.info, name=name)
         )
-    assert [info.name for info in registry.list_models()] == ["hardnet", "hardnet.small"]
-    assert registry.load("hardnet.small").info.name == "hardnet.small"
+    assert [info.name for info in weights.list_weights()] == ["hardnet", "hardnet.small"]
+    assert weights.load_network("hardnet.small").info.name == "hardnet.small"
     with pytest.raises(ValueError, match=r"no model 'hardnet.smal'; did you mean hardnet.small"):
-        registry.load("hardnet.smal")
+        weights.load_network("hardnet.smal")
     with pytest.raises(ValueError, match="weights are there for hardnet"):
-        registry.load("sosnet")
+        weights.load_network("sosnet")
 
 
 @pytest.mark.parametrize("name", ["hardnet", "sosnet", "hynet", "tfeat"])
@@ -92,7 +93,7 @@ def test_published_files_are_recognised_by_their_keys(name, wrapped, tmp_path):
     else:
         content = collections.OrderedDict(state)
     torch.save(content, tmp_path / "published.pth", _use_new_zipfile_serialization=not wrapped)
-    loaded = registry.load(tmp_path / "published.pth")
+    loaded = weights.load_network(tmp_path / "published.pth")
     assert loaded.info.network == name
     assert len(loaded.info.sha256) == 64
     patches = smooth_patches(3)
@@ -103,18 +104,18 @@ def test_the_real_tfeat_file_survives_conversion(tmp_path):
     file = SHARED / "tfeat-liberty.params"
     if not file.exists():
         pytest.skip(f"{file} is not here")
-    network = registry.load(file)
+    network = weights.load_network(file)
     assert (network.info.name, network.info.license) == ("tfeat.liberty", "MIT")
-    info = registry.save(network, tmp_path / "tfeat.liberty.safetensors")
+    info = weights.save(network, tmp_path / "tfeat.liberty.safetensors")
     assert info.sha256 == network.info.sha256
     patches = smooth_patches(3)
-    assert torch.equal(registry.load(tmp_path / "tfeat.liberty.safetensors")(patches), network(patches))
+    assert torch.equal(weights.load_network(tmp_path / "tfeat.liberty.safetensors")(patches), network(patches))
 
 
 def small_file(folder: Path, kind: str) -> Path:
     network = trained_looking("hardnet", width=4, dim=16)
     if kind == "safetensors":
-        registry.save(network, folder / "w.safetensors")
+        weights.save(network, folder / "w.safetensors")
         return folder / "w.safetensors"
     torch.save(network.state_dict(), folder / "w.pth", _use_new_zipfile_serialization=kind == "zip")
     return folder / "w.pth"
@@ -127,7 +128,7 @@ def test_truncated_files_are_refused_in_a_sentence(kind, keep, tmp_path):
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * keep)])
     with pytest.raises(ValueError, match=path.name):
-        registry.load(path)
+        weights.load_network(path)
 
 
 def test_a_changed_byte_is_noticed(tmp_path):
@@ -136,7 +137,7 @@ def test_a_changed_byte_is_noticed(tmp_path):
     data[-100] ^= 1
     path.write_bytes(data)
     with pytest.raises(ValueError, match="checksum"):
-        registry.load(path)
+        weights.load_network(path)
 
 
 class Evil:
@@ -147,7 +148,7 @@ class Evil:
 def test_foreign_files_are_refused_in_a_sentence(tmp_path, capsys):
     def refused(path, words):
         with pytest.raises(ValueError, match=words) as caught:
-            registry.load(path)
+            weights.load_network(path)
         assert path.name in str(caught.value)
         assert "\n" not in str(caught.value)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from patchprint.errors import UserError, suggest
 from patchprint.files import atomic_file
-from patchprint.networks.base import ModelInfo, PatchNetwork
+from patchprint.networks.base import ModelInfo, PatchNetwork, TrainingRecord
 from patchprint.networks.catalog import NETWORKS, create
 from patchprint.networks.published import network_from_published
 
@@ -28,7 +28,7 @@ _FORMAT = "patchprint"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
 
 
-def load(name_or_file: str | Path, device: torch.device | str = "cpu") -> PatchNetwork:
+def load_network(name_or_file: str | Path, device: torch.device | str = "cpu") -> PatchNetwork:
     """A trained network in evaluation mode, by the name of shipped weights or from a file.
 
     Args:
@@ -43,7 +43,7 @@ def load(name_or_file: str | Path, device: torch.device | str = "cpu") -> PatchN
     return network.eval().to(device)
 
 
-def list_models() -> list[ModelInfo]:
+def list_weights() -> list[ModelInfo]:
     """The weights that come with the package, sorted by name."""
     return [read_info(path) for path in sorted(WEIGHTS_FOLDER.glob("*.safetensors"))]
 
@@ -84,7 +84,8 @@ def read_info(path: str | Path) -> ModelInfo:
         raise UserError(f"{path} was not written by patchprint")
     known = {field.name for field in dataclasses.fields(ModelInfo)}
     try:
-        return ModelInfo(**{name: json.loads(text) for name, text in metadata.items() if name in known})
+        values = {name: json.loads(text) for name, text in metadata.items() if name in known}
+        return ModelInfo(**{**values, "training": TrainingRecord(**values.get("training", {}))})
     except (TypeError, ValueError) as error:
         raise UserError(f"{path} has incomplete metadata: {error}") from error
 
