@@ -34,7 +34,7 @@ from patchprint.benchmarks.setup import Setup
 from patchprint.features.describers import NetworkDescriber, choose_device
 from patchprint.metrics.verification import fpr95
 from patchprint.networks import PatchNetwork, weights
-from patchprint.networks.heads import pack_bits
+from patchprint.distances import pack_bits
 from patchprint.training.loop import train
 from patchprint.training.recipes import resolve
 from patchprint.training.run_folder import read_metrics

@@ -23,7 +23,7 @@ import torch
 
 from patchprint.errors import UserError
 from patchprint.extras import require
-from patchprint.types import Keypoints
+from patchprint.types import Keypoints, Pose
 
 PIXEL_CENTER = 0.5
 
@@ -61,30 +61,6 @@ def from_keypoints(keypoints: Keypoints) -> np.ndarray:
     return torch.cat([xy, keypoints.frames().cpu().double().reshape(-1, 4)], 1).float().numpy()
 
 
-def detect_colmap_sift(
-    image: np.ndarray, max_keypoints: int | None = None, peak_threshold: float | None = None
-) -> Keypoints:
-    """Keypoints of COLMAP's own SIFT (VLFeat on the CPU); it gives no score, larger scales come first.
-
-    Shape:
-        image uint8 (H, W)
-    """
-    from patchprint.interop.colmap import pycolmap
-
-    options = pycolmap.FeatureExtractionOptions()
-    options.use_gpu = False
-    options.max_image_size = max(image.shape)
-    if max_keypoints is not None:
-        options.sift.max_num_features = max_keypoints
-    if peak_threshold is not None:
-        options.sift.peak_threshold = peak_threshold
-    if min(image.shape) < 4:
-        return Keypoints.empty()
-    matrix, _ = pycolmap.Sift(options, device=pycolmap.Device.cpu).extract(np.ascontiguousarray(image))
-    found = to_keypoints(matrix)
-    return found[torch.argsort(found.scale, descending=True, stable=True)[:max_keypoints]]
-
-
 def read_model(folder: str | Path) -> Any:
     """A sparse model, binary or text, as ``pycolmap.Reconstruction``; looks in ``sparse/`` and ``sparse/0/`` too."""
     from patchprint.interop.colmap import pycolmap
@@ -101,6 +77,16 @@ def read_model(folder: str | Path) -> Any:
         return pycolmap.Reconstruction(place)
     except (RuntimeError, ValueError, IndexError, MemoryError) as error:
         raise UserError(f"{place} is not a complete COLMAP model: {_first_line(error)}") from None
+
+
+def poses_of_model(model: Any) -> dict[str, Pose]:
+    """Poses by photo name of a ``pycolmap.Reconstruction``."""
+    poses = {}
+    for image in model.images.values():
+        if image.has_pose:
+            rotation = np.asarray(image.cam_from_world().rotation.matrix())
+            poses[image.name] = Pose(rotation, np.asarray(image.projection_center()))
+    return poses
 
 
 @dataclass(frozen=True)

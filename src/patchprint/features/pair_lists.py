@@ -10,8 +10,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from patchprint.errors import UserError
-from patchprint.features.geometry import Kind, verify
-from patchprint.features.matching import match
+from patchprint.features.matching import Mode, match
+from patchprint.features.verification import Kind, verify
 from patchprint.types import Features, Matches
 
 Pair = tuple[str, str]
@@ -45,9 +45,8 @@ def choose_pairs(names: list[str], pairs: str | Path) -> list[Pair]:
 def match_pairs(
     features: Mapping[str, Features],
     pairs: list[Pair],
-    mutual: bool = True,
+    mode: Mode = "mutual+ratio",
     ratio: float | None = None,
-    fginn_radius: float | None = None,
     geometry: Kind | None = None,
     fewest: int = 0,
     device: str = "cpu",
@@ -57,7 +56,7 @@ def match_pairs(
     result = {}
     for first, second in tqdm(pairs, desc="matching", unit="pair", disable=None):
         a, b = (_remember(recent, name, features.__getitem__) for name in (first, second))
-        found = match(a, b, mutual, ratio, fginn_radius, device=device)
+        found = match(a, b, mode, ratio, device=device)
         if geometry is not None:
             found = verify(a, b, found, geometry)
         count = len(found) if found.num_inliers is None else found.num_inliers

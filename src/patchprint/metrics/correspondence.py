@@ -4,30 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from patchprint.geometry import jacobian, project
 from patchprint.types import Keypoints
 
 _OVERLAP_CHUNK = 4096
-
-
-def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """Points (N, 2) through a homography (3, 3); those beyond the horizon become infinite."""
-    points = np.concatenate([xy, np.ones((len(xy), 1))], axis=1) @ homography.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(points[:, 2:] > 1e-9, points[:, :2] / points[:, 2:], np.inf)
-
-
-def jacobian(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """How a homography stretches the surroundings of each point, (N, 2) -> (N, 2, 2)."""
-    w = xy @ homography[2, :2] + homography[2, 2]
-    ahead = project(homography, xy)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (homography[None, :2, :2] - ahead[:, :, None] * homography[None, 2:, :2]) / w[:, None, None]
-
-
-def inside(xy: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Whether points (N, 2) lie on the pixels of a picture of shape (H, W) -> (N,) bool."""
-    right, bottom = shape[1] - 0.5, shape[0] - 0.5
-    return (xy[:, 0] >= -0.5) & (xy[:, 1] >= -0.5) & (xy[:, 0] <= right) & (xy[:, 1] <= bottom)
 
 
 def reprojection_errors(a: Keypoints, b: Keypoints, homography: np.ndarray) -> np.ndarray:

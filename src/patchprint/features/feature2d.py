@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.extras import require
-from patchprint.features import describers
-from patchprint.features.detect import MAX_KEYPOINTS, detect
+from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
 from patchprint.interop import images, opencv
-from patchprint.networks import PatchNetwork
 
 
 class Feature2D:
@@ -28,22 +26,27 @@ class Feature2D:
 
     def __init__(
         self,
-        model: str | Path | PatchNetwork | describers.Describer = describers.DEFAULT_MODEL,
+        model: ModelLike = DEFAULT_MODEL,
         max_keypoints: int = MAX_KEYPOINTS,
         detector: str = "dog",
         upright: bool = False,
+        spread: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.describer = describers.create(model, device)
-        self.max_keypoints, self.detector, self.upright = max_keypoints, detector, upright
+        self.model = load(model, device)
+        self.max_keypoints, self.detector = max_keypoints, detector
+        self.upright, self.spread = upright, spread
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[Any]:
-        return opencv.from_keypoints(detect(_gray(image), self.detector, self.max_keypoints, mask))
+        found = detect(_gray(image), self.detector, self.max_keypoints, mask, self.spread, self.upright)
+        return opencv.from_keypoints(found)
 
     def compute(self, image: np.ndarray, keypoints: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
         """The given keypoints, unchanged and in the same order, and their prints (N, D) float32 or (N, D // 8) uint8."""
         found = opencv.to_keypoints(list(keypoints))
-        return list(keypoints), self.describer.describe_keypoints(_gray(image), found, self.upright).numpy()
+        if self.upright:
+            found = found.upright()
+        return list(keypoints), self.model.describe_keypoints(_gray(image), found).numpy()
 
     def detectAndCompute(
         self,
@@ -56,17 +59,17 @@ class Feature2D:
         return self.compute(image, given)
 
     def descriptorSize(self) -> int:
-        return self.describer.dim // 8 if self.describer.kind == "binary" else self.describer.dim
+        return self.model.width
 
     def descriptorType(self) -> int:
-        return 0 if self.describer.kind == "binary" else 5  # CV_8U, CV_32F
+        return 0 if self.model.kind == "binary" else 5  # CV_8U, CV_32F
 
     def defaultNorm(self) -> int:
         cv2 = require("cv2", extra="images")
-        return int(cv2.NORM_HAMMING if self.describer.kind == "binary" else cv2.NORM_L2)
+        return int(cv2.NORM_HAMMING if self.model.kind == "binary" else cv2.NORM_L2)
 
     def getDefaultName(self) -> str:
-        return f"Feature2D.{self.describer.id.name}"
+        return f"Feature2D.{self.model.id.name}"
 
     def empty(self) -> bool:
         return False

@@ -10,6 +10,7 @@ import torch
 
 from patchprint.errors import UserError
 from patchprint.extras import require
+from patchprint.geometry import project
 from patchprint.types import Features, Matches
 
 Kind = Literal["auto", "homography", "fundamental"]
@@ -118,10 +119,7 @@ def _agree_both_ways(model: np.ndarray, a: Points, b: Points, limit: float) -> n
 
 
 def _errors(model: np.ndarray, a: Points, b: Points) -> np.ndarray:
-    moved = np.column_stack([a, np.ones(len(a))]) @ model.T
-    with np.errstate(divide="ignore", invalid="ignore"):  # points on the horizon are infinitely far off
-        distance = np.linalg.norm(moved[:, :2] / moved[:, 2:] - b, axis=1)
-    return np.where(np.isfinite(distance), distance, np.inf)
+    return np.linalg.norm(project(model, a) - b, axis=1)
 
 
 def _usable(model: np.ndarray | None) -> bool:
