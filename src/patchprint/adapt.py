@@ -31,7 +31,7 @@ from patchprint.patches.batches import two_views
 from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.splits import TRAIN
 from patchprint.patches.tracks import Tracks, TrackStore
-from patchprint.training import recipes
+from patchprint.training import checkpoint, recipes
 from patchprint.training.loop import train
 from patchprint.types import Result
 
@@ -102,7 +102,9 @@ def adapt(
         tensorboard=False,
     )
     run = work / "training"
-    outcome = train(config, learned, run, resume=(run / "checkpoints").is_dir())
+    # A run that was stopped before its first checkpoint starts again.
+    begun = checkpoint.any_in(run / "checkpoints")
+    outcome = train(config, learned, run, resume=begun, force=not begun)
     report("3/3  measuring on what was held out")
     models = {"start": plan.model, "tuned": str(outcome.last), **{name: name for name in BASELINES}}
     scores = measure(

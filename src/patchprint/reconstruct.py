@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,18 +10,30 @@ from typing import Any
 
 import numpy as np
 
+from patchprint import files
 from patchprint.benchmarks import strecha
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.features.folder import Settings, describe_folder
 from patchprint.features.formats import read_matches, write_matches
 from patchprint.features.pairs import choose_pairs, match_pairs
-from patchprint.files import atomic_file
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import KEYPOINTS, reconstruct, sift_reconstruction, summarize
+from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, reconstruct, sift_reconstruction, summarize
+from patchprint.interop.images import list_images
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
 BASELINE = "rootsift"  # what COLMAP's SIFT stores
+CONTENTS = (  # of an output folder; features and model carry markers of their own
+    "features",
+    "features-*.npz",
+    "model",
+    "model.png",
+    "summary.json",
+    f"compare/{BASELINE}/features",
+    f"compare/{BASELINE}/features-*.npz",
+    f"compare/{BASELINE}/model",
+    "compare/colmap-sift",
+)
 
 
 @dataclass(frozen=True)
@@ -39,14 +50,21 @@ class Plan:
 
 
 def images_to_model(
-    images: str | Path, out: str | Path, plan: Plan, truth: Path | None = None, report: Callable[[str], None] = print
+    images: str | Path,
+    out: str | Path,
+    plan: Plan,
+    truth: Path | None = None,
+    report: Callable[[str], None] = print,
+    force: bool = False,
 ) -> dict[str, Any]:
     """A COLMAP model of the photos in ``out/model`` with a picture of it, and its numbers.
 
     With ``compare_sift`` the same keypoints are described with RootSIFT and matched by the same rule, and COLMAP's own SIFT
-    pipeline runs as well. ``truth`` is a folder of true cameras in the format of Strecha et al. (NAME.camera).
+    pipeline runs as well. ``truth`` is a folder of true cameras in the format of Strecha et al. (NAME.camera). ``force``
+    starts again, removing what an earlier call left in ``out``.
     """
     images, out = Path(images), Path(out)
+    files.refuse_overlap(out, images, inside=True)
     true_poses = strecha.read_cameras(truth) if truth is not None else {}
     if truth is not None and not true_poses:
         raise UserError(f"{truth} holds no true cameras (NAME.camera)")
@@ -57,31 +75,26 @@ def images_to_model(
             numbers["against_true_cameras"] = strecha.camera_errors(strecha.poses_of_model(model), true_poses)
         return numbers
 
-    started = time.monotonic()
-    model, names = _with_descriptors(images, out / "features", out / "model", plan, report)
-    num_images = len(names)
-    summary: dict[str, Any] = {plan.describe.model: measure(model, time.monotonic() - started)}
-    draw_model(model, out / "model.png")
-    if plan.compare_sift:
-        same_keypoints = replace(plan, describe=replace(plan.describe, model=BASELINE))
-        report(f"the same keypoints with {BASELINE}")
-        started, place = time.monotonic(), out / "compare" / BASELINE
-        other, _ = _with_descriptors(images, place / "features", place / "model", same_keypoints, report)
-        summary[f"{BASELINE}, same keypoints"] = measure(other, time.monotonic() - started)
-        report("COLMAP's own SIFT")
-        started, place = time.monotonic(), out / "compare" / "colmap-sift"
-        count = plan.describe.max_keypoints or KEYPOINTS
-        other = sift_reconstruction(images, place, names, plan.cameras, max_keypoints=count, seed=plan.seed)
-        summary["COLMAP SIFT"] = measure(other, time.monotonic() - started)
+    list_images(images)  # says what is wrong with them before anything is removed
+    with files.only_writer(out):
+        files.claim_folder(out, MADE_BY, CONTENTS, force=force)
+        started = time.monotonic()
+        model, names = _with_descriptors(images, out / "features", out / "model", plan, report)
+        num_images = len(names)
+        summary: dict[str, Any] = {plan.describe.model: measure(model, time.monotonic() - started)}
+        draw_model(model, out / "model.png")
+        if plan.compare_sift:
+            same_keypoints = replace(plan, describe=replace(plan.describe, model=BASELINE))
+            report(f"the same keypoints with {BASELINE}")
+            started, place = time.monotonic(), out / "compare" / BASELINE
+            other, _ = _with_descriptors(images, place / "features", place / "model", same_keypoints, report)
+            summary[f"{BASELINE}, same keypoints"] = measure(other, time.monotonic() - started)
+            report("COLMAP's own SIFT")
+            started, place = time.monotonic(), out / "compare" / "colmap-sift"
+            count = plan.describe.max_keypoints or KEYPOINTS
+            other = sift_reconstruction(images, place, names, plan.cameras, max_keypoints=count, seed=plan.seed)
+            summary["COLMAP SIFT"] = measure(other, time.monotonic() - started)
     return summary
-
-
-def start_again(out: str | Path) -> None:
-    """Remove what an earlier `photos_to_model` left in ``out``; refuse a folder that it did not make."""
-    out = Path(out)
-    if out.exists() and any(out.iterdir()) and not (out / "features" / "features.json").is_file():
-        raise UserError(f"{out} was not made by patchprint sfm, so --force does not remove it")
-    shutil.rmtree(out, ignore_errors=True)
 
 
 def draw_model(model: Any, path: Path) -> None:
@@ -105,7 +118,7 @@ def draw_model(model: Any, path: Path) -> None:
         axes.set(title=f"{title}: {seen}", aspect="equal", xticks=[], yticks=[])
         if title == "front":
             axes.invert_yaxis()
-    with atomic_file(path) as temporary:
+    with files.atomic_file(path) as temporary:
         figure.savefig(temporary, dpi=110, format="png")
 
 

@@ -74,7 +74,9 @@ def build(
     if unknown:
         flag = "--" + unknown[0].replace("_", "-")
         raise UserError(f"{flag} does not belong to the source {source}")
-    files.refuse_overwrite(out, force)
+    for source_path in filter(None, (src, images, sparse, database)):
+        files.refuse_overlap(out, source_path)
+    manifest.refuse_overwrite(out, force)
     builder(src, out, **options)
     facts = describe(out)
     emit(facts, json, as_text(facts))

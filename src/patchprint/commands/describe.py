@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from patchprint import files
 from patchprint.commands.output import emit, say
-from patchprint.errors import UserError
-from patchprint.features import describers, formats
+from patchprint.features import describers, formats, storage
 from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
-from patchprint.features.folder import Settings, describe_folder, wait_for_all_ranks
-from patchprint.files import refuse_overwrite
+from patchprint.features.folder import Settings, describe_folder
 
 
 def main(
@@ -52,18 +51,18 @@ def main(
     settings = Settings(model, detector, max_keypoints, upright, exif, chosen)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
-    if format != "npz":
-        refuse_overwrite(out, force)
-    if force:
-        if first and parts.exists():
-            _remove_features(parts)
-        wait_for_all_ranks()
-    features = describe_folder(images, parts, settings, workers, report=say)
-    if not first:
-        return 0
-    if format != "npz":
-        formats.write_features(features, out, format, force)
-        shutil.rmtree(parts)
+    files.refuse_overlap(out, images)
+    if first and format == "opencv-yml":
+        files.refuse_folder(out, storage.MADE_BY, force)
+    elif first and format != "npz":
+        files.refuse_overwrite(out, force)
+    with files.only_writer(parts) if first else contextlib.nullcontext():
+        features = describe_folder(images, parts, settings, workers, report=say, force=force)
+        if not first:
+            return 0
+        if format != "npz":
+            formats.write_features(features, out, format, force)
+            files.remove_folder(parts)
     left_out = len(features.manifest["photos"]) - len(features)
     counts = [len(item) for item in features.values()] if format == "npz" else None
     result = {
@@ -76,9 +75,3 @@ def main(
     }
     emit(result, json, f"{out}: {len(features)} photos described with {result['model']['name']}, {left_out} left out")
     return 0
-
-
-def _remove_features(folder: Path) -> None:
-    if not (folder / "features.json").is_file():
-        raise UserError(f"{folder} was not made by patchprint describe, so --force does not remove it")
-    shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from patchprint.features.detect import DETECTORS
 from patchprint.features.folder import Settings
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS
-from patchprint.reconstruct import Plan, images_to_model, start_again
+from patchprint.reconstruct import Plan, images_to_model
 from patchprint.types import Result
 
 
@@ -59,14 +59,12 @@ def main(
         force: start again, removing what is there
         json: print the result as JSON
     """
-    if force:
-        start_again(out)
     if max_keypoints is None and detector != "colmap":
         max_keypoints = KEYPOINTS
     settings = Settings(model, detector, max_keypoints, upright, device=str(describers.choose_device(device)))
     cameras = Cameras(single_camera, camera_model, camera_params)
     plan = Plan(settings, pairs, ratio, cameras, compare_sift, workers, seed)
-    summary = images_to_model(images, out, plan, truth, report=say)
+    summary = images_to_model(images, out, plan, truth, report=say, force=force)
     describer = describers.create(model)
     result = Result(
         benchmark="sfm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -43,18 +44,21 @@ def describe_folder(
     workers: int = 1,
     names: list[str] | None = None,
     report: Callable[[str], None] = print,
+    force: bool = False,
 ) -> FeatureFolder:
     """Features of all photos below a folder, one file each in ``out``.
 
     Photos that are described already are not described again, as long as the settings are the same; other settings are
-    refused. Under torchrun every process takes its share of the photos. Photos that cannot be read are named through
-    ``report`` and left out.
+    refused, or replace what is there with ``force``. Under torchrun every process takes its share of the photos. Photos
+    that cannot be read are named through ``report`` and left out.
     """
     images, out, settings = Path(images), Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
     model = load(settings.model, "cpu")
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    _claim(out, images, names, settings, model)
+    if rank == 0:
+        _claim(out, images, names, settings, model, force)
+    wait_for_all_ranks()
     todo = [name for name in names[rank::world] if not (out / f"{name}.npz").is_file()]
     jobs = [(str(images / name), str(out / f"{name}.npz")) for name in todo]
     progress = tqdm(_run(jobs, settings, workers), total=len(jobs), desc="describing", unit="photo", disable=None)
@@ -68,22 +72,20 @@ def describe_folder(
     return features
 
 
-def _claim(out: Path, images: Path, names: list[str], settings: DescribeSettings, model: Model) -> None:
-    """Write the manifest, or check that the one that is there says the same."""
+def _claim(
+    out: Path, images: Path, names: list[str], settings: DescribeSettings, model: Model, force: bool
+) -> None:
+    """Make ``out`` a folder of these features with a manifest, or go on with one that is."""
     plan = {
         "photos_folder": str(images.resolve()),
         "photos": names,
         "settings": {k: v for k, v in asdict(settings).items() if k != "device"},
         "model": asdict(model.id),
     }
-    manifest = out / storage.MANIFEST
-    if manifest.is_file():
-        if json.loads(manifest.read_text(encoding="utf-8")) != plan:
-            raise UserError(f"{out} holds features of other photos or settings; give another --out, or --force")
-    elif out.exists() and any(p.name != storage.MANIFEST and not p.name.startswith(".") for p in out.iterdir()):
-        raise UserError(f"{out} exists and holds other files; give another --out, or --force")
-    else:
-        files.write_json(manifest, plan)
+    contents = [storage.MANIFEST, *(f"{name}.npz" for name in names)]
+    inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    files.claim_folder(out, storage.MADE_BY, contents, inputs, force)
+    files.write_json(out / storage.MANIFEST, plan)
 
 
 def _run(jobs: list[tuple[str, str]], settings: DescribeSettings, workers: int) -> Iterator[str | None]:

@@ -17,6 +17,7 @@ from patchprint.errors import UserError
 from patchprint.types import Features, Keypoints, ModelId
 
 MANIFEST = "features.json"
+MADE_BY = "patchprint describe"
 
 
 def save(features: Features, path: str | Path) -> None:

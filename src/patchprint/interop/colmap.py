@@ -71,7 +71,7 @@ def read_model(folder: str | Path) -> Any:
             break
     else:
         raise UserError(f"{root} holds no COLMAP model (cameras, images, points3D as .bin or .txt)")
-    if (place / "points3D.bin").is_file() and not _is_complete(place):
+    if (place / "points3D.bin").is_file() and not is_complete(place):
         raise UserError(f"{place} is cut short or damaged; copy the model again")
     try:
         return pycolmap.Reconstruction(place)
@@ -145,10 +145,14 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def _is_complete(place: Path) -> bool:
-    """Whether the counts in images.bin and points3D.bin fit their lengths; pycolmap fills all memory where they do not."""
+def is_complete(place: Path) -> bool:
+    """Whether the counts in a binary model fit the lengths of its files; where they do not, pycolmap fills all memory, never
+    returns, or reads wrong numbers. COLMAP before 3.12 wrote no rigs and frames."""
+    after_record = {"cameras": _after_camera, "images": _after_image, "points3D": _after_point}
+    if (place / "rigs.bin").exists() or (place / "frames.bin").exists():
+        after_record |= {"rigs": _after_rig, "frames": _after_frame}
     try:
-        return _ends_exactly(place / "images.bin", _after_image) and _ends_exactly(place / "points3D.bin", _after_point)
+        return all(_ends_exactly(place / f"{name}.bin", after) for name, after in after_record.items())
     except (OSError, struct.error, ValueError):
         return False
 
@@ -161,6 +165,28 @@ def _ends_exactly(path: Path, after_record: Callable[[bytes, int], int]) -> bool
         if position > len(data):
             return False
     return position == len(data)
+
+
+def _after_camera(data: bytes, position: int) -> int:
+    # id, model, width, height, then the parameters of that model
+    from patchprint.interop.colmap import pycolmap
+
+    model = pycolmap.CameraModelId(struct.unpack_from("<i", data, position + 4)[0])
+    return position + 24 + 8 * len(pycolmap.Camera.create_from_model_id(0, model, 1.0, 1, 1).params)
+
+
+def _after_rig(data: bytes, position: int) -> int:
+    # id, count, the reference sensor (kind, id), then (kind, id, whether a pose follows, pose) of each further one
+    (count,) = struct.unpack_from("<I", data, position + 4)
+    position += 8 + (8 if count else 0)
+    for _ in range(count - 1):
+        position += 9 + 56 * struct.unpack_from("<?", data, position + 8)[0]
+    return position
+
+
+def _after_frame(data: bytes, position: int) -> int:
+    # id, rig id, quaternion, translation, count, then (kind of sensor, id, id of its data) each
+    return position + 68 + 16 * struct.unpack_from("<I", data, position + 64)[0]
 
 
 def _after_image(data: bytes, position: int) -> int:

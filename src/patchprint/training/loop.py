@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from patchprint import files
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
@@ -71,7 +72,10 @@ def train(
     points, held_out = (source.split("train"), source.split("val")) if validation is None else (source, validation)  # type: ignore[attr-defined]
     if config.select_on_test:
         held_out = open_source(config.select_on_test, device, config.patch_scale)
-    with _deterministic(config.deterministic or device.type == "cpu"):
+    with (
+        _deterministic(config.deterministic or device.type == "cpu"),
+        files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
+    ):
         run = _Run(config, points, held_out.to(device), Path(out), resume, force)
         with contextlib.closing(run):
             return run.to_the_end()

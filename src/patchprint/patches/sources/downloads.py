@@ -119,7 +119,7 @@ def locate(name: str, data_dir: str | Path | None = None) -> Path:
     if found is not None:
         return found
     archive = fetch(wanted, cache_folder() / "archives")
-    with files.atomic_folder(target, force=True) as temporary:
+    with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
         unpack(archive, temporary)
         if _root_of(wanted, temporary) is None:
             raise UserError(f"{archive} is not {name}: it holds no {wanted.marker}; delete it and try again")

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from patchprint import files
 from patchprint.errors import UserError
-from patchprint.patches import splits
+from patchprint.patches import manifest, splits
 from patchprint.patches.codecs import decode_gray
 from patchprint.patches.sources.hpatches_splits import Split, is_test
 from patchprint.patches.store import PatchStore
@@ -31,7 +30,7 @@ def build(
     With ``split`` the published test sequences become the "val" part and the others "train"; without it, some sequences at
     the end of the alphabet are held out. ``mine_labels`` adds DOAP's label mining.
     """
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root = Path(src)
     sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
     if not sequences:

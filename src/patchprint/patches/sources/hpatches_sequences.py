@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint import files
 from patchprint.errors import UserError
 from patchprint.interop.images import read_gray
 from patchprint.interop.kornia import detect_harris, detect_hessian
 from patchprint.interop.opencv import detect_sift
+from patchprint.patches import manifest
 from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import hpatches
 from patchprint.patches.sources.hpatches_splits import Split
@@ -54,7 +54,7 @@ def build(
 
     ``max_keypoints`` limits each of the three detectors.
     """
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     sequences = find_sequences(Path(src))
     regions = [find_regions(sequence, max_keypoints, seed) for sequence in sequences]
     for sequence, found in zip(sequences, regions, strict=True):

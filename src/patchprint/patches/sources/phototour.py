@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from patchprint import files
 from patchprint.errors import UserError
+from patchprint.patches import manifest
 from patchprint.patches.codecs import decode_gray
 from patchprint.patches.store import PatchStore
 
@@ -25,7 +25,7 @@ PER_SHEET = GRID * GRID
 
 def build(src: str | Path, out: str | Path, force: bool = False) -> None:
     """Write the set in the folder ``src`` as a PatchStore with its pair lists and the photo of each patch."""
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root = Path(src)
     point = first_column(root / "info.txt")
     sheets = find_sheets(root, len(point))

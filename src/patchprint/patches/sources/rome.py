@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from patchprint import files
 from patchprint.errors import UserError
 from patchprint.interop.images import list_images, read_gray
-from patchprint.patches import splits
+from patchprint.patches import manifest, splits
 from patchprint.patches.store import PatchStore
 
 SIDE = 51
@@ -24,7 +23,7 @@ GROUP = 10
 
 def build(src: str | Path, out: str | Path, force: bool = False) -> None:
     """Write ``src/train`` and ``src/test`` as a PatchStore; the test part becomes "val"."""
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root = Path(src)
     parts = [root / "train", root / "test"]
     names = {folder: list_images(folder) for folder in parts}
