@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 .PHONY: demo test lint data clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m patchprint.report.demo
+	$(BIN)/python -m patchprint.pipelines.demo
 
 # One thread per test process: two processes share two cores.
 test: $(VENV)/.dev

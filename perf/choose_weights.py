@@ -99,7 +99,7 @@ def warped_pairs(store: TrackStore, num_images: int, seed: int) -> list[ImagePai
     """Photos spread over the store, each with its warped copies."""
     pairs = []
     for number in torch.linspace(0, len(store.images) - 1, num_images).round().int().tolist():
-        original, *warped = render_views(store.images.image(number), WARPED, seed + number, STRENGTH)
+        original, *warped = render_views(store.images.pixels(number), WARPED, seed + number, STRENGTH)
         keypoints = detect_sift(original.image, max_keypoints=KEYPOINTS)
         for view in warped:
             found = detect_sift(view.image, max_keypoints=KEYPOINTS)

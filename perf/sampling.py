@@ -85,7 +85,7 @@ def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, flo
     rows = store.observation(batch.points, batch.views).reshape(-1)
     which = torch.from_numpy(store.tracks.image[rows.numpy()]).long()
     used = torch.unique(which).tolist()
-    images = [store.images.image(number) for number in used]
+    images = [store.images.pixels(number) for number in used]
     scores["photos_in_batch"] = len(used)
     rounds = max(1, options.repeats // 10)
 

@@ -154,6 +154,12 @@ def write_json(path: str | Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def cache_folder(name: str) -> Path:
+    """A folder for what can be made or fetched again, below ``PATCHPRINT_CACHE`` or ``~/.cache/patchprint``."""
+    root = os.environ.get("PATCHPRINT_CACHE") or Path.home() / ".cache" / "patchprint"
+    return Path(root).expanduser() / name
+
+
 def refuse_overwrite(path: str | Path, force: bool) -> None:
     """Raise UserError where ``path`` exists and ``force`` was not given."""
     if Path(path).exists() and not force:

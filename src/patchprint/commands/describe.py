@@ -11,20 +11,23 @@ import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say
-from patchprint.features import describers, formats, storage
-from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
-from patchprint.features.folder import Settings, describe_folder
+from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
+from patchprint.devices import choose_device
+from patchprint.features import formats, storage
+from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.features.model import DEFAULT_MODEL
 
 
 def main(
     images: tyro.conf.Positional[Path],
     /,
     out: Path,
-    model: str = describers.DEFAULT_MODEL,
+    model: str = DEFAULT_MODEL,
     format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
     detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
     upright: bool = False,
+    spread: bool = True,
     exif: bool = False,
     workers: int = 1,
     device: str = "auto",
@@ -38,8 +41,9 @@ def main(
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db) to write
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
-        max_keypoints: per photo, by response, spread over the picture
+        max_keypoints: per photo, by response
         upright: ignore the orientation of keypoints
+        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
         exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
         workers: processes that work side by side; under torchrun the photos are shared out as well
         device: auto, cpu, cuda or mps
@@ -47,8 +51,8 @@ def main(
         json: print the result as JSON
     """
     first = int(os.environ.get("RANK", 0)) == 0
-    chosen = str(describers.choose_device(device))
-    settings = Settings(model, detector, max_keypoints, upright, exif, chosen)
+    chosen = str(choose_device(device))
+    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, chosen)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     files.refuse_overlap(out, images)

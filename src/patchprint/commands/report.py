@@ -7,10 +7,10 @@ from typing import Annotated
 
 import tyro
 
-from patchprint.benchmarks.compare import read_results
 from patchprint.commands.output import emit
 from patchprint.errors import UserError
 from patchprint.files import refuse_overwrite
+from patchprint.report.comparison import read_results
 from patchprint.report.page import write
 from patchprint.report.results_page import results_page
 from patchprint.report.runs import read_run, run_section

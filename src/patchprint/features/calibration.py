@@ -53,11 +53,11 @@ def calibrate(
     return choose_ratio(warped_pairs(model, chosen, views, keypoints, seed))
 
 
-def calibrate_file(path: str | Path, images: Iterable[np.ndarray] | None = None, **settings: int) -> RatioChoice:
-    """Calibrate a weight file and write the threshold into it; its weights and their checksum stay as they are."""
-    choice = calibrate(path, images, **settings)
-    weights.rewrite_info(path, dataclasses.replace(weights.read_info(path), ratio=choice.ratio))
-    return choice
+def write_ratio(path: str | Path, ratio: float) -> None:
+    """Store a threshold in a weight file of patchprint; its weights and their checksum stay as they are."""
+    if not Path(path).is_file():
+        raise UserError(f"{path} is no weight file; a threshold can only be written into a file")
+    weights.rewrite_info(path, dataclasses.replace(weights.read_info(path), ratio=ratio))
 
 
 def warped_pairs(

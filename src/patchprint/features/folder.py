@@ -72,15 +72,14 @@ def describe_folder(
     return features
 
 
-def _claim(
-    out: Path, images: Path, names: list[str], settings: DescribeSettings, model: Model, force: bool
-) -> None:
+def _claim(out: Path, images: Path, names: list[str], settings: DescribeSettings, model: Model, force: bool) -> None:
     """Make ``out`` a folder of these features with a manifest, or go on with one that is."""
     plan = {
         "photos_folder": str(images.resolve()),
         "photos": names,
         "settings": {k: v for k, v in asdict(settings).items() if k != "device"},
         "model": asdict(model.id),
+        "ratio": model.ratio,
     }
     contents = [storage.MANIFEST, *(f"{name}.npz" for name in names)]
     inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()

@@ -72,7 +72,7 @@ def to_gray(rgb: np.ndarray | Tensor) -> np.ndarray | Tensor:
     weights = (0.299, 0.587, 0.114)
     if isinstance(rgb, Tensor):
         return rgb @ rgb.new_tensor(weights)
-    gray = rgb @ np.array(weights, np.float32)
+    gray = rgb @ np.array(weights)
     return np.rint(gray).astype(np.uint8) if rgb.dtype == np.uint8 else gray
 
 

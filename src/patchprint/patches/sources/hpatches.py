@@ -19,6 +19,7 @@ from patchprint.patches.sources.hpatches_splits import Split, is_test
 from patchprint.patches.store import PatchStore
 
 SIDE = 65
+PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma
 STRIPS = ("ref", *(f"{level}{number}" for level in "eht" for number in range(1, 6)))
 
 
@@ -66,7 +67,9 @@ def write(
         part = np.where(held, splits.VAL, splits.TRAIN).astype(np.uint8).repeat(num_points)
     blocks = (block.reshape(-1, SIDE, SIDE) for block in tqdm(sequences, "sequences", len(names), disable=None))
     facts = {"strips": list(STRIPS), "split": split}
-    PatchStore.write(out, blocks, point, scene, names, part=part, mine_labels=mine_labels, facts=facts, force=force)
+    PatchStore.write(
+        out, blocks, point, scene, names, PATCH_SCALE, part=part, mine_labels=mine_labels, facts=facts, force=force
+    )
 
 
 def read_sequence(folder: Path) -> np.ndarray:

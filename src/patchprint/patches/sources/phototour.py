@@ -21,6 +21,7 @@ from patchprint.patches.store import PatchStore
 SIDE = 64
 GRID = 16
 PER_SHEET = GRID * GRID
+PATCH_SCALE = 12.0  # as kornia and the published networks take it
 
 
 def build(src: str | Path, out: str | Path, force: bool = False) -> None:
@@ -41,6 +42,7 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
         point,
         np.zeros(len(point), np.int64),
         scene_names=[root.resolve().name],
+        patch_scale=PATCH_SCALE,
         pairs=pairs,
         extra=extra,
         force=force,

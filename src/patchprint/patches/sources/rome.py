@@ -21,7 +21,7 @@ SIDE = 51
 GROUP = 10
 
 
-def build(src: str | Path, out: str | Path, force: bool = False) -> None:
+def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bool = False) -> None:
     """Write ``src/train`` and ``src/test`` as a PatchStore; the test part becomes "val"."""
     manifest.refuse_overwrite(out, force)
     root = Path(src)
@@ -33,7 +33,7 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
     scene = np.repeat([0, 1], counts)
     part = np.repeat(np.array([splits.TRAIN, splits.VAL], np.uint8), groups)
     blocks = (patches for folder in parts for patches in _read(folder, names[folder]))
-    PatchStore.write(out, blocks, point, scene, [folder.name for folder in parts], part=part, force=force)
+    PatchStore.write(out, blocks, point, scene, [folder.name for folder in parts], patch_scale, part=part, force=force)
 
 
 def _read(folder: Path, names: list[str]) -> Iterator[np.ndarray]:

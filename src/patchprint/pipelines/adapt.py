@@ -18,26 +18,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint import provenance, rng
-from patchprint.benchmarks.bundled import observation_descriptors
-from patchprint.benchmarks.descriptors import chance_of_same_index, pair_distances
-from patchprint.benchmarks.ubc import draw_pairs
+from patchprint import provenance
+from patchprint.distances import pair_distances
 from patchprint.errors import UserError
-from patchprint.features import describers
+from patchprint.features.calibration import calibrate
+from patchprint.features.model import Model, NetworkModel, load
+from patchprint.features.observations import describe_observations
 from patchprint.files import refuse_overwrite
 from patchprint.metrics.verification import fpr95
-from patchprint.networks import weights
-from patchprint.patches.batches import two_views
+from patchprint.networks import ModelInfo, weights
 from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.splits import TRAIN
 from patchprint.patches.tracks import Tracks, TrackStore
 from patchprint.training import checkpoint, recipes
+from patchprint.training.held_out import HeldOutPoints
 from patchprint.training.loop import train
 from patchprint.types import Result
 
 FEWEST_POINTS = 200
 PAIRS = 20_000
-CONFUSABLE = 2000  # points among which one is looked for
+HELD_OUT_POINTS = 5000  # among which each is looked for
+CALIBRATION_IMAGES = 6
 BASELINES = ("sift", "rootsift")
 # What is measured, and what it is called. FPR95 is at its floor for a good start model; confusion still tells models apart.
 MEASURES = {
@@ -48,7 +49,7 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class AdaptPlan:
     """How to tune. ``held_out`` is the part of the photos that training never sees."""
 
     model: str = "sdgmnet"
@@ -64,7 +65,7 @@ def adapt(
     folder: str | Path,
     out: str | Path,
     work: str | Path,
-    plan: Plan | None = None,
+    plan: AdaptPlan | None = None,
     force: bool = False,
     report: Callable[[str], None] = print,
 ) -> Result:
@@ -73,9 +74,11 @@ def adapt(
     ``folder`` holds pictures, or ``images/`` and ``sparse/`` of a COLMAP model. ``work`` keeps the reconstruction and the
     training run; what is there already is not done again.
     """
-    plan, work, started = plan or Plan(), Path(work), time.monotonic()
+    plan, work, started = plan or AdaptPlan(), Path(work), time.monotonic()
     refuse_overwrite(out, force)
-    start = weights.load_network(plan.model)
+    start = load(plan.model)
+    if not isinstance(start, NetworkModel):
+        raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
     report("1/3  points that several photos show")
     store = _tracks(Path(folder), work / "tracks", start.info.patch_scale)
     learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
@@ -107,9 +110,7 @@ def adapt(
     outcome = train(config, learned, run, resume=begun, force=not begun)
     report("3/3  measuring on what was held out")
     models = {"start": plan.model, "tuned": str(outcome.last), **{name: name for name in BASELINES}}
-    scores = measure(
-        {name: describers.create(model) for name, model in models.items()}, store, unseen_images, plan.seed
-    )
+    scores = measure({name: load(model) for name, model in models.items()}, store, unseen_images, plan.seed)
     info = _write_weights(outcome.last, Path(out), start.info, store, scores)
     return Result(
         benchmark="adapt",
@@ -128,37 +129,24 @@ def adapt(
 
 
 def measure(
-    models: dict[str, describers.Describer], store: TrackStore, unseen_images: np.ndarray, seed: int
+    models: dict[str, Model], store: TrackStore, unseen_images: np.ndarray, seed: int
 ) -> dict[str, dict[str, float]]:
-    """FPR95 of every model on the held-out region and on the held-out photos, and its confusion in the region: the part of
-    the points to which, between two of their photos, another point's print is nearer than their own."""
+    """FPR95 of every model on the held-out region and on the held-out photos, and its confusion in the region, judged as
+    training judges (``training.held_out``)."""
     region = store.split("val")
-    pairs = draw_pairs(region, min(PAIRS, 20 * region.num_points), seed)
-    rows = region.observation(pairs.points, pairs.views[:, None])[:, 0]
-    tasks = {
-        "fpr95_held_out_points": (rows[pairs.index[:, 0]], rows[pairs.index[:, 1]], pairs.is_match),
-        "fpr95_held_out_photos": _pairs_with_images(store, unseen_images, seed),
-    }
-    points, views = _two_views_of_each(region, seed)
-    both = region.observation(points, views)
+    held_out = HeldOutPoints(region, HELD_OUT_POINTS, seed)
+    rows = region.observation(held_out.points, held_out.views).T.reshape(-1)
+    first, second, is_match = _pairs_with_images(store, unseen_images, seed)
     scores: dict[str, dict[str, float]] = {}
-    for name, describer in models.items():
-        scores[name] = {}
-        for task, (first, second, is_match) in tasks.items():
-            descriptors = observation_descriptors(describer, store, torch.cat([first, second]))
-            scores[name][task] = fpr95(pair_distances(*descriptors.split(len(first))), is_match)
-        descriptors = observation_descriptors(describer, store, both.T.reshape(-1))
-        _, right = chance_of_same_index(*descriptors.split(len(points)))
-        scores[name]["confused_held_out_points"] = 1 - float(right.mean())
+    for name, model in models.items():
+        judged = held_out.judge(*describe_observations(model, store, rows).split(len(held_out)))
+        both = describe_observations(model, store, torch.cat([first, second])).split(len(first))
+        scores[name] = {
+            "fpr95_held_out_points": judged.fpr95,
+            "fpr95_held_out_photos": fpr95(pair_distances(*both), is_match),
+            "confused_held_out_points": judged.confusion,
+        }
     return scores
-
-
-def _two_views_of_each(source: TrackStore, seed: int) -> tuple[Tensor, Tensor]:
-    """Up to 2000 points and two different views of each: (N,), (N, 2)."""
-    key = rng.fold_in(rng.key(seed), 0xADA)
-    usable = torch.nonzero(source.num_views >= 2)[:, 0]
-    points = usable[rng.permutation(key, len(usable))[:CONFUSABLE]]
-    return points, two_views(rng.fold_in(key, 1), source.num_views[points])
 
 
 def _tracks(folder: Path, store: Path, patch_scale: float) -> TrackStore:
@@ -212,9 +200,7 @@ def _pairs_with_images(store: TrackStore, unseen: np.ndarray, seed: int) -> tupl
     return torch.from_numpy(first), torch.from_numpy(second), np.repeat([True, False], len(anchor))
 
 
-def _write_weights(
-    trained: Path, out: Path, start: weights.ModelInfo, store: TrackStore, scores: dict[str, Any]
-) -> weights.ModelInfo:
+def _write_weights(trained: Path, out: Path, start: ModelInfo, store: TrackStore, scores: dict[str, Any]) -> ModelInfo:
     gain = ", ".join(
         f"{MEASURES[place]} {100 * scores['start'][place]:.2f} % to {100 * value:.2f} %"
         for place, value in scores["tuned"].items()
@@ -230,7 +216,16 @@ def _write_weights(
         ),
         notes=f"tuned from {start.name} by patchprint adapt; {gain}",
         sha256="",
-        ratio=None,
+        ratio=_ratio(trained, store),
         provisional=False,
     )
     return weights.save(network, out, info, half=True)
+
+
+def _ratio(trained: Path, store: TrackStore) -> float | None:
+    """The threshold of the ratio test on warped copies of some of the photos; None where they have too little to match."""
+    chosen = np.linspace(0, len(store.images) - 1, min(len(store.images), CALIBRATION_IMAGES)).round().astype(int)
+    try:
+        return calibrate(trained, (store.images.pixels(int(number)) for number in chosen)).ratio
+    except UserError:
+        return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from patchprint.adapt import MEASURES
+from patchprint.pipelines.adapt import MEASURES
 from patchprint.report.page import Page, Section, Table, best_of
 from patchprint.types import Result
 
 
 def page(result: Result, weights: Path) -> Page:
-    """A page from a Result of ``patchprint.adapt.adapt``, whose tuned weights lie in ``weights``."""
+    """A page from a Result of ``pipelines.adapt.adapt``, whose tuned weights lie in ``weights``."""
     rows = [[name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)] for name, score in result.scores.items()]
     best = {
         best_of(k + 1, [row[k + 1] for row in rows], [s[place] for s in result.scores.values()], lower_is_better=True)

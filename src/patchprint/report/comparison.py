@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchprint.benchmarks.published import comparable
+from patchprint.benchmarks import BENCHMARKS
 from patchprint.errors import UserError
-
-LOWER_IS_BETTER = {"FPR95 %", "reprojection px"}
 
 
 @dataclass(frozen=True)
@@ -21,29 +19,22 @@ class Comparison:
     title: str
     columns: list[str]
     rows: list[tuple[str, list[float | None]]]
+    lower_is_better: frozenset[str] = frozenset()
 
 
 def headline(result: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a result that go into tables, by name."""
-    scores = result["scores"]
-    match result["benchmark"]:
-        case "ubc":
-            return {"FPR95 %": scores["fpr95"], "ROC area": scores["roc_auc"]}
-        case "hpatches":
-            tasks = ("verification", "matching", "retrieval")
-            spread = {f"{task} easy-tough": scores[task]["easy_minus_tough"]["python"] for task in tasks}
-            return {task: scores[task]["map"]["python"] for task in tasks} | spread
-        case "rome" | "oxford":
-            return {"mAP": scores["map"], **scores.get("sequences", {})}
-        case "pairs":
-            return {"correct": scores["correct"], "solved": scores["solved"], "of pairs": scores["num_pairs"]}
-        case "eth":
-            names = ("registered", "points", "observations", "track_length", "reprojection_error_px", "inlier_matches")
-            shown = ("registered", "points", "observations", "track length", "reprojection px", "inlier matches")
-            return {title: scores[name] for title, name in zip(shown, names, strict=True)}
-        case "rotation" | "scale":
-            return {"oriented": scores["mean_oriented"], "upright": scores["mean_upright"]}
-    return {name: value for name, value in scores.items() if isinstance(value, int | float)}
+    """The numbers of a result that go into tables, by name; of a result that is no benchmark's, all plain numbers."""
+    scores, name = result["scores"], result["benchmark"]
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]().headline(scores)
+    return {key: value for key, value in scores.items() if isinstance(value, int | float)}
+
+
+def cell(value: float | None) -> str:
+    """A number with four places, whole numbers whole, nothing as a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"
 
 
 def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
@@ -94,15 +85,17 @@ def data_name(result: dict[str, Any]) -> str:
 
 def _comparison(group: list[dict[str, Any]], with_published: bool) -> Comparison:
     rows = [(_label(result), headline(result)) for result in group]
-    beside = next((result for result in group if "colmap_sift" in result["scores"]), None)
-    if beside is not None:
-        rows.append(("COLMAP's own SIFT", headline({**beside, "scores": beside["scores"]["colmap_sift"]})))
-    if with_published:
-        rows += [(f"published: {name}", row) for name, row in comparable(group[0]).items()]
+    first, errors = group[0], frozenset[str]()
+    if first["benchmark"] in BENCHMARKS:
+        benchmark = BENCHMARKS[first["benchmark"]]()
+        errors = benchmark.lower_is_better
+        rows += [(name, benchmark.headline(scores)) for name, scores in benchmark.beside(first["scores"]).items()]
+        if with_published:
+            rows += [(f"published: {name}", row) for name, row in benchmark.published(first).items()]
     columns = list(headline(group[0]))
     changed = {name: value for name, value in group[0]["settings"].items() if value not in (None, (), [], False, "all")}
     title = f"{group[0]['benchmark']} on {data_name(group[0])} ({', '.join(f'{k} {v}' for k, v in changed.items())})"
-    return Comparison(title, columns, [(label, [row.get(column) for column in columns]) for label, row in rows])
+    return Comparison(title, columns, [(label, [row.get(column) for column in columns]) for label, row in rows], errors)
 
 
 def _label(result: dict[str, Any]) -> str:

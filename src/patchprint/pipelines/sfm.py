@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 from patchprint import files
-from patchprint.benchmarks import strecha
 from patchprint.errors import UserError
 from patchprint.extras import require
-from patchprint.features.folder import Settings, describe_folder
+from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.features.formats import read_matches, write_matches
-from patchprint.features.pairs import choose_pairs, match_pairs
+from patchprint.features.matching import Mode
+from patchprint.features.pair_lists import choose_pairs, match_pairs
+from patchprint.interop import strecha
+from patchprint.interop.colmap import poses_of_model
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, reconstruct, sift_reconstruction, summarize
 from patchprint.interop.images import list_images
+from patchprint.metrics.cameras import camera_errors
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
 BASELINE = "rootsift"  # what COLMAP's SIFT stores
@@ -37,10 +40,10 @@ CONTENTS = (  # of an output folder; features and model carry markers of their o
 
 
 @dataclass(frozen=True)
-class Plan:
+class SfmPlan:
     """What `photos_to_model` does; ``ratio`` None keeps all mutual nearest neighbours."""
 
-    describe: Settings = field(default_factory=Settings)
+    describe: DescribeSettings = field(default_factory=DescribeSettings)
     pairs: str = "exhaustive"
     ratio: float | None = None
     cameras: Cameras = field(default_factory=Cameras)
@@ -52,7 +55,7 @@ class Plan:
 def images_to_model(
     images: str | Path,
     out: str | Path,
-    plan: Plan,
+    plan: SfmPlan,
     truth: Path | None = None,
     report: Callable[[str], None] = print,
     force: bool = False,
@@ -72,7 +75,7 @@ def images_to_model(
     def measure(model: Any, seconds: float) -> dict[str, Any]:
         numbers = {**summarize(model, num_images), "seconds": round(seconds, 1)}
         if true_poses:
-            numbers["against_true_cameras"] = strecha.camera_errors(strecha.poses_of_model(model), true_poses)
+            numbers["against_true_cameras"] = camera_errors(poses_of_model(model), true_poses)
         return numbers
 
     list_images(images)  # says what is wrong with them before anything is removed
@@ -123,18 +126,19 @@ def draw_model(model: Any, path: Path) -> None:
 
 
 def _with_descriptors(
-    images: Path, features_folder: Path, model_folder: Path, plan: Plan, report: Callable[[str], None]
+    images: Path, features_folder: Path, model_folder: Path, plan: SfmPlan, report: Callable[[str], None]
 ) -> tuple[Any, list[str]]:
     features = describe_folder(images, features_folder, plan.describe, plan.workers, report=report)
     names = list(features)
     if len(names) < 2:
         raise UserError(f"{images} holds {len(names)} readable photo; a 3D model needs at least two, better three")
     pairs = choose_pairs(names, plan.pairs)
-    rule = "mutual" if plan.ratio is None else f"ratio-{plan.ratio}"
+    mode: Mode = "mutual" if plan.ratio is None else "mutual+ratio"
+    rule = mode if plan.ratio is None else f"ratio-{plan.ratio}"
     kept = features_folder.with_name(f"{features_folder.name}-{rule}.npz")
     found = read_matches(kept) if kept.is_file() else {}
     if list(found) != pairs:
-        found = match_pairs(features, pairs, ratio=plan.ratio, fewest=FEWEST_MATCHES, device=plan.describe.device)
+        found = match_pairs(features, pairs, mode, plan.ratio, fewest=FEWEST_MATCHES, device=plan.describe.device)
         write_matches(features, found, kept, force=True)
     keypoints = {name: item.keypoints for name, item in features.items()}
     indices = {pair: matches.indices.numpy() for pair, matches in found.items()}

@@ -14,22 +14,22 @@ from typing import Any
 import torch
 
 from patchprint import files, provenance
+from patchprint.benchmarks import BENCHMARKS, Run, measure
 from patchprint.benchmarks import bundled as benchmark
 from patchprint.extras import require
-from patchprint.features import describers, draw, match, verify
-from patchprint.networks.weights import load_network
+from patchprint.features import Model, describe, draw, load, match, verify
 from patchprint.patches.sources import bundled
 from patchprint.report.page import Figure, Page, Section, Table, best_of, write
 from patchprint.training import recipes
 from patchprint.training.loop import train
-from patchprint.types import Features, Matches, Result
+from patchprint.types import Result
 
 OUT = Path("runs/demo")
 STEPS = 700
 BATCH = 128
 SEED = 0
 LEARNED = "learned here"
-# What the learned descriptor is measured against; the second name is what describers.create takes.
+# What the learned descriptor is measured against; the second name is what patchprint.load takes.
 OTHERS = {"sdgmnet (shipped)": "sdgmnet", "sift": "sift", "rootsift": "rootsift", "pixels": "pixels"}
 
 
@@ -55,15 +55,15 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     weights = out / "training" / "last.safetensors"
 
     _say("3/4  measuring on held-out photographs and on the stereo pair")
-    models = {LEARNED: describers.create(weights), **{name: describers.create(model) for name, model in OTHERS.items()}}
-    scores = benchmark.evaluate(models, seed=SEED, progress=lambda name: _say(f"     {name}"))
+    models = {LEARNED: load(weights), **{name: load(model) for name, model in OTHERS.items()}}
+    scores = {name: _scores(name, model) for name, model in models.items()}
 
     _say("4/4  matching the stereo pair")
     image = _match_stereo(models[LEARNED], out / "matches.png")
     result = Result(
         benchmark="demo",
         settings={"steps": steps, "batch": BATCH, "recipe": config.recipe},
-        model={"name": "patchprint demo", "sha256": load_network(weights).info.sha256},
+        model={"name": "patchprint demo", "sha256": models[LEARNED].info.sha256},
         data={"path": "scikit-image", "held_out": list(bundled.HELD_OUT), "training": list(bundled.TRAINING)},
         seed=SEED,
         scores={**scores, "stereo_verified": image},
@@ -76,13 +76,15 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     return 0
 
 
-def _match_stereo(describer: Any, path: Path) -> dict[str, int]:
-    pair = benchmark.stereo_pair()
-    a, b = (
-        Features(k, describer.describe_keypoints(image, k), (image.shape[1], image.shape[0]), None, describer.id)
-        for image, k in zip(pair.images, pair.keypoints, strict=True)
-    )
-    matches: Matches = verify(a, b, match(a, b), kind="fundamental")
+def _scores(name: str, model: Model) -> dict[str, Any]:
+    _say(f"     {name}")
+    return measure(Run(BENCHMARKS["bundled"](), benchmark.Settings(), model, seed=SEED)).scores
+
+
+def _match_stereo(model: Model, path: Path) -> dict[str, int]:
+    pair = benchmark.stereo_pair(benchmark.Settings())
+    a, b = (describe(image, k, model) for image, k in zip(pair.images, pair.keypoints, strict=True))
+    matches = verify(a, b, match(a, b, "mutual"), kind="fundamental")
     draw(a, b, matches, path, images=pair.images)
     return {"matches": len(matches), "inliers": matches.num_inliers or 0}
 
