@@ -1,8 +1,8 @@
 #!/bin/sh
-# Measures models on all real data sets and writes one JSON for each into results/:
-#   sh results/measure.sh data                     build the stores (once)
-#   sh results/measure.sh all sift rootsift        every benchmark for some models
-#   sh results/measure.sh oxford sdgmnet           one benchmark
+# Measures models on all real data sets and writes one JSON for each into results/BENCHMARK/ (docs/data.md: what the data are):
+#   sh tools/measure.sh data                     build the stores (once)
+#   sh tools/measure.sh all sift rootsift        every benchmark for some models
+#   sh tools/measure.sh oxford sdgmnet           one benchmark
 # A model is a name or a weight file. More flags for patchprint eval go into FLAGS, as in FLAGS="--patch-scale 24 --force".
 set -eu
 cd "$(dirname "$0")/.."
@@ -37,7 +37,7 @@ one() { # BENCHMARK MODEL
     eth) for scene in fountain herzjesu; do measure eth "$2" --data "$SHARED/eth/$scene"; done ;;
     eth-ratio) # the threshold of the ratio test in RATIO; patchprint models --json has that of each model
       for scene in fountain herzjesu; do
-        out="$OUT/eth-$scene-$(basename "$2" .safetensors)-ratio.json"
+        out="$OUT/eth/$scene-$(basename "$2" .safetensors)-ratio.json"
         # shellcheck disable=SC2086
         "$PATCHPRINT" eval eth --model "$2" --data "$SHARED/eth/$scene" --ratio "${RATIO:-0.8}" --out "$out" $FLAGS
       done

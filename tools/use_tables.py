@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchprint.adapt import MEASURES
-from patchprint.report.markdown import read, source_of, table
+from tools.markdown import read, table
 
 
 def sfm(results: Path) -> str:
     """``patchprint sfm`` on fountain beside RootSIFT on the same keypoints and COLMAP's own SIFT."""
-    path = results / "sfm-fountain.json"
-    result = read(path)
+    result = read(results / "experiments" / "sfm-fountain.json")
     rows = []
     for name, score in result["scores"].items():
         against = score.get("against_true_cameras", {})
@@ -36,13 +35,13 @@ def sfm(results: Path) -> str:
         "reprojection px",
         "camera position, median error",
     ]
-    return table(header, rows, source_of(result, path))
+    caption = "`patchprint sfm --compare-sift` on Strecha's fountain: results/experiments/sfm-fountain.json."
+    return table(header, rows, caption)
 
 
 def inliers(results: Path) -> str:
     """Verified matches of two pairs, by model and rule."""
-    path = results / "inliers.json"
-    result = read(path)
+    result = read(results / "experiments" / "inliers.json")
     rules = ("mutual", "mutual, ratio 0.8", "mutual, calibrated ratio")
     pairs = result["scores"]
     models = [name for name in next(iter(pairs.values())) if name != "possible"]
@@ -50,24 +49,27 @@ def inliers(results: Path) -> str:
         [model, *(str(pairs[pair][model].get(rule, {}).get("inliers", "")) for pair in pairs for rule in rules)]
         for model in models
     ]
-    return table(["", *(f"{pair}: {rule}" for pair in pairs for rule in rules)], rows, source_of(result, path))
+    caption = "Verified matches of two pairs, and the most by chance: results/experiments/inliers.json."
+    return table(["", *(f"{pair}: {rule}" for pair in pairs for rule in rules)], rows, caption)
 
 
 def compression(results: Path) -> str:
     """What each compression costs on Oxford."""
-    path = results / "compression.json"
-    result = read(path)
+    result = read(results / "experiments" / "compression.json")
     rows = [
         [f"`{name}`", str(score["bytes"]), f"{score['map']:.3f}", f"{score['loss']:.3f}"]
         for name, score in sorted(result["scores"].items(), key=lambda item: -item[1]["bytes"])
     ]
-    return table([f"`{result['model']['name']}`", "bytes a print", "Oxford mAP", "loss"], rows, source_of(result, path))
+    caption = "mAP on the six Oxford sequences by compression: results/experiments/compression.json."
+    return table([f"`{result['model']['name']}`", "bytes a print", "Oxford mAP", "loss"], rows, caption)
 
 
 def adapted(results: Path) -> str:
     """``patchprint adapt`` on a scene that the start model has not seen."""
-    path = results / "adapt.json"
-    result = read(path)
+    result = read(results / "experiments" / "adapt.json")
     rows = [[name, *(f"{100 * score[key]:.2f} %" for key in MEASURES)] for name, score in result["scores"].items()]
-    minutes = f" {result['run']['seconds'] / 60:.0f} minutes, reconstruction included."
-    return table(["", *MEASURES.values()], rows, source_of(result, path) + minutes)
+    run = result["run"]
+    time = f"{run['seconds'] / 60:.0f} minutes on {run['machine']['cores']} cores, reconstruction included"
+    return table(
+        ["", *MEASURES.values()], rows, f"`patchprint adapt` on bodleian, {time}: results/experiments/adapt.json."
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from patchprint.benchmarks.published import UBC_FPR95
 from patchprint.networks import weights
-from patchprint.report.markdown import read, source_of, table
+from tools.markdown import read, table
 
 # Published counterparts of the recipes, for the order of the methods; the sets are others.
 _PUBLISHED = {
@@ -32,33 +32,32 @@ def shipped(results: Path) -> str:
     for info in weights.list_weights():
         file = weights.WEIGHTS_FOLDER / f"{info.name}.safetensors"
         size = f"{info.dim} bits" if info.kind == "binary" else f"{info.dim} floats"
-        score = read(results / f"oxford-oxford-{info.name}.json")["scores"]["map"]
+        score = read(results / "oxford" / f"{info.name}.json")["scores"]["map"]
         megabytes = f"{file.stat().st_size / 1e6:.1f} MB"
         rows.append(
             [f"`{info.name}`", size, f"{info.patch_scale:g} sigma", megabytes, f"{score:.3f}", info.training.summary()]
         )
     header = ["weights", "print", "patch", "file", "Oxford mAP", "made by"]
-    return table(header, rows, "Oxford mAP from results/oxford-oxford-NAME.json.")
+    return table(header, rows, "Size, run and mAP on the six Oxford sequences: results/oxford/.")
 
 
 def hpatches(results: Path) -> str:
     """Verification, matching and retrieval by strength."""
-    files = sorted(results.glob("hpatches-hpatches-oxford-*.json"))
     rows = []
-    for result in map(read, files):
+    for result in map(read, sorted((results / "hpatches").glob("oxford-*.json"))):
         scores = (result["scores"][task] for task in ("verification", "matching", "retrieval"))
         each = [f"{task[level]['python']:.3f}" for task in scores for level in ("easy", "hard", "tough")]
         rows.append([result["model"]["name"], *each])
     rows.sort(key=lambda row: row[5])
     header = ["", *(f"{task} {level}" for task in ("verif.", "match.", "retr.") for level in ("easy", "hard", "tough"))]
-    return table(header, rows, "`sh results/measure.sh hpatches MODEL`: results/hpatches-hpatches-oxford-*.json.")
+    return table(header, rows, "AP by task and strength of jitter: results/hpatches/.")
 
 
 def eth(results: Path) -> str:
     """Sparse models on COLMAP's keypoints, without and with the ratio test, COLMAP's own SIFT below."""
     rows = []
     for scene in ("fountain", "herzjesu"):
-        found = [read(path) for path in sorted(results.glob(f"eth-{scene}-*.json"))]
+        found = [read(path) for path in sorted((results / "eth").glob(f"{scene}-*.json"))]
         for result in sorted(found, key=lambda r: (r["settings"]["ratio"] is not None, r["scores"]["observations"])):
             ratio = result["settings"]["ratio"]
             rows.append(
@@ -66,12 +65,12 @@ def eth(results: Path) -> str:
             )
         rows.append([f"{scene}, COLMAP's own SIFT", "0.8", *_sparse(found[0]["scores"]["colmap_sift"])])
     header = ["", "ratio test", "photos", "points", "observations", "track length", "reprojection px"]
-    return table(header, rows, "`sh results/measure.sh eth MODEL`: results/eth-*.json.")
+    return table(header, rows, "Sparse models of two scenes, by model and ratio test: results/eth/.")
 
 
 def comparison(results: Path) -> str:
     """FPR95 in percent, train > test, mean over seeds; beside it the mean that the papers print for UBC."""
-    files = sorted(results.glob("comparison*.json"), key=lambda path: path.stem)
+    files = sorted((results / "experiments").glob("comparison*.json"), key=lambda path: path.stem)
     runs = [run for path in files for run in read(path)["scores"]["runs"]]
     columns = sorted({(run["train"], test) for run in runs for test in run["fpr95"]}, key=lambda c: (c[1], c[0]))
     rows = []
@@ -90,13 +89,12 @@ def comparison(results: Path) -> str:
                     ]
                 )
     header = ["", *(f"{train} > {test}" for train, test in columns), "mean", "published mean (UBC)"]
-    return table(header, rows, " ".join(source_of(read(path), path) for path in files))
+    return table(header, rows, "FPR95 in percent, train > test, mean over seeds: results/experiments/comparison*.json.")
 
 
 def statistics(results: Path) -> str:
     """SDGMNet's running statistics over training (its Tables II to IV), mean over the training sets."""
-    path = results / "comparison.json"
-    result = read(path)
+    result = read(results / "experiments" / "comparison.json")
     curves: dict[int, list[dict[str, float]]] = defaultdict(list)
     for run in result["scores"]["runs"]:
         for line in run.get("statistics", ()) if run["recipe"] == "sdgmnet" else ():
@@ -112,27 +110,27 @@ def statistics(results: Path) -> str:
         if step % (max(curves) // 5) == 0
     ]
     header = ["step", "theta+", "std", "theta-", "std", "theta+ - theta-", "std", "power+", "power-"]
-    return table(header, rows, source_of(result, path))
+    return table(header, rows, "`sdgmnet` in training, mean over three sets: results/experiments/comparison.json.")
 
 
 def tries(results: Path) -> str:
     """What was tried first, judged on validation data alone."""
-    return _choices(results / "choice-tries.json")
+    return _choices(results / "experiments" / "choice-tries.json")
 
 
 def tries_neighbors(results: Path) -> str:
     """What was tried next: batches of neighbours, wider augmentation, larger patches."""
-    return _choices(results / "choice-neighbours.json")
+    return _choices(results / "experiments" / "choice-neighbours.json")
 
 
 def tries_long(results: Path) -> str:
     """The two best of those trained for long, beside the weights that were shipped before."""
-    return _choices(results / "choice-long.json")
+    return _choices(results / "experiments" / "choice-long.json")
 
 
 def chosen_scales(results: Path) -> str:
     """Validation scores of the shipped weights by patch scale."""
-    return _choices(results / "choice-shipped.json")
+    return _choices(results / "experiments" / "choice-shipped.json")
 
 
 def _choices(path: Path) -> str:
@@ -144,7 +142,8 @@ def _choices(path: Path) -> str:
         for scale, score in scales.items():
             depth = fmean(score["depth"].values())
             rows.append([f"`{name}`", f"{scale} sigma", f"{depth:.4f}", f"{score['flat']:.4f}", f"{score['mean']:.4f}"])
-    return table(["", "patch at test", "depth: accuracy", "flat: AP", "mean"], rows, source_of(result, path))
+    caption = f"Validation scores by patch scale: results/experiments/{path.name}."
+    return table(["", "patch at test", "depth: accuracy", "flat: AP", "mean"], rows, caption)
 
 
 def _by_column(runs: Iterable[dict[str, Any]], kind: str) -> dict[tuple[str, str], list[float]]:

@@ -1,7 +1,8 @@
 """Choose weights and the side of the patch on validation data; nothing that is tested on is looked at.
 
-    python perf/choose_weights.py --models runs/one/best.safetensors runs/two/best.safetensors \
-        --tracks data/notredame data/radcliffe data/castle data/bodleian --photos data/bodleian --out results/choice.json
+    python -m perf.experiments.choose_weights --models runs/one/best.safetensors runs/two/best.safetensors \
+        --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian \
+        --out results/experiments/choice.json
 
 Scenes with depth (``tracks``, held-out points): each point is described in two of its photos, and its print in the one picks
 among all points in the other (accuracy). Flat scenes (``photos``, of a scene that no model learned from): photos and their
@@ -11,13 +12,10 @@ warped, re-lit copies, keypoints detected in each (average precision of nearest 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from statistics import fmean
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 
@@ -28,7 +26,6 @@ from patchprint.interop.opencv import detect_sift
 from patchprint.networks import PatchNetwork, weights
 from patchprint.patches import TrackStore, open_source
 from patchprint.patches.sources.homographies import render_views, transport
-from patchprint.types import Result
 
 STRENGTH = 1.5  # of warps and light: about what the harder half of published planar scenes shows
 WARPED = 3  # copies of a photo
@@ -67,14 +64,14 @@ def main() -> None:
                 f"{model} {scale:g} sigma: depth {fmean(depth.values()):.4f} flat {flat:.4f} mean {mean:.4f}",
                 flush=True,
             )
-    result = Result(
-        benchmark="choice",
+    result = provenance.record(
+        "choice",
         settings={key: value for key, value in vars(arguments).items() if key not in ("out", "models", "seed")},
         model={"name": "several", "sha256": "", "all": models},
         data={"path": arguments.tracks},
         seed=arguments.seed,
         scores=scores,
-        run=provenance.run_info(started),
+        started=started,
     )
     files.write_json(arguments.out, result.to_json())
 

@@ -3,10 +3,11 @@
 The papers' comparison (FPR95 in percent, floats and signs of the same prints), SDGMNet's ablations (its Fig. 6), and DOAP's
 study of the batch size (its Fig. 4):
 
-    python perf/comparison.py --out results/comparison.json
-    python perf/comparison.py --recipes sdgmnet sdgmnet-theta sdgmnet-s sdgmnet-l2 sdgmnet-step sdgmnet-no-coupling \
-        sdgmnet-no-power --out results/ablation.json
-    python perf/comparison.py --recipes doap doap-binary --batch 64 128 256 512 1024 --out results/doap-batch.json
+    python -m perf.experiments.comparison --out results/experiments/comparison.json
+    python -m perf.experiments.comparison --recipes sdgmnet sdgmnet-theta sdgmnet-s sdgmnet-l2 sdgmnet-step \
+        sdgmnet-no-coupling sdgmnet-no-power --out results/experiments/ablation.json
+    python -m perf.experiments.comparison --recipes doap doap-binary --batch 64 128 256 512 1024 \
+        --out results/experiments/doap-batch.json
 
 Runs go side by side, each in its own process, so that one compiles while another computes. What is done is kept in
 ``--work``; a study that was stopped goes on from there. Weights are chosen on held-out points of the training set alone.
@@ -19,14 +20,11 @@ import itertools
 import json
 import multiprocessing
 import os
-import sys
 import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from patchprint import files, provenance
 from patchprint.benchmarks import ubc
@@ -38,7 +36,6 @@ from patchprint.networks.heads import pack_bits
 from patchprint.training.loop import train
 from patchprint.training.recipes import resolve
 from patchprint.training.run_folder import read_metrics
-from patchprint.types import Result
 
 METHODS = ("l2net", "tfeat", "doap", "hardnet", "cdf", "sosnet", "hynet", "hardnet-frn", "sdgmnet")
 SETS = (
@@ -149,14 +146,13 @@ def summary(run: dict[str, Any]) -> str:
 def write(arguments: argparse.Namespace, done: list[dict[str, Any]], started: float) -> None:
     order = {name: place for place, name in enumerate(arguments.recipes)}
     done = sorted(done, key=lambda run: (order[run["recipe"]], run["batch"], run["train"], run["seed"]))
-    result = Result(
-        benchmark="comparison",
+    result = provenance.record(
+        "comparison",
         settings={"steps": arguments.steps, "patch_scale": arguments.patch_scale, "pairs": arguments.pairs},
         model={"name": "trained here", "sha256": ""},
         data={"path": list(arguments.sets)},
-        seed=None,
         scores={"runs": done},
-        run=provenance.run_info(started),
+        started=started,
     )
     files.write_json(arguments.out, result.to_json())
 

@@ -1,6 +1,7 @@
 """What smaller prints cost: average precision on the Oxford sequences for each compression of one model's prints.
 
-    python perf/compression.py --model sdgmnet --data ../shared/data/oxford --out results/compression.json
+    python -m perf.experiments.compression --model sdgmnet --data ../shared/data/oxford \
+        --out results/experiments/compression.json
 
 Principal components are fitted on scikit-image's training photographs, never on the test pictures.
 """
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 
+from patchprint import provenance
 from patchprint.benchmarks.images import features_of
 from patchprint.benchmarks.oxford import Settings, score_pair
 from patchprint.benchmarks.sequences import list_sequences, read_sequence
@@ -22,8 +24,7 @@ from patchprint.features.compress import Pca, compress
 from patchprint.files import write_json
 from patchprint.metrics.ranking import mean_average_precision
 from patchprint.patches.sources import bundled
-from patchprint.provenance import run_info, sha256_of_folder
-from patchprint.types import Features, Result
+from patchprint.types import Features
 
 
 def measure(describer: describers.Describer, data: Path, keypoints: int, sequences: tuple[str, ...]) -> dict[str, Any]:
@@ -79,14 +80,12 @@ def main() -> None:
     arguments = parser.parse_args()
     describer = describers.create(arguments.model, arguments.device)
     scores = measure(describer, arguments.data, arguments.keypoints, tuple(arguments.sequences))
-    result = Result(
-        benchmark="compression",
+    result = provenance.record(
+        "compression",
         settings={"benchmark": "oxford", "keypoints": arguments.keypoints, "sequences": arguments.sequences or "all"},
         model={"name": describer.id.name, "sha256": describer.id.sha256},
-        data={"path": str(arguments.data), "sha256": sha256_of_folder(arguments.data)},
-        seed=None,
+        data={"path": str(arguments.data), "sha256": provenance.sha256_of_folder(arguments.data)},
         scores=scores,
-        run=run_info(),
     )
     write_json(arguments.out, result.to_json())
     print(scores)

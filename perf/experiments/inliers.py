@@ -1,12 +1,12 @@
 """Verified matches by model and by the rule that keeps a match, on the same keypoints: what is found, and what by chance.
 
-    python perf/inliers.py --oxford ../shared/data/oxford --out results/inliers.json
+    python -m perf.experiments.inliers --oxford ../shared/data/oxford --out results/experiments/inliers.json
 
 Pairs: Oxford graf 1-3 (homography) and scikit-image's stereo pair (fundamental matrix). ``unrelated`` are the fifteen pairs of
 the first pictures of six Oxford sequences, which show different places: the most inliers that any of them has by chance. The
-ratio test uses the threshold that ``perf/calibrate_ratio.py`` chose for each model (``results/ratio-*.json``), and 0.8, Lowe's,
-for all. ``possible`` on graf: keypoints that have a partner within 3 pixels in both pictures, and those whose partner also
-agrees in scale and angle, as descriptors cut from it need.
+ratio test uses the threshold that was calibrated for each model (``results/ratio/MODEL.json``), and 0.8, Lowe's, for all.
+``possible`` on graf: keypoints that have a partner within 3 pixels in both pictures, and those whose partner also agrees in
+scale and angle, as descriptors cut from it need.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from patchprint import files, provenance
 from patchprint.features import describers, extract, match, verify
 from patchprint.patches.sources import bundled, homographies
-from patchprint.types import Features, Result, wrap_angle
+from patchprint.types import Features, wrap_angle
 
 SEQUENCES = ("bikes", "boat", "graf", "leuven", "ubc", "wall")
 PIXELS = 3.0
@@ -44,7 +44,7 @@ def main() -> None:
     scores: dict[str, Any] = {"graf 1-3": {}, "stereo": {}, "unrelated, at most": {}}
     for model in arguments.models:
         describer = describers.create(model)
-        calibrated = calibrated_ratio(arguments.results / f"ratio-{model}.json")
+        calibrated = calibrated_ratio(arguments.results / f"ratio/{model}.json")
         rules = {"mutual": None, "mutual, ratio 0.8": 0.8}
         if calibrated is not None:
             rules["mutual, calibrated ratio"] = calibrated
@@ -57,14 +57,14 @@ def main() -> None:
         print(model, *(f"{pair}: {found[model]}" for pair, found in scores.items()), sep="\n  ", flush=True)
     scores["graf 1-3"]["possible"] = possible(a, b, np.loadtxt(graf / "H1to3p"))
     print(scores["graf 1-3"]["possible"])
-    result = Result(
-        benchmark="inliers",
+    result = provenance.record(
+        "inliers",
         settings={"pixels": PIXELS},
         model={"name": "several", "sha256": ""},
         data={"path": str(arguments.oxford)},
         seed=0,
         scores=scores,
-        run=provenance.run_info(started),
+        started=started,
     )
     files.write_json(arguments.out, result.to_json())
 

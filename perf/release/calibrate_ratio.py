@@ -1,6 +1,7 @@
 """Choose the ratio-test threshold of a model on warped copies of scikit-image's training photographs.
 
-    python perf/calibrate_ratio.py --model src/patchprint/weights/sdgmnet.safetensors --out results/ratio-sdgmnet.json --write
+    python -m perf.release.calibrate_ratio --model src/patchprint/weights/sdgmnet.safetensors \
+        --out results/ratio/sdgmnet.json --write
 
 ``--write`` stores the threshold in the weight file itself, whose checksum of weights stays the same.
 """
@@ -14,14 +15,14 @@ from pathlib import Path
 
 import torch
 
+from patchprint import provenance
 from patchprint.features import describers
 from patchprint.features.calibration import choose_ratio
 from patchprint.features.detect import detect
 from patchprint.files import write_json
 from patchprint.networks import weights
 from patchprint.patches.sources import bundled, homographies
-from patchprint.provenance import run_info
-from patchprint.types import Features, Keypoints, Result
+from patchprint.types import Features, Keypoints
 
 
 def pairs(
@@ -58,14 +59,13 @@ def main() -> None:
     describer = describers.create(arguments.model, arguments.device)
     choice = choose_ratio(pairs(describer, arguments.views, arguments.keypoints, arguments.seed))
     print(choice)
-    result = Result(
-        benchmark="ratio calibration",
+    result = provenance.record(
+        "ratio calibration",
         settings={"views": arguments.views, "keypoints": arguments.keypoints, "rule": "mutual, largest right - wrong"},
         model=dataclasses.asdict(describer.id),
         data={"path": "scikit-image", "photographs": list(bundled.TRAINING)},
         seed=arguments.seed,
         scores=dataclasses.asdict(choice),
-        run=run_info(),
     )
     write_json(arguments.out, result.to_json())
     if arguments.write:

@@ -1,6 +1,6 @@
 """What the built stores hold, as one result file.
 
-    python perf/data_sets.py data/notredame data/liberty data/castle ... --out results/data-sets.json
+    python -m perf.release.data_sets data/notredame data/liberty data/castle ... --out results/experiments/data-sets.json
 
 ``--models DIR`` names the folder with the scenes that the stores were made from; then the points of the COLMAP model beside
 each are counted too, which is how stores of bare photos are compared with them.
@@ -12,10 +12,8 @@ import argparse
 import time
 from pathlib import Path
 
-from patchprint import files
+from patchprint import files, provenance
 from patchprint.commands.data import describe
-from patchprint.provenance import run_info
-from patchprint.types import Result
 
 
 def main() -> None:
@@ -38,7 +36,7 @@ def main() -> None:
             scores[folder.name]["points_ratio"] = round(scores[folder.name]["points"] / points, 4)
         print(folder.name, scores[folder.name], flush=True)
     data = {"path": [str(folder) for folder in options.stores]}
-    result = Result("data-sets", {}, {}, data, seed=None, scores=scores, run=run_info(started))
+    result = provenance.record("data-sets", settings={}, scores=scores, data=data, started=started)
     files.write_json(options.out, result.to_json())
 
 

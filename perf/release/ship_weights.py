@@ -1,8 +1,9 @@
 """Put trained weights into the package: float16, with a card that says how they were made and from what.
 
-    python perf/ship_weights.py sdgmnet --weights runs/weights/sdgmnet/best.safetensors --patch-scale 24 \
-        --choice results/choice-long.json
-    python perf/calibrate_ratio.py --model src/patchprint/weights/sdgmnet.safetensors --out results/ratio-sdgmnet.json --write
+    python -m perf.release.ship_weights sdgmnet --weights runs/weights/sdgmnet/best.safetensors --patch-scale 24 \
+        --choice results/experiments/choice-long.json
+    python -m perf.release.calibrate_ratio --model src/patchprint/weights/sdgmnet.safetensors \
+        --out results/ratio/sdgmnet.json --write
 
 The settings of the run are read from the weights themselves; its record (config, metrics) lies in results/training/NAME.
 """
@@ -30,7 +31,9 @@ def main() -> None:
     parser.add_argument(
         "--patch-scale", type=float, required=True, help="chosen on validation data (choose_weights.py)"
     )
-    parser.add_argument("--choice", default="results/choice-shipped.json", help="what choose_weights.py wrote")
+    parser.add_argument(
+        "--choice", default="results/experiments/choice-shipped.json", help="what choose_weights.py wrote"
+    )
     arguments = parser.parse_args()
     network = weights.load_network(arguments.weights)
     record = dataclasses.replace(

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes the shipped weights from the photos beside the repository: data (CPU, minutes), training (one GPU), packing.
-# The patch scale of each model is chosen by choose_weights.py and stands in the last lines.
+# The patch scale of each model is chosen by perf.experiments.choose_weights and stands in the last lines.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-.venv/bin/python}
 PATCHPRINT=${PATCHPRINT:-.venv/bin/patchprint}
 PHOTOS=${PHOTOS:-../shared/data/photos}
@@ -24,11 +24,13 @@ warp oxford-landmarks/allsouls 14
 warp oxford-landmarks/christchurch 14
 
 for run in perf/weights/*.json; do "$PYTHON" -m patchprint.training "$run"; done
-"$PYTHON" perf/choose_weights.py --models runs/weights/*/best.safetensors --tracks data/notredame data/radcliffe data/castle \
-  data/bodleian --photos data/bodleian --scales 24 28 32 --num-photos 3 --points 1000 --out results/choice-shipped.json
+"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/*/best.safetensors \
+  --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian --scales 24 28 32 \
+  --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
 ship() { # NAME PATCH_SCALE
-  "$PYTHON" perf/ship_weights.py "$1" --weights "runs/weights/$1/best.safetensors" --patch-scale "$2"
-  "$PYTHON" perf/calibrate_ratio.py --model "src/patchprint/weights/$1.safetensors" --out "results/ratio-$1.json" --write
+  "$PYTHON" -m perf.release.ship_weights "$1" --weights "runs/weights/$1/best.safetensors" --patch-scale "$2"
+  "$PYTHON" -m perf.release.calibrate_ratio --model "src/patchprint/weights/$1.safetensors" --write \
+    --out "results/ratio/$1.json"
 }
 ship sdgmnet 24
 ship hynet 24

@@ -1,6 +1,6 @@
 """How long ``import patchprint`` takes against ``import torch``, each in fresh processes, alternating.
 
-python perf/import_time.py --out results/import-time.json
+python -m perf.speed.import_time --out results/speed/import-time.json
 """
 
 from __future__ import annotations
@@ -30,16 +30,10 @@ def main() -> None:
     times = [(seconds("torch"), seconds("patchprint")) for _ in range(arguments.repeats)]
     torch_seconds, patchprint_seconds = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = patchprint_seconds / torch_seconds
-    files.write_json(
-        arguments.out,
-        {
-            "benchmark": "import-time",
-            "settings": {"repeats": arguments.repeats},
-            "seed": None,
-            "scores": {"torch_s": torch_seconds, "patchprint_s": patchprint_seconds, "ratio": ratio},
-            "run": provenance.run_info(started),
-        },
-    )
+    scores = {"torch_s": torch_seconds, "patchprint_s": patchprint_seconds, "ratio": ratio}
+    settings = {"repeats": arguments.repeats}
+    result = provenance.record("import-time", settings=settings, scores=scores, started=started)
+    files.write_json(arguments.out, result.to_json())
     print(f"import torch {torch_seconds:.2f} s, import patchprint {patchprint_seconds:.2f} s, ratio {ratio:.2f}")
 
 

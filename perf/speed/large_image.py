@@ -1,6 +1,6 @@
 """Memory on a picture of 50 megapixels: 100,000 given keypoints described, and keypoints detected in tiles.
 
-    python perf/large_picture.py --out results/large-picture.json
+    python -m perf.speed.large_image --out results/speed/large-image.json
 
 Each part runs in a process of its own, whose largest resident size is what counts (it includes Python and torch).
 """
@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import networks
+from patchprint import networks, provenance
 from patchprint.features import describers, detect, extract
 from patchprint.files import write_json
-from patchprint.provenance import run_info
-from patchprint.types import Keypoints, Result
+from patchprint.types import Keypoints
 
 WIDTH, HEIGHT = 8192, 6144
 
@@ -84,7 +83,8 @@ def main() -> None:
     for part in ("describe", "detect"):
         command = [
             sys.executable,
-            __file__,
+            "-m",
+            "perf.speed.large_image",
             "--part",
             part,
             "--network",
@@ -97,14 +97,13 @@ def main() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         scores[part] = json.loads(done.stdout.splitlines()[-1])
         print(part, scores[part], flush=True)
-    result = Result(
-        benchmark="large picture",
+    result = provenance.record(
+        "large picture",
         settings={"width": arguments.width, "height": arguments.height, "detector": arguments.detector},
         model={"name": f"{arguments.network}, untrained"},
         data={"path": "generated"},
         seed=0,
         scores=scores,
-        run=run_info(),
     )
     write_json(arguments.out, result.to_json())
 

@@ -1,6 +1,6 @@
 """Peak memory, time and host synchronisations of every loss, forward and backward, on one device.
 
-    python perf/loss_memory.py --out results/loss-memory.json
+    python -m perf.speed.loss_memory --out results/speed/loss-memory.json
 
 Memory is what forward and backward allocate on top of the descriptors at the worst moment (CUDA's allocator, or the
 profiler's record of allocations on the CPU). Synchronisations are counted by the profiler (stream synchronisations and copies
@@ -203,17 +203,9 @@ def main() -> None:
         if arguments.only in (None, case.name):
             scores[case.label] = measure(case, device, arguments.repeats, arguments.compile)
             print(case.label, scores[case.label], flush=True)
-    files.write_json(
-        arguments.out,
-        {
-            "schema": 1,
-            "benchmark": "loss-memory",
-            "settings": {key: value for key, value in vars(arguments).items() if key != "out"},
-            "seed": 0,
-            "scores": scores,
-            "run": provenance.run_info(started),
-        },
-    )
+    settings = {key: value for key, value in vars(arguments).items() if key != "out"}
+    result = provenance.record("loss-memory", settings=settings, scores=scores, seed=0, started=started)
+    files.write_json(arguments.out, result.to_json())
 
 
 if __name__ == "__main__":

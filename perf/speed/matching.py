@@ -1,6 +1,6 @@
 """How fast prints are matched: our bits and vectors against FAISS and OpenCV, on this machine's CPU.
 
-python perf/matching.py --out results/matching.json
+python -m perf.speed.matching --out results/speed/matching.json
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import faiss
 import torch
 import torch.nn.functional as F
 
+from patchprint import provenance
 from patchprint.features.matching import match
 from patchprint.files import write_json
-from patchprint.provenance import run_info
-from patchprint.types import Features, Keypoints, ModelId, Result
+from patchprint.types import Features, Keypoints, ModelId
 
 
 def measure(count: int, repeats: int, threads: int, seed: int) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def main() -> None:
         f"{threads} threads": measure(arguments.count, arguments.repeats, threads, arguments.seed)
         for threads in arguments.threads
     }
-    result = Result(
-        benchmark="matching speed",
+    result = provenance.record(
+        "matching speed",
         settings={
             "OMP_WAIT_POLICY": os.environ["OMP_WAIT_POLICY"],
             "prints": arguments.count,
@@ -90,7 +90,6 @@ def main() -> None:
         data={},
         seed=arguments.seed,
         scores={**scores, "bytes_per_print": {"256 bits": 32, "128 floats": 512}},
-        run=run_info(),
     )
     write_json(arguments.out, result.to_json())
     print(scores)

@@ -1,6 +1,6 @@
 """Does fast training learn as well? bf16 compiled against float32 eager, three seeds each; and resuming on a GPU.
 
-    python perf/precision.py --data data/stores/liberty --out results/training-precision.json
+    python -m perf.speed.precision --data data/stores/liberty --out results/speed/training-precision.json
 
 All runs go side by side on one GPU, each in its own process. Scores are FPR95 on held-out points after 3000 steps.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -19,23 +18,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-
 from patchprint import files, provenance
 from patchprint.training.run_folder import read_metrics
-from patchprint.types import Result
 
-MODES = {
+MODES: dict[str, dict[str, Any]] = {
     "bf16 compiled": {"precision": "bf16", "acceleration": "auto"},
     "float32 eager": {"precision": "float32", "acceleration": "eager"},
 }
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
-    parser.add_argument("--out", type=Path, default=Path("results/training-precision.json"))
+    parser.add_argument("--out", type=Path, default=Path("results/speed/training-precision.json"))
     parser.add_argument("--recipe", default="sdgmnet")
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--batch", type=int, default=256)
@@ -63,14 +58,13 @@ def main() -> None:
     spread = max(scores[mode]["spread"] for mode in MODES)
     scores["difference_of_means"] = abs(means[0] - means[1])
     scores["within_the_spread_of_the_seeds"] = scores["difference_of_means"] <= spread
-    result = Result(
-        benchmark="training-precision",
+    result = provenance.record(
+        "training-precision",
         settings={key: value for key, value in vars(arguments).items() if key not in ("out", "data")},
         model={"name": arguments.recipe, "sha256": ""},
         data={"path": arguments.data},
-        seed=None,
         scores=scores,
-        run=provenance.run_info(started),
+        started=started,
     )
     files.write_json(arguments.out, result.to_json())
 
@@ -92,9 +86,8 @@ def start(folder: Path, arguments: argparse.Namespace, resume: bool = False, **c
     }
     files.write_json(folder / "run.json", settings)
     command = [sys.executable, "-m", "patchprint.training", str(folder / "run.json"), *(["--resume"] if resume else [])]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     log = open(folder / "log.txt", "w")  # noqa: SIM115 - the child writes to it
-    return subprocess.Popen(command, env=environment, stdout=log, stderr=log), folder
+    return subprocess.Popen(command, stdout=log, stderr=log), folder
 
 
 def finish(process: Any, folder: Path) -> dict[str, float]:
@@ -108,7 +101,7 @@ def finish(process: Any, folder: Path) -> dict[str, float]:
 def resume(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Train 12 steps with a checkpoint at 10; do steps 11 and 12 again from it; compare their losses."""
     whole = folder / "whole"
-    changes = {"steps": 12, "checkpoint_every": 10, "log_every": 1, "validate_every": 12, "seed": 0}
+    changes: dict[str, Any] = {"steps": 12, "checkpoint_every": 10, "log_every": 1, "validate_every": 12, "seed": 0}
     finish(*start(whole, arguments, **changes))
     again = folder / "again"
     shutil.copytree(whole, again)

@@ -1,6 +1,6 @@
 """Peak GPU memory of each recipe at its published batch, in bf16 without compilation (which saves some).
 
-python perf/recipe_memory.py --data data/dense/liberty --out results/training-memory.json
+python -m perf.speed.recipe_memory --data data/dense/liberty --out results/speed/training-memory.json
 
 Memory does not depend on what patches show: recipes that need sequences with mined labels get made ones of noise.
 """
@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
@@ -25,13 +22,12 @@ from patchprint.patches import PatchStore, open_source
 from patchprint.patches.sources import hpatches
 from patchprint.training import RECIPES, assembly, resolve
 from patchprint.training.step import TrainStep
-from patchprint.types import Result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
-    parser.add_argument("--out", type=Path, default=Path("results/training-memory.json"))
+    parser.add_argument("--out", type=Path, default=Path("results/speed/training-memory.json"))
     parser.add_argument("--batch", type=int, default=None, help="other than published, to try the script")
     parser.add_argument("--recipes", nargs="*", default=list(RECIPES))
     arguments = parser.parse_args()
@@ -43,14 +39,14 @@ def main() -> None:
     for recipe in arguments.recipes:
         scores[recipe] = measure(recipe, sequences if needs_sequences(recipe) else source, arguments.batch)
         print(recipe, scores[recipe], flush=True)
-    result = Result(
-        benchmark="training-memory",
+    result = provenance.record(
+        "training-memory",
         settings={"acceleration": "eager", "precision": "bf16", "steps": 3},
         model={"name": "all recipes", "sha256": ""},
         data={"path": arguments.data},
         seed=0,
         scores=scores,
-        run=provenance.run_info(started),
+        started=started,
     )
     files.write_json(arguments.out, result.to_json())
 

@@ -1,7 +1,7 @@
 """Time to cut the patches of one training batch (1024 pairs of 32x32) out of photos.
 
-    python perf/sampling.py --data data/castle --out results/sampling-cpu.json     (two cores, with kornia beside it)
-    python perf/sampling.py --data data/castle --out results/sampling-h200.json    (on a GPU machine; only the device)
+    python -m perf.speed.sampling --data data/castle --out results/speed/sampling-cpu.json     (two cores; kornia beside it)
+    python -m perf.speed.sampling --data data/castle --out results/speed/sampling-h200.json    (a GPU; only the device)
 
 On a CPU kornia's ``extract_patches_from_pyramid`` cuts the same patches in the same run. It builds the pyramid of a photo at
 every call, so our time is given with resident pyramids (as in training) and with building those of the same photos.
@@ -20,14 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchprint import files
+from patchprint import files, provenance
 from patchprint.patches import augment, open_source
 from patchprint.patches.batches import PairBatcher
 from patchprint.patches.image_bank import ResidentImages
 from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.tracks import TrackStore
-from patchprint.provenance import run_info
-from patchprint.types import Result
 
 
 def main() -> None:
@@ -49,7 +47,7 @@ def main() -> None:
         print(f"{name}: {value:.4g}")
     settings = {key: getattr(options, key) for key in ("device", "pairs", "size", "repeats", "threads")}
     data = {"path": options.data, "photos": len(store.images), "points": store.num_points}
-    result = Result("sampling", settings, {}, data, seed=0, scores=scores, run=run_info(started))
+    result = provenance.record("sampling", settings=settings, scores=scores, data=data, seed=0, started=started)
     files.write_json(options.out, result.to_json())
 
 

@@ -1,6 +1,6 @@
 """What training on many GPUs costs, on paper: from the measured step to 64 GPUs and 10^9 patches.
 
-    python perf/scaling_cost.py --speed results/training-speed.json --out results/scaling.json
+    python -m perf.speed.scaling_cost --speed results/speed/training-speed.json --out results/speed/scaling.json
 
 Measured: the step of one GPU. Assumed, and recorded in the result: bandwidth and latency of the network between GPUs, rate
 of float32 matrix products, memory bandwidth, price of a GPU hour.
@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-
 from patchprint import files, networks, provenance
-from patchprint.types import Result
 
 ASSUMED = {
     "network_bytes_per_second": 40e9,  # of 400 Gbit/s a GPU, what collectives reach
@@ -37,8 +33,8 @@ DIMENSION, VIEWS = 128, 2
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--speed", type=Path, default=Path("results/training-speed.json"))
-    parser.add_argument("--out", type=Path, default=Path("results/scaling.json"))
+    parser.add_argument("--speed", type=Path, default=Path("results/speed/training-speed.json"))
+    parser.add_argument("--out", type=Path, default=Path("results/speed/scaling.json"))
     arguments = parser.parse_args()
     started = time.monotonic()
     speed = json.loads(arguments.speed.read_text())
@@ -58,14 +54,13 @@ def main() -> None:
         scores[name] = cost(ranks, group, split, pairs, step, parameters)
     for name, value in scores.items():
         print(name, value)
-    result = Result(
-        benchmark="scaling-on-paper",
+    result = provenance.record(
+        "scaling-on-paper",
         settings={**ASSUMED, "pairs_per_gpu": pairs},
         model={"name": "sdgmnet", "sha256": ""},
         data={"path": str(arguments.speed)},
-        seed=None,
         scores=scores,
-        run=provenance.run_info(started),
+        started=started,
     )
     files.write_json(arguments.out, result.to_json())
 

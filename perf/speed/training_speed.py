@@ -1,6 +1,6 @@
 """Time of one training step on a GPU: ours, against the plain eager float32 step in the manner of the authors' code.
 
-    python perf/training_speed.py --out results/training-speed.json
+    python -m perf.speed.training_speed --out results/speed/training-speed.json
 
 Needs torch, numpy, safetensors, tqdm; photos are synthetic unless --data names a store. Every variant runs in a process
 of its own; one that fails is recorded with its error. On a CPU: --pairs 32 --width 8 --steps 3 --variants "sdgmnet".
@@ -20,8 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-
 import numpy as np
 import torch
 
@@ -31,7 +29,7 @@ from patchprint.patches import Tracks, TrackStore, augment, open_source
 from patchprint.patches.batches import PairBatcher
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
-from patchprint.types import DescriptorBatch, Result
+from patchprint.types import DescriptorBatch
 
 H200_BF16_TFLOPS = 989.0
 GROUPS = {
@@ -45,7 +43,7 @@ GROUPS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, default=Path("results/training-speed.json"))
+    parser.add_argument("--out", type=Path, default=Path("results/speed/training-speed.json"))
     parser.add_argument("--data", default=None, help="a store; without it, photos are made up")
     parser.add_argument("--pairs", type=int, default=1024)
     parser.add_argument("--width", type=int, default=32)
@@ -70,14 +68,14 @@ def write_result(measured: dict[str, Any], arguments: argparse.Namespace, starte
     if own:
         summary |= against_limit(own, arguments.pairs, arguments.width)
     print(summary, flush=True)
-    result = Result(
-        benchmark="training-speed",
+    result = provenance.record(
+        "training-speed",
         settings={"pairs": arguments.pairs, "width": arguments.width, "steps": arguments.steps},
         model={"name": "sdgmnet", "sha256": ""},
         data={"path": arguments.data or "synthetic photos"},
         seed=0,
         scores={**summary, "variants": measured},
-        run=provenance.run_info(started),
+        started=started,
     )
     files.write_json(arguments.out, result.to_json())
 
@@ -86,7 +84,7 @@ def in_own_process(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """A variant that fails may leave the GPU's state spoiled, so each gets a process; the error text is its result."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "numbers.json"
-        command = [sys.executable, __file__, "--only", name, "--out", str(out)]
+        command = [sys.executable, "-m", "perf.speed.training_speed", "--only", name, "--out", str(out)]
         for option in ("pairs", "width", "steps"):
             command += [f"--{option}", str(getattr(arguments, option))]
         if arguments.data:
@@ -194,7 +192,7 @@ def time_parts(source: TrackStore, arguments: argparse.Namespace, options: dict[
         step.state.optimizer.zero_grad(set_to_none=True)
         step._objective(patches, valid, ignore, step.step)[0]["total"].backward()
 
-    parts = {
+    parts: dict[str, Callable[[], Any]] = {
         "patches": lambda: step._patches(step.step),
         "forward": forward,
         "forward and backward": both,

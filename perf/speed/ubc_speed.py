@@ -1,7 +1,7 @@
 """What ``eval ubc`` costs beyond the network: 100,000 pairs scored, prints included, against describing the patches alone.
 
-    python perf/ubc_speed.py --out results/ubc-speed-cpu-hynet.json
-    python perf/ubc_speed.py --out results/ubc-speed-cpu-tfeat.json --network tfeat
+    python -m perf.speed.ubc_speed --out results/speed/ubc-speed-cpu-hynet.json
+    python -m perf.speed.ubc_speed --out results/speed/ubc-speed-cpu-tfeat.json --network tfeat
 
 The patches are noise in a store of 64x64 pixels, as in the UBC sets; the time does not depend on what they show. Machines that
 others use are faster and slower by a quarter from one minute to the next, so the overhead is taken within each run of the
@@ -22,14 +22,12 @@ from statistics import median
 import numpy as np
 import torch
 
-from patchprint import files, networks
+from patchprint import files, networks, provenance
 from patchprint.benchmarks import ubc
 from patchprint.benchmarks.setup import Setup
 from patchprint.benchmarks.stored import open_for
 from patchprint.features.describers import NetworkDescriber
 from patchprint.patches import PatchStore
-from patchprint.provenance import run_info
-from patchprint.types import Result
 
 
 def main() -> None:
@@ -68,7 +66,8 @@ def main() -> None:
         "inside_over_alone": median(inside) / median(alone),
     }
     chosen = {name: getattr(options, name) for name in ("pairs", "network", "device", "repeats")}
-    result = Result("ubc-speed", chosen, {"name": options.network}, {}, seed=0, scores=scores, run=run_info(started))
+    model = {"name": options.network}
+    result = provenance.record("ubc-speed", settings=chosen, scores=scores, model=model, seed=0, started=started)
     files.write_json(options.out, result.to_json())
     print(f"overhead {scores['overhead_percent']:.1f} %")
 

@@ -109,8 +109,8 @@ def adapt(
         {name: describers.create(model) for name, model in models.items()}, store, unseen_images, plan.seed
     )
     info = _write_weights(outcome.last, Path(out), start.info, store, scores)
-    return Result(
-        benchmark="adapt",
+    return provenance.record(
+        "adapt",
         settings=dataclasses.asdict(plan),
         model={"name": info.name, "sha256": info.sha256, "start": start.info.name},
         data={
@@ -121,7 +121,7 @@ def adapt(
         },
         seed=plan.seed,
         scores=scores,
-        run=provenance.run_info(started),
+        started=started,
     )
 
 

@@ -16,7 +16,7 @@ import torch
 
 from patchprint.benchmarks.cache import Arrays, PredictionCache
 from patchprint.features.describers import Describer
-from patchprint.provenance import run_info, sha256_of_file, sha256_of_folder
+from patchprint.provenance import record, sha256_of_file, sha256_of_folder
 from patchprint.types import Result
 
 
@@ -58,15 +58,17 @@ def measure(benchmark: str, setup: Setup, settings: Any, evaluate: Callable[[Set
     if setup.skipped:
         scores = {**scores, "skipped": sorted(set(setup.skipped))}
     describer = setup.describer
-    run = {**run_info(started), "cache": {"hits": setup.cache.hits, "misses": setup.cache.misses}}
-    return Result(
-        benchmark=benchmark,
+    result = record(
+        benchmark,
         settings=_plain(dataclasses.asdict(settings)),
         model={**dataclasses.asdict(describer.id), "patch_scale": describer.patch_scale, "kind": describer.kind},
         data={"path": str(setup.data), "sha256": setup.checksum},
         seed=setup.seed,
         scores=_plain(scores),
-        run=run,
+        started=started,
+    )
+    return dataclasses.replace(
+        result, run={**result.run, "cache": {"hits": setup.cache.hits, "misses": setup.cache.misses}}
     )
 
 

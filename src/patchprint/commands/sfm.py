@@ -15,7 +15,6 @@ from patchprint.features.folder import Settings
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS
 from patchprint.reconstruct import Plan, images_to_model, start_again
-from patchprint.types import Result
 
 
 def main(
@@ -68,8 +67,8 @@ def main(
     plan = Plan(settings, pairs, ratio, cameras, compare_sift, workers, seed)
     summary = images_to_model(images, out, plan, truth, report=say)
     describer = describers.create(model)
-    result = Result(
-        benchmark="sfm",
+    result = provenance.record(
+        "sfm",
         settings={
             "detector": detector,
             "max_keypoints": max_keypoints,
@@ -81,7 +80,6 @@ def main(
         data={"path": str(images), "sha256": provenance.sha256_of_folder(images)},
         seed=seed,
         scores=summary,
-        run=provenance.run_info(),
     ).to_json()
     files.write_json(out / "summary.json", result)
     emit(result, json, _table(summary))
