@@ -7,19 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.adapt import MEASURES
-from patchprint.report import use_tables
+from tools import use_tables
 
-RUN = {
-    "command": "made.py",
-    "machine": {"cpu": "c", "cores": 2, "gpu": None},
-    "date": "2026-11-15T00:00:00Z",
-    "seconds": 600,
-}
+RUN = {"machine": {"cores": 2}, "seconds": 600}
 
 
 def save(folder: Path, name: str, scores: dict[str, Any]) -> None:
     result = {"scores": scores, "run": RUN, "seed": 0, "model": {"name": "m"}}
-    (folder / name).write_text(json.dumps(result), encoding="utf-8")
+    (folder / "experiments").mkdir(exist_ok=True)
+    (folder / "experiments" / name).write_text(json.dumps(result), encoding="utf-8")
 
 
 def rows(text: str) -> list[list[str]]:
@@ -59,4 +55,4 @@ def test_tuning_shows_every_measure_and_its_time(tmp_path: Path) -> None:
     save(tmp_path, "adapt.json", {"start": dict.fromkeys(MEASURES, 0.02), "tuned": dict.fromkeys(MEASURES, 0.01)})
     text = use_tables.adapted(tmp_path)
     assert rows(text)[3] == ["tuned", *["1.00 %"] * len(MEASURES)]
-    assert "10 minutes" in text
+    assert "10 minutes on 2 cores" in text

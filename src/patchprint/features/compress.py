@@ -1,6 +1,6 @@
 """Smaller prints: half precision, eight-bit integers, principal components, sign bits.
 
-What each costs in matching quality is measured by ``perf/compression.py`` (results/compression.json).
+What each costs in matching quality is measured by ``perf/experiments/compression.py`` (results/experiments/compression.json).
 """
 
 from __future__ import annotations

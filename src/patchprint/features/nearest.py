@@ -1,7 +1,8 @@
 """Exact nearest neighbours among prints: matrix products on torch for vectors, popcount in FAISS for packed bits.
 
 torch is faster than FAISS on vectors at the sizes of one picture, FAISS's popcount several times faster than any product of
-vectors (results/matching.json, made by ``perf/matching.py``); where FAISS is not installed, bits go through torch as well.
+vectors (results/speed/matching.json, made by ``perf/speed/matching.py``); where FAISS is not installed, bits go through
+torch as well.
 """
 
 from __future__ import annotations

@@ -1,30 +1,17 @@
-"""The scripts that train, choose, compare and ship weights run at tiny size and say what they did."""
+"""The experiments that compare methods and choose weights run at tiny size and say what they did."""
 
 from __future__ import annotations
 
-import dataclasses
-import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 
 import training_data
-from patchprint.networks import TrainingRecord, create, weights
-
-PERF = Path(__file__).resolve().parents[2] / "perf"
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, PERF / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # processes of its own find it by name
-    spec.loader.exec_module(module)
-    return module
+from patchprint.networks import create, weights
+from perf.experiments import choose_weights, comparison
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +23,6 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_is_tested_on_the_other_set_and_not_done_twice(stores: Path, tmp_path: Path) -> None:
-    comparison = script("comparison")
     sets = {"one": str(stores / "one"), "two": str(stores / "two")}
     run = {"recipe": "sdgmnet", "train": "one", "batch": 8, "seed": 0, "steps": 2, "patch_scale": 12.0, "width": 4}
     result = comparison.one_run(run, sets, pairs=40, work=tmp_path)
@@ -54,16 +40,15 @@ def test_a_run_is_tested_on_the_other_set_and_not_done_twice(stores: Path, tmp_p
 
 
 def test_weights_are_judged_by_scale(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    choose = script("choose_weights")
-    monkeypatch.setattr(choose, "KEYPOINTS", 100)
+    monkeypatch.setattr(choose_weights, "KEYPOINTS", 100)
     torch.manual_seed(0)
     for name, kind in (("float", "float"), ("bits", "binary")):
         weights.save(create("tfeat", width=4, kind=kind), tmp_path / f"{name}.safetensors")
     models = [str(tmp_path / f"{name}.safetensors") for name in ("float", "bits")]
     store, out = str(stores / "one"), tmp_path / "choice.json"
-    command = ["choose_weights.py", "--models", *models, "--tracks", store, "--images", store, "--scales", "12", "24"]
+    command = ["choose_weights", "--models", *models, "--tracks", store, "--images", store, "--scales", "12", "24"]
     monkeypatch.setattr(sys, "argv", [*command, "--num-images", "1", "--points", "50", "--out", str(out)])
-    choose.main()
+    choose_weights.main()
     scores = json.loads(out.read_text())["scores"]
     assert list(scores) == models
     for model in models:
@@ -71,28 +56,3 @@ def test_weights_are_judged_by_scale(stores: Path, tmp_path: Path, monkeypatch: 
         for score in scores[model].values():
             assert score["mean"] == pytest.approx((score["depth"]["one"] + score["flat"]) / 2)
             assert 0 < score["depth"]["one"] <= 1
-
-
-def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ship = script("ship_weights")
-    trained = tmp_path / "best.safetensors"
-    config = {"recipe": "sdgmnet", "network": "tfeat", "steps": 3000, "batch": 64, "views": 2, "patch_scale": 24.0}
-    config |= {"augmentation": "photos", "average": 0.999, "seed": 7}
-    config |= {"batcher": "neighbors", "batcher_options": {"run": 16}}
-    network = create("tfeat", width=4)
-    record = TrainingRecord("sdgmnet", "", 2000, config=config)
-    network.info = dataclasses.replace(network.info, training=record)
-    weights.save(network, trained)
-    monkeypatch.setattr(weights, "WEIGHTS_FOLDER", tmp_path / "shipped")
-    (tmp_path / "shipped").mkdir()
-    monkeypatch.setattr(sys, "argv", ["x", "tfeat.tiny", "--weights", str(trained), "--patch-scale", "20"])
-    ship.main()
-    info = weights.load_network("tfeat.tiny").info
-    assert info.name == "tfeat.tiny"
-    assert info.patch_scale == 20
-    assert info.license == "Apache-2.0"
-    assert info.training.step == 2000 and info.training.config == config
-    assert info.training.summary() == (
-        "tfeat-tiny-shipped, 3,000 steps of 64 points x 2 views in runs of 16 neighbours at 24 sigma, "
-        "augmentation photos, weights averaged (0.999), seed 7"
-    )

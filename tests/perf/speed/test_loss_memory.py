@@ -7,14 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "perf" / "loss_memory.py"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_tiny_run(tmp_path: Path) -> None:
     out = tmp_path / "memory.json"
     command = [
         sys.executable,
-        SCRIPT,
+        "-m",
+        "perf.speed.loss_memory",
         "--out",
         out,
         "--device",
@@ -26,9 +27,9 @@ def test_tiny_run(tmp_path: Path) -> None:
         "--repeats",
         "1",
     ]
-    subprocess.run([*command, "--only", "doap"], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([*command, "--only", "doap"], check=True, stderr=subprocess.DEVNULL, cwd=ROOT)
     result = json.loads(out.read_text())
-    assert result["run"]["command"].startswith("loss_memory.py")
+    assert result["run"]["command"].startswith("python -m perf.speed.loss_memory --out ")
     rows = result["scores"]
     assert set(rows) == {"doap P=16 K=2 D=128", "doap P=32 K=2 D=128", "doap P=4 K=16 D=128"}
     assert all(

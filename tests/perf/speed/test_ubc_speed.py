@@ -7,13 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "perf" / "ubc_speed.py"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_runs_and_writes_a_result(tmp_path: Path) -> None:
     out = tmp_path / "speed.json"
     options = ["--pairs", "60", "--network", "l2net", "--device", "cpu", "--repeats", "1", "--out", str(out)]
-    subprocess.run([sys.executable, str(SCRIPT), *options], check=True, capture_output=True, timeout=120)
+    command = [sys.executable, "-m", "perf.speed.ubc_speed", *options]
+    subprocess.run(command, check=True, capture_output=True, timeout=120, cwd=ROOT)
     result = json.loads(out.read_text())
     assert result["benchmark"] == "ubc-speed"
     assert result["scores"]["patches"] <= 120
