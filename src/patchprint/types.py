@@ -250,7 +250,7 @@ class DescriptorBatch:
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement, as it is written to ``results/``; ``run`` comes from ``patchprint.provenance.run_info``."""
+    """One measurement, as it is written to ``results/``; ``run`` comes from ``patchprint.provenance.record``."""
 
     benchmark: str
     settings: dict[str, Any]

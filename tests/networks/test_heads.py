@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from network_patches import smooth_patches, trained_looking
-from patchprint.distances import pack_bits, unpack_bits
+from patchprint.distances import pack_bits
 from patchprint.networks.heads import BinaryHead, FloatHead, signs
 
 

@@ -19,7 +19,7 @@ import torch
 from patchprint.benchmarks._cache import Arrays, PredictionCache, code_checksum
 from patchprint.errors import UserError
 from patchprint.features.model import Model
-from patchprint.provenance import run_info, sha256_of_file, sha256_of_folder
+from patchprint.provenance import record, sha256_of_file, sha256_of_folder
 from patchprint.types import Result
 
 Scores = dict[str, Any]
@@ -140,15 +140,17 @@ def measure(run: Run) -> Result:
     if run.skipped:
         scores = {**scores, "skipped": sorted(set(run.skipped))}
     model = run.model
-    return Result(
-        benchmark=run.benchmark.name,
+    result = record(
+        run.benchmark.name,
         settings=_plain(dataclasses.asdict(run.settings)),
         model={**dataclasses.asdict(model.id), "patch_scale": model.patch_scale, "kind": model.kind},
         data={"path": run.data_name, "sha256": run.checksum},
         seed=run.seed,
         scores=_plain(scores),
-        run={**run_info(started), "cache": {"hits": run.cache.hits, "misses": run.cache.misses}},
+        started=started,
     )
+    cache = {"hits": run.cache.hits, "misses": run.cache.misses}
+    return dataclasses.replace(result, run={**result.run, "cache": cache})
 
 
 def _plain(value: Any) -> Any:

@@ -26,7 +26,8 @@ class Common:
     model: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     # Data of the benchmark; may be given several times. Commas join several stores to one set.
     data: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    # Result file, or a folder that receives BENCH-DATA-MODEL.json for each model and data set.
+    # Result file, or a folder that receives BENCH/DATA-MODEL.json for each model and data set; DATA leaves out the name of
+    # BENCH (oxford/MODEL.json), and --patch-scale N adds -Nsigma.
     out: Path | None = None
     # Replace result files that exist.
     force: bool = False
@@ -119,8 +120,11 @@ def _target(common: Common, name: str, data: str, model: Model) -> Path | None:
     if common.out is None or common.out.suffix == ".json":
         return common.out
     where = Path(data_name({"data": {"path": data}})).stem
-    scale = "" if common.patch_scale is None else f"-{common.patch_scale:g}sigma"
-    return common.out / f"{name}-{where}-{model.info.name}{scale}.json"
+    where = "" if where == name else where.removeprefix(f"{name}-")
+    scale = "" if common.patch_scale is None else f"{common.patch_scale:g}sigma"
+    file = "-".join(part for part in (where, model.info.name, scale) if part)
+    # The model's name stands in a file that others wrote; it must not lead out of the folder.
+    return common.out / name / (file.replace("/", "-").replace("\\", "-") + ".json")
 
 
 class _Commands(Mapping[str, Callable[..., None]]):

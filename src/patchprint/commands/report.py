@@ -33,7 +33,7 @@ def main(
         json: print the name of the page and what it holds as JSON.
     """
     if not sources:
-        raise UserError("nothing to report on; name result files (results/*.json) or folders of runs")
+        raise UserError("nothing to report on; name result files (results/oxford/*.json) or folders of runs")
     for source in sources:
         if not source.exists():
             raise UserError(f"there is no {source}; name result files or folders of runs")

@@ -17,7 +17,6 @@ from patchprint.features.model import DEFAULT_MODEL
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS
 from patchprint.pipelines.sfm import SfmPlan, images_to_model
-from patchprint.types import Result
 
 
 def main(
@@ -70,8 +69,8 @@ def main(
     plan = SfmPlan(settings, pairs, ratio, cameras, compare_sift, workers, seed)
     summary = images_to_model(images, out, plan, truth, report=say, force=force)
     used = load(model)
-    result = Result(
-        benchmark="sfm",
+    result = provenance.record(
+        "sfm",
         settings={
             "detector": detector,
             "max_keypoints": max_keypoints,
@@ -84,7 +83,6 @@ def main(
         data={"path": str(images), "sha256": provenance.sha256_of_folder(images)},
         seed=seed,
         scores=summary,
-        run=provenance.run_info(),
     ).to_json()
     files.write_json(out / "summary.json", result)
     emit(result, json, _table(summary))

@@ -112,8 +112,8 @@ def adapt(
     models = {"start": plan.model, "tuned": str(outcome.last), **{name: name for name in BASELINES}}
     scores = measure({name: load(model) for name, model in models.items()}, store, unseen_images, plan.seed)
     info = _write_weights(outcome.last, Path(out), start.info, store, scores)
-    return Result(
-        benchmark="adapt",
+    return provenance.record(
+        "adapt",
         settings=dataclasses.asdict(plan),
         model={"name": info.name, "sha256": info.sha256, "start": start.info.name},
         data={
@@ -124,7 +124,7 @@ def adapt(
         },
         seed=plan.seed,
         scores=scores,
-        run=provenance.run_info(started),
+        started=started,
     )
 
 

@@ -60,14 +60,15 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
 
     _say("4/4  matching the stereo pair")
     image = _match_stereo(models[LEARNED], out / "matches.png")
-    result = Result(
-        benchmark="demo",
+    result = provenance.record(
+        "demo",
         settings={"steps": steps, "batch": BATCH, "recipe": config.recipe},
         model={"name": "patchprint demo", "sha256": models[LEARNED].info.sha256},
         data={"path": "scikit-image", "held_out": list(bundled.HELD_OUT), "training": list(bundled.TRAINING)},
         seed=SEED,
         scores={**scores, "stereo_verified": image},
-        run=provenance.run_info(started, command="make demo"),
+        started=started,
+        command="make demo",
     )
     files.write_json(out / "result.json", result.to_json())
     write(_page(result, scores, out), out / "report.html")

@@ -49,7 +49,7 @@ def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> l
 def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
     """Result files of ``patchprint eval``, others refused by name."""
     if not files:
-        raise UserError("no result files were given; name some, as in results/*.json")
+        raise UserError("no result files were given; name some, as in results/oxford/*.json")
     results: list[dict[str, Any]] = []
     for path in files:
         try:
