@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
+from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run
+from patchprint.features.model import ModelLike, load
 from patchprint.patches import PatchStore
 
 HOMOGRAPHY = np.array([[0.95, 0.12, 8.0], [-0.1, 0.97, 14.0], [1e-4, -5e-5, 1.0]])
+
+
+def run_of(
+    benchmark: str,
+    model: ModelLike,
+    *data: Path,
+    cache: PredictionCache | None = None,
+    skip_bad: bool = False,
+    **settings: Any,
+) -> Run:
+    """One model on one data set, with settings given by name."""
+    chosen = BENCHMARKS[benchmark]()
+    kept = cache or PredictionCache(None)
+    return Run(chosen, chosen.settings(**settings), load(model), data, cache=kept, skip_bad=skip_bad)
+
+
+def scores_of(benchmark: str, model: ModelLike, *data: Path, **settings: Any) -> dict[str, Any]:
+    """The scores of `run_of`."""
+    run = run_of(benchmark, model, *data, **settings)
+    return run.benchmark.evaluate(run, run.settings)
 
 
 def texture(height: int, width: int, seed: int = 0) -> np.ndarray:
@@ -44,7 +67,7 @@ def write_store(
     patches = np.clip(noisy, 0, 255).astype(np.uint8).reshape(-1, size, size)
     point = np.repeat(np.arange(scenes * points), views)
     names = [f"{'iv'[scene % 2]}_{scene}" for scene in range(scenes)]
-    PatchStore.write(folder, [patches], point, point // points, names)
+    PatchStore.write(folder, [patches], point, point // points, names, patch_scale=12.0)
 
 
 def write_room(folder: Path, views: int = 4, height: int = 240, width: int = 320, focal: float = 280.0) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
-from patchprint.benchmarks.cache import PredictionCache
-from patchprint.benchmarks.setup import Setup
-from patchprint.features.describers import PixelDescriber
+import pytest
+
+from benchmark_data import run_of
+from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run
+from patchprint.benchmarks._cache import checksum_of, code_checksum
+from patchprint.features.model import PixelModel
 
 
 def test_second_question_is_answered_from_disk(tmp_path: Path) -> None:
@@ -48,9 +52,44 @@ def test_changed_data_never_meets_old_predictions(tmp_path: Path) -> None:
     answers = []
     for text in ("one", "two", "one"):
         file.write_text(text)
-        setup = Setup(PixelDescriber(), tmp_path / "data", cache=PredictionCache(tmp_path / "cache"))
-        answers.append(
-            bytes(setup.predictions({}, lambda text=text: {"x": np.frombuffer(text.encode(), np.uint8)})["x"])
-        )
-        assert setup.cache.hits == len(answers) // 3
+        run = run_of("rome", PixelModel(), tmp_path / "data", cache=PredictionCache(tmp_path / "cache"))
+        found = run.predictions("text", lambda text=text: {"x": np.frombuffer(text.encode(), np.uint8)})
+        answers.append(bytes(found["x"]))
+        assert run.cache.hits == len(answers) // 3
     assert answers == [b"one", b"two", b"one"]
+
+
+def keys(run: Run) -> str:
+    return checksum_of(run.key("x"))
+
+
+def test_every_setting_but_those_of_scoring_is_in_the_key(tmp_path: Path) -> None:
+    for name in BENCHMARKS:
+        run = run_of(name, PixelModel(), *([] if BENCHMARKS[name]().data_package else [tmp_path]))
+        for field in dataclasses.fields(run.settings):
+            value = getattr(run.settings, field.name)
+            other = {bool: not value, int: 7, float: 0.123}.get(type(value), "another")
+            changed = dataclasses.replace(run, settings=dataclasses.replace(run.settings, **{field.name: other}))
+            assert (keys(changed) == keys(run)) == (field.name in run.benchmark.scoring), (name, field.name)
+
+
+def test_changed_code_never_meets_old_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of("rome", PixelModel(), tmp_path)
+    before = keys(run)
+    monkeypatch.setattr("patchprint.benchmarks._base.code_checksum", lambda: "edited")
+    assert keys(run) != before
+
+
+def test_the_code_checksum_sees_the_sampler_and_not_the_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "patchprint"
+    for name in ("__init__.py", "patches/sampler.py", "report/page.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("1")
+    monkeypatch.setattr("patchprint.__file__", str(package / "__init__.py"))
+    sums = [code_checksum.__wrapped__()]
+    for name in ("report/page.py", "patches/sampler.py"):
+        (package / name).write_text("2")
+        sums.append(code_checksum.__wrapped__())
+    assert sums[0] == sums[1] != sums[2]

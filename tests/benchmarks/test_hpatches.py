@@ -7,12 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patchprint.benchmarks.cache import PredictionCache
-from patchprint.benchmarks.setup import Setup, measure
 
-from benchmark_data import write_store
-from fake_describers import BinaryPixels, ConstantDescriber, CountingPixels
-from patchprint.benchmarks import hpatches, hpatches_tasks
+from benchmark_data import run_of, scores_of, write_store
+from fake_models import BinaryPixels, ConstantModel, CountingPixels
+from patchprint.benchmarks import PredictionCache, _hpatches_tasks, measure
 
 TASKS = ("verification", "matching", "retrieval")
 
@@ -25,8 +23,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_good_model_scores_high_and_a_constant_one_chance(store: Path) -> None:
-    good = hpatches.evaluate(Setup(CountingPixels(), store), hpatches.Settings())
-    chance = hpatches.evaluate(Setup(ConstantDescriber(), store), hpatches.Settings())
+    good = scores_of("hpatches", CountingPixels(), store)
+    chance = scores_of("hpatches", ConstantModel(), store)
     for task in TASKS:
         assert good[task]["map"]["matlab"] > 0.9
         assert chance[task]["map"]["matlab"] < 0.35
@@ -38,7 +36,7 @@ def test_a_good_model_scores_high_and_a_constant_one_chance(store: Path) -> None
 
 
 def test_definitions_and_levels_are_kept_apart(store: Path) -> None:
-    scores = hpatches.evaluate(Setup(BinaryPixels(), store), hpatches.Settings())
+    scores = scores_of("hpatches", BinaryPixels(), store)
     for task in TASKS:
         easy, tough = scores[task]["easy"], scores[task]["tough"]
         assert scores[task]["easy_minus_tough"]["python"] == pytest.approx(easy["python"] - tough["python"])
@@ -49,19 +47,19 @@ def test_definitions_and_levels_are_kept_apart(store: Path) -> None:
 
 def test_splits_choose_sequences(store: Path, tmp_path: Path) -> None:
     cache = PredictionCache(tmp_path)
-    scores = hpatches.evaluate(Setup(CountingPixels(), store, cache=cache), hpatches.Settings(split="illum"))
+    scores = scores_of("hpatches", CountingPixels(), store, cache=cache, split="illum")
     assert scores["counts"]["sequences"] == 2
     with pytest.raises(ValueError, match="split 'a' is empty"):
-        hpatches.evaluate(Setup(CountingPixels(), store), hpatches.Settings(split="a"))
+        scores_of("hpatches", CountingPixels(), store, split="a")
     names = ["i_ajuntament", "i_dc", "v_busstop", "v_graffiti", "graf"]
-    assert hpatches_tasks.test_sequences("a", names) == ["i_ajuntament", "v_busstop"]
-    assert hpatches_tasks.test_sequences("c", names) == ["i_dc", "v_busstop", "v_graffiti"]
-    assert hpatches_tasks.test_sequences("full", names) == names
+    assert _hpatches_tasks.test_sequences("a", names) == ["i_ajuntament", "v_busstop"]
+    assert _hpatches_tasks.test_sequences("c", names) == ["i_dc", "v_busstop", "v_graffiti"]
+    assert _hpatches_tasks.test_sequences("full", names) == names
 
 
 def test_drawn_tasks_are_what_they_claim() -> None:
     sizes = [5, 9, 1]
-    tasks = hpatches_tasks.draw(sizes, [np.full(size, 20.0) for size in sizes], seed=1)
+    tasks = _hpatches_tasks.draw(sizes, [np.full(size, 20.0) for size in sizes], seed=1)
     pos, intra, inter = tasks.positives, tasks.intra, tasks.inter
     assert len(np.unique(pos, axis=0)) == len(pos) == 150
     assert (pos[:, [0, 2]] == pos[:, [3, 5]]).all()
@@ -75,7 +73,7 @@ def test_drawn_tasks_are_what_they_claim() -> None:
         assert set(rows[:, [1, 4]].ravel()) <= set(range(5))
     both = {tuple(row) for row in tasks.queries} & {tuple(row) for row in tasks.distractors}
     assert not both
-    flat = hpatches_tasks.draw([4], [np.array([0.0, 20.0, 30.0, 40.0])], seed=1)
+    flat = _hpatches_tasks.draw([4], [np.array([0.0, 20.0, 30.0, 40.0])], seed=1)
     assert [0, 0] not in np.concatenate([flat.queries, flat.distractors]).tolist()
 
 
@@ -91,8 +89,7 @@ def write_tasks(folder: Path, sequence: str = "i_0") -> None:
 
 def test_released_task_files_are_read(store: Path, tmp_path: Path) -> None:
     write_tasks(tmp_path / "tasks")
-    settings = hpatches.Settings(tasks=tmp_path / "tasks")
-    result = measure("hpatches", Setup(CountingPixels(), store), settings, hpatches.evaluate).to_json()
+    result = measure(run_of("hpatches", CountingPixels(), store, tasks=tmp_path / "tasks")).to_json()
     assert json.loads(json.dumps(result, allow_nan=False))["settings"]["tasks"] == str(tmp_path / "tasks")
     scores = result["scores"]
     assert scores["counts"]["positives"] == 4
@@ -102,27 +99,26 @@ def test_released_task_files_are_read(store: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_task_files_are_named(store: Path, tmp_path: Path) -> None:
-    settings = hpatches.Settings(tasks=tmp_path)
     with pytest.raises(ValueError, match=r"verif_pos_split-full\.csv is missing"):
-        hpatches.evaluate(Setup(CountingPixels(), store), settings)
+        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
     write_tasks(tmp_path, sequence="i_unknown")
     with pytest.raises(ValueError, match="names the sequence 'i_unknown'"):
-        hpatches.evaluate(Setup(CountingPixels(), store), settings)
+        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
     write_tasks(tmp_path)
     (tmp_path / "retr_queries_split-full.csv").write_text("s,idx\ni_0,99\n")
     with pytest.raises(ValueError, match="names a patch that the data does not have"):
-        hpatches.evaluate(Setup(CountingPixels(), store), settings)
+        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
     (tmp_path / "retr_queries_split-full.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match="starts with 'a,b'"):
-        hpatches.evaluate(Setup(CountingPixels(), store), settings)
+        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
 
 
 def test_data_of_another_benchmark_is_refused(tmp_path: Path) -> None:
     write_store(tmp_path / "ubc", views=4)
     with pytest.raises(ValueError, match="is not HPatches data"):
-        hpatches.evaluate(Setup(CountingPixels(), tmp_path / "ubc"), hpatches.Settings())
+        scores_of("hpatches", CountingPixels(), tmp_path / "ubc")
     strips = tmp_path / "released" / "i_dome"
     strips.mkdir(parents=True)
     (strips / "ref.png").write_bytes(b"")
     with pytest.raises(ValueError, match="patchprint data build hpatches"):
-        hpatches.evaluate(Setup(CountingPixels(), tmp_path / "released"), hpatches.Settings())
+        scores_of("hpatches", CountingPixels(), tmp_path / "released")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 import torch
-from patchprint.benchmarks.cache import PredictionCache
-from patchprint.benchmarks.compare import compare
-from patchprint.benchmarks.setup import Setup, measure
-from patchprint.features.describers import Describer, PixelDescriber, create
 
-from benchmark_data import write_sequence
-from fake_describers import BinaryPixels, ConstantDescriber
-from patchprint.benchmarks import oxford, pairs
+from benchmark_data import run_of, scores_of, write_sequence
+from fake_models import BinaryPixels, ConstantModel
+from patchprint.benchmarks import PredictionCache, measure, oxford, pairs
+from patchprint.features.model import ModelLike, PixelModel
+from patchprint.report.comparison import compare
 from patchprint.types import Features, Keypoints, ModelId
 
 
@@ -27,14 +26,14 @@ def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def evaluate(describer: Describer, data: Path, **settings: object) -> dict:
-    return oxford.evaluate(Setup(describer, data), oxford.Settings(keypoints=300, **settings))  # type: ignore[arg-type]
+def evaluate(model: ModelLike, data: Path, **settings: Any) -> dict[str, Any]:
+    return scores_of("oxford", model, data, keypoints=300, **settings)
 
 
 @pytest.mark.parametrize("correct", ["reprojection", "overlap"])
 @pytest.mark.parametrize("match", ["nn", "greedy"])
 def test_rootsift_solves_made_sequences(sequences: Path, correct: str, match: str) -> None:
-    scores = evaluate(create("rootsift"), sequences, correct=correct, match=match)
+    scores = evaluate("rootsift", sequences, correct=correct, match=match)
     assert scores["map"] > 0.6
     assert set(scores["pairs"]) == {"one/1-2", "one/1-3", "two/1-2"}
     assert scores["sequences"]["two"] == scores["pairs"]["two/1-2"]["ap"]
@@ -42,13 +41,13 @@ def test_rootsift_solves_made_sequences(sequences: Path, correct: str, match: st
 
 
 def test_order_of_models_is_sane(sequences: Path) -> None:
-    maps = [evaluate(model, sequences)["map"] for model in (ConstantDescriber(), BinaryPixels(), create("rootsift"))]
+    maps = [evaluate(model, sequences)["map"] for model in (ConstantModel(), BinaryPixels(), "rootsift")]
     assert maps[0] < 0.02 < maps[1] < maps[2]
 
 
 def test_harris_affine(sequences: Path) -> None:
     pytest.importorskip("kornia")
-    scores = evaluate(PixelDescriber(), sequences / "two", detector="harris-affine", sequences=("two",))
+    scores = evaluate(PixelModel(), sequences / "two", detector="harris-affine", sequences=("two",))
     assert scores["map"] > 0.2
 
 
@@ -82,17 +81,17 @@ def test_cache_gives_the_same_scores(sequences: Path, tmp_path: Path) -> None:
     results = []
     for _ in range(2):
         cache = PredictionCache(tmp_path)
-        results.append(oxford.evaluate(Setup(PixelDescriber(), sequences, cache=cache), oxford.Settings(keypoints=200)))
+        results.append(scores_of("oxford", PixelModel(), sequences, cache=cache, keypoints=200))
     assert results[0] == results[1]
     assert cache.misses == 0
 
 
 def test_solved_pairs(sequences: Path) -> None:
-    good = pairs.evaluate(Setup(create("rootsift"), sequences), pairs.Settings(draw=100))
+    good = scores_of("pairs", "rootsift", sequences, draw=100)
     assert good["solved"] == 3
     assert all(pair["corner_error"] < 5 for pair in good["pairs"].values())
     assert good["accuracy"] == pytest.approx(good["correct"] / 100)
-    poor = pairs.evaluate(Setup(ConstantDescriber(), sequences), pairs.Settings(draw=100))
+    poor = scores_of("pairs", ConstantModel(), sequences, draw=100)
     assert poor["solved"] == 0
     assert poor["correct"] < 5
 
@@ -108,36 +107,36 @@ def test_nothing_to_find_is_null_in_the_result(tmp_path: Path) -> None:
     for number in (1, 2):
         cv2.imwrite(str(tmp_path / "s" / f"img{number}.png"), np.full((80, 90), 100, np.uint8))
     np.savetxt(tmp_path / "s" / "H1to2p", np.eye(3))
-    scores = measure("oxford", Setup(PixelDescriber(), tmp_path), oxford.Settings(), oxford.evaluate).scores
+    scores = measure(run_of("oxford", PixelModel(), tmp_path)).scores
     assert scores["pairs"]["s/1-2"]["ap"] is None
     assert scores["map"] is None
-    assert compare([measure("oxford", Setup(PixelDescriber(), tmp_path), oxford.Settings(), oxford.evaluate).to_json()])
+    assert compare([measure(run_of("oxford", PixelModel(), tmp_path)).to_json()])
 
 
 def test_bad_sequences_are_named(sequences: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="holds no sequences"):
-        evaluate(PixelDescriber(), tmp_path / "empty")
+    with pytest.raises(ValueError, match="holds no image sequences"):
+        evaluate(PixelModel(), tmp_path / "empty")
     with pytest.raises(ValueError, match="has no sequence three; it has one, two"):
-        evaluate(PixelDescriber(), sequences, sequences=("three",))
+        evaluate(PixelModel(), sequences, sequences=("three",))
     write_sequence(tmp_path / "a" / "single", images=1)
-    with pytest.raises(ValueError, match="single has only one picture"):
-        evaluate(PixelDescriber(), tmp_path / "a")
+    with pytest.raises(ValueError, match="single has only one image"):
+        evaluate(PixelModel(), tmp_path / "a")
     write_sequence(tmp_path / "b" / "s")
     (tmp_path / "b" / "s" / "H1to3p").unlink()
     with pytest.raises(ValueError, match="H1to3p is missing"):
-        evaluate(PixelDescriber(), tmp_path / "b")
+        evaluate(PixelModel(), tmp_path / "b")
     (tmp_path / "b" / "s" / "H1to3p").write_text("1 2 three")
     with pytest.raises(ValueError, match="H1to3p is not a homography"):
-        evaluate(PixelDescriber(), tmp_path / "b")
+        evaluate(PixelModel(), tmp_path / "b")
 
 
 def test_unreadable_picture_is_skipped_only_on_demand(tmp_path: Path) -> None:
     write_sequence(tmp_path / "s")
     (tmp_path / "s" / "img2.png").write_bytes(b"no picture")
     with pytest.raises(ValueError, match=r"img2\.png"):
-        evaluate(PixelDescriber(), tmp_path)
-    setup = Setup(PixelDescriber(), tmp_path, skip_bad=True)
-    scores = oxford.evaluate(setup, oxford.Settings(keypoints=200))
+        evaluate(PixelModel(), tmp_path)
+    run = run_of("oxford", PixelModel(), tmp_path, skip_bad=True, keypoints=200)
+    scores = run.benchmark.evaluate(run, run.settings)
     assert list(scores["pairs"]) == ["s/1-3"]
-    assert setup.skipped == ["s/img2.png"]
+    assert run.skipped == ["s/img2.png"]

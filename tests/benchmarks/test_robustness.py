@@ -7,13 +7,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from patchprint.benchmarks.geometry import project
-from patchprint.benchmarks.robustness import RotationSettings, ScaleSettings
-from patchprint.benchmarks.setup import Setup
-from patchprint.features.describers import create
 
-from benchmark_data import texture
-from patchprint.benchmarks import robustness
+from benchmark_data import scores_of, texture
+from patchprint.benchmarks.rotation import turned
+from patchprint.benchmarks.scale import shrunk
+from patchprint.geometry import project
 
 
 def blob(height: int, width: int, x: float, y: float) -> np.ndarray:
@@ -30,38 +28,36 @@ def center_of(image: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("degrees", [0, 30, 90, 135])
 def test_blob_turns_with_the_homography(degrees: float) -> None:
     image = blob(121, 121, 75, 50)
-    warped, homography = robustness.turned(image, degrees)
+    warped, homography = turned(image, degrees)
     flat = np.where(warped > 100, warped, 0)
     np.testing.assert_allclose(center_of(flat), project(homography, np.array([[75.0, 50.0]]))[0], atol=0.2)
 
 
 def test_blob_shrinks_with_the_homography() -> None:
-    smaller, homography = robustness.shrunk(blob(160, 200, 120, 70), 2.5)
+    smaller, homography = shrunk(blob(160, 200, 120, 70), 2.5)
     np.testing.assert_allclose(center_of(smaller), project(homography, np.array([[120.0, 70.0]]))[0], atol=0.1)
 
 
 def test_curves(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "p.png"), texture(220, 240))
-    setup = Setup(create("rootsift"), tmp_path / "p.png")
-    scores = robustness.rotation(setup, RotationSettings(step=60, keypoints=300))
+    scores = scores_of("rotation", "rootsift", tmp_path / "p.png", step=60, keypoints=300)
     assert scores["degrees"] == [0.0, 60.0, 120.0, 180.0]
     assert scores["oriented"][0] == pytest.approx(1.0, abs=1e-3)
     assert scores["upright"][0] == pytest.approx(1.0, abs=1e-3)
     assert min(scores["oriented"]) > 0.5 > 0.2 > max(scores["upright"][1:])
-    scores = robustness.scale(setup, ScaleSettings(steps=3, keypoints=300))
+    scores = scores_of("scale", "rootsift", tmp_path / "p.png", steps=3, keypoints=300)
     assert scores["factor"] == [1.0, 2.0, 4.0]
     assert scores["oriented"][0] == pytest.approx(1.0, abs=1e-3)
     assert scores["oriented"][1] > scores["oriented"][2]
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
-    setup = Setup(create("sift"), tmp_path)
     with pytest.raises(ValueError, match="is not a picture"):
-        robustness.rotation(setup, RotationSettings())
+        scores_of("rotation", "sift", tmp_path)
     with pytest.raises(ValueError, match="--step 0"):
-        robustness.rotation(setup, RotationSettings(step=0))
+        scores_of("rotation", "sift", tmp_path, step=0)
     with pytest.raises(ValueError, match="--steps 1"):
-        robustness.scale(setup, ScaleSettings(steps=1))
+        scores_of("scale", "sift", tmp_path, steps=1)
     cv2.imwrite(str(tmp_path / "s.png"), texture(40, 90))
     with pytest.raises(ValueError, match="at least 64 x 64"):
-        robustness.scale(Setup(create("sift"), tmp_path / "s.png"), ScaleSettings())
+        scores_of("scale", "sift", tmp_path / "s.png")

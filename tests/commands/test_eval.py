@@ -7,12 +7,13 @@ from pathlib import Path
 
 import cv2
 import pytest
-from patchprint.features.describers import PixelDescriber
 
 from benchmark_data import texture, write_sequence, write_store
+from patchprint.benchmarks import BENCHMARKS
 from patchprint.cli import main
 from patchprint.commands import eval as eval_command
-from patchprint.types import ModelId
+from patchprint.features.model import PixelModel
+from patchprint.networks import ModelInfo
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_several_models_compare_and_report(sequences: str, tmp_path: Path, capsy
     assert "sift" in table
     assert main(["report", *files, "--out", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
-    assert "patchprint eval oxford" in page or "oxford on data" in page
+    assert "oxford on data" in page
     assert 'src="http' not in page
 
 
@@ -92,9 +93,9 @@ def test_results_are_named_after_benchmark_data_and_model(
 ) -> None:
     """Whatever a model is called, its result stays in the folder."""
     common = eval_command.Common(out=Path("out"), patch_scale=scale)
-    describer = PixelDescriber()
-    describer.id = ModelId(model)
-    target = eval_command._target(common, "oxford", data, describer)
+    named = PixelModel()
+    named.info = ModelInfo(model, network="")
+    target = eval_command._target(common, "oxford", data, named)
     assert target == Path("out") / file
     assert len(target.parts) == 3
 
@@ -159,7 +160,7 @@ def test_wrong_use_is_one_sentence(arguments: list[str], message: str, capsys: p
     assert message in refused(arguments, capsys)
 
 
-@pytest.mark.parametrize("benchmark", ["ubc", "hpatches", "rome", "oxford", "pairs", "eth", "rotation", "scale"])
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
 def test_data_of_another_kind_is_one_sentence(
     benchmark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

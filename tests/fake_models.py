@@ -1,31 +1,30 @@
-"""Describers without weights for tests of benchmarks: constant, random, perfect up to noise, binary."""
+"""Models without weights for tests of benchmarks: constant, random, perfect up to noise, binary."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from patchprint.features.describers import Describer, PixelDescriber
 from torch import Tensor
 
-from patchprint.types import ModelId
+from patchprint.features.model import Model, PixelModel
+from patchprint.networks import ModelInfo
 
 
-class ConstantDescriber(Describer):
-    """The same print for every patch: must score chance everywhere."""
+class ConstantModel(Model):
+    """The same descriptor for every patch: must score chance everywhere."""
 
-    id = ModelId("constant", "c0")
-    dim = 8
+    info = ModelInfo("constant", network="", dim=8, sha256="c0")
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         return F.normalize(torch.ones(len(patches), self.dim), dim=1)
 
 
-class CountingPixels(PixelDescriber):
+class CountingPixels(PixelModel):
     """Raw pixels, counting the patches it was asked for."""
 
-    def __init__(self, sha256: str = "") -> None:
-        self.id = ModelId("counting", sha256)
+    def __init__(self, sha256: str = "", input_size: int = 32) -> None:
+        self.info = ModelInfo("counting", network="", dim=self.side**2, sha256=sha256, input_size=input_size)
         self.asked = 0
 
     def describe_patches(self, patches: Tensor) -> Tensor:
@@ -33,12 +32,10 @@ class CountingPixels(PixelDescriber):
         return super().describe_patches(patches)
 
 
-class BinaryPixels(Describer):
+class BinaryPixels(Model):
     """256 bits: whether each of 16 x 16 pixels is brighter than the mean."""
 
-    id = ModelId("binary", "b0")
-    kind = "binary"
-    dim = 256
+    info = ModelInfo("binary", network="", dim=256, kind="binary", sha256="b0")
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         values = F.adaptive_avg_pool2d(patches.float(), 16).flatten(1)

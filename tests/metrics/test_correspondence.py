@@ -7,31 +7,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from patchprint.benchmarks.geometry import jacobian, one_to_one, overlap_errors, project, reprojection_errors
 
+from patchprint.metrics.correspondence import one_to_one, overlap_errors, reprojection_errors
 from patchprint.types import Keypoints
-
-HOMOGRAPHY = np.array([[0.9, 0.2, 5.0], [-0.1, 1.1, -3.0], [1e-3, -5e-4, 1.0]])
 
 
 def keypoints(*rows: tuple[float, float, float]) -> Keypoints:
     values = torch.tensor(rows)
     return Keypoints(values[:, :2], values[:, 2], torch.zeros(len(rows)))
-
-
-def test_projection_and_its_derivative() -> None:
-    xy = np.array([[10.0, 20.0], [100.0, 50.0]])
-    step = 1e-5
-    numeric = np.stack(
-        [(project(HOMOGRAPHY, xy + d) - project(HOMOGRAPHY, xy - d)) / (2 * step) for d in np.eye(2) * step], axis=2
-    )
-    np.testing.assert_allclose(jacobian(HOMOGRAPHY, xy), numeric, atol=1e-6)
-    np.testing.assert_allclose(project(np.linalg.inv(HOMOGRAPHY), project(HOMOGRAPHY, xy)), xy, atol=1e-9)
-
-
-def test_points_behind_the_camera_are_nowhere() -> None:
-    beyond = np.array([[1.0, 0, 0], [0, 1, 0], [-0.1, 0, 1]])
-    assert np.isinf(project(beyond, np.array([[20.0, 0.0]]))).all()
 
 
 def test_reprojection_in_pixels() -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
 from patchprint.networks import weights
-from patchprint.report import demo
+from patchprint.pipelines import demo
 
 
 def test_demo_leaves_report_result_and_weights(

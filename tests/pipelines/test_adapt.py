@@ -12,14 +12,14 @@ import pytest
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
-from fake_describers import ConstantDescriber  # noqa: E402
+
 from patchprint import adapt, cli, networks  # noqa: E402
-from patchprint.features import describers  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
 from patchprint.patches import track_files  # noqa: E402
 from patchprint.patches.codecs import encode_png  # noqa: E402
 from patchprint.patches.sources import bundled, homographies  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
+from patchprint.pipelines import adapt  # noqa: E402
 from patchprint.training import checkpoint  # noqa: E402
 
 
@@ -53,6 +53,8 @@ def test_command_writes_weights_numbers_and_report(
     tuned = weights.load_network(out)
     assert tuned.info.sha256 == result["model"]["sha256"] != weights.load_network(start).info.sha256
     assert "tuned from" in tuned.info.notes and "camera" in tuned.info.training.data
+    assert tuned.info.training.config["steps"] == 4 and tuned.info.training.start == "hardnet"
+    assert tuned.info.ratio is not None and 0.5 <= tuned.info.ratio <= 1, "what is written is calibrated"
     report = out.with_suffix(".html").read_text()
     assert "held-out photos" in report
     assert f"patchprint match A.jpg B.jpg --model {out}" in report, "the command on the page works as it stands"
@@ -99,7 +101,7 @@ def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:
 def test_constant_prints_confuse_all_points_and_pixels_only_some(scene: Path) -> None:
     store = TrackStore.open(scene / "tracks")
     _, unseen = adapt._hold_images_out(store, 0.25, seed=0)
-    models = {"constant": ConstantDescriber(), "pixels": describers.create("pixels")}
+    models = {"constant": ConstantModel(), "pixels": load("pixels")}
     scores = adapt.measure(models, store, unseen, seed=0)
     count = int((store.split("val").num_views >= 2).sum())
     assert scores["constant"]["confused_held_out_points"] == pytest.approx(1 - 1 / count)

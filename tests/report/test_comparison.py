@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patchprint.benchmarks.compare import compare, headline, read_results, train_test_table
+
+from patchprint.report.comparison import compare, headline, read_results, train_test_table
 
 
 def ubc_result(model: str, fpr95: float, data: str = "sets/liberty", pair_list: str = "official") -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""Homographies of points and keypoints, and similarities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from patchprint.geometry import align_similarity, inside, jacobian, project, rotation, transport
+from patchprint.types import Keypoints
+
+HOMOGRAPHY = np.array([[0.9, 0.2, 5.0], [-0.1, 1.1, -3.0], [1e-3, -5e-4, 1.0]])
+
+
+def test_projection_and_its_derivative() -> None:
+    xy = np.array([[10.0, 20.0], [100.0, 50.0]])
+    step = 1e-5
+    numeric = np.stack(
+        [(project(HOMOGRAPHY, xy + d) - project(HOMOGRAPHY, xy - d)) / (2 * step) for d in np.eye(2) * step], axis=2
+    )
+    np.testing.assert_allclose(jacobian(HOMOGRAPHY, xy), numeric, atol=1e-6)
+    np.testing.assert_allclose(project(np.linalg.inv(HOMOGRAPHY), project(HOMOGRAPHY, xy)), xy, atol=1e-9)
+
+
+def test_points_behind_the_camera_are_nowhere() -> None:
+    beyond = np.array([[1.0, 0, 0], [0, 1, 0], [-0.1, 0, 1]])
+    assert np.isinf(project(beyond, np.array([[20.0, 0.0]]))).all()
+
+
+def test_keypoints_turn_and_grow_with_a_similarity() -> None:
+    matrix = np.eye(3)
+    matrix[:2, :2] = 2.0 * rotation(0.3)
+    matrix[:2, 2] = (5.0, -7.0)
+    keypoints = Keypoints(torch.tensor([[10.0, 20.0]]), torch.tensor([3.0]), torch.tensor([0.2]))
+    moved = transport(keypoints, matrix)
+    np.testing.assert_allclose(moved.xy.numpy(), project(matrix, np.array([[10.0, 20.0]])), rtol=1e-6)
+    assert moved.scale.item() == pytest.approx(6.0)
+    assert moved.angle.item() == pytest.approx(0.5)
+
+
+def test_pixels_reach_half_beyond_their_centers() -> None:
+    corners = np.array([[-0.5, -0.5], [-0.6, 0.0], [9.5, 4.5], [9.5, 4.6]])
+    assert inside(corners, (5, 10)).tolist() == [True, False, True, False]
+
+
+def test_similarity_of_point_sets_is_found() -> None:
+    source = np.random.default_rng(0).normal(size=(6, 3))
+    turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    scale, found, shift = align_similarity(source, 2.5 * source @ turn.T + (1.0, 2.0, 3.0))
+    assert scale == pytest.approx(2.5)
+    np.testing.assert_allclose(found, turn, atol=1e-9)
+    np.testing.assert_allclose(shift, [1.0, 2.0, 3.0], atol=1e-9)
+    assert math.isclose(np.linalg.det(found), 1.0)
