@@ -23,7 +23,13 @@ GROUP = 10
 
 
 def build(src: str | Path, out: str | Path, force: bool = False) -> None:
-    """Write ``src/train`` and ``src/test`` as a PatchStore; the test part becomes "val"."""
+    """RomePatches; its test part becomes the held-out one.
+
+    Args:
+        src: folder with train/ and test/.
+        out: store to write.
+        force: replace the store if it exists.
+    """
     files.refuse_overwrite(out, force)
     root = Path(src)
     parts = [root / "train", root / "test"]
