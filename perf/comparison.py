@@ -35,8 +35,8 @@ from patchprint.features.describers import NetworkDescriber, choose_device
 from patchprint.metrics.verification import fpr95
 from patchprint.networks import PatchNetwork, weights
 from patchprint.networks.heads import pack_bits
+from patchprint.training import resolve
 from patchprint.training.loop import train
-from patchprint.training.recipes import resolve
 from patchprint.training.run_folder import read_metrics
 from patchprint.types import Result
 

@@ -31,7 +31,7 @@ from patchprint.patches.batches import two_views
 from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.splits import TRAIN
 from patchprint.patches.tracks import Tracks, TrackStore
-from patchprint.training import recipes
+from patchprint.training import resolve
 from patchprint.training.loop import train
 from patchprint.types import Result
 
@@ -86,7 +86,7 @@ def adapt(
             "give photos that overlap more, or more of them"
         )
     report(f"2/3  tuning {plan.model} on {points} points, {plan.steps} steps")
-    config = recipes.resolve(
+    config = resolve(
         "sdgmnet",
         network=start.info.network,
         network_options=start.info.options,
