@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint data clean
+.PHONY: demo test lint tables data clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m patchprint.report.demo
+	$(BIN)/python -m patchprint.pipelines.demo
 
 # One thread per test process: two processes share two cores.
 test: $(VENV)/.dev
@@ -19,7 +19,11 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Training data from the photos with models beside the repository; sets that are there already are kept.
+# The tables in the documents, from the files in results/.
+tables: $(VENV)/.dev
+	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md
+
+# Training data from photos with COLMAP models (docs/data.md says which); sets that are there already are kept.
 PHOTOS ?= ../shared/data/photos
 SCENES := notredame liberty castle entry sceaux $(addprefix oxford-landmarks/,radcliffe allsouls christchurch bodleian)
 DATA_OPTIONS ?=

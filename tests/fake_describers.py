@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
+from patchprint.features.describers import Describer, PixelDescriber
 from torch import Tensor
 
-from patchprint.features.describers import Describer, PixelDescriber
 from patchprint.types import ModelId
 
 

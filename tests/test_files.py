@@ -29,13 +29,13 @@ def test_a_new_file_is_readable_by_others_as_the_umask_says(tmp_path: Path) -> N
 
 def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "store"
-    with atomic_folder(target) as temporary:
+    with atomic_folder(target, "a test") as temporary:
         (temporary / "x").write_text("1")
-    with pytest.raises(RuntimeError), atomic_folder(target, force=True) as temporary:
+    with pytest.raises(RuntimeError), atomic_folder(target, "a test", force=True) as temporary:
         (temporary / "x").write_text("2")
         raise RuntimeError
     assert (target / "x").read_text() == "1"
-    with atomic_folder(target, force=True) as temporary:
+    with atomic_folder(target, "a test", force=True) as temporary:
         (temporary / "x").write_text("3")
     assert (target / "x").read_text() == "3"
     assert list(tmp_path.iterdir()) == [target]
@@ -44,6 +44,6 @@ def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
 def test_existing_output_needs_force(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="--force"):
         refuse_overwrite(tmp_path, force=False)
-    with pytest.raises(ValueError, match="exists already"), atomic_folder(tmp_path):
+    with pytest.raises(ValueError, match="exists already"), atomic_folder(tmp_path, "a test"):
         pass
     refuse_overwrite(tmp_path, force=True)

@@ -25,6 +25,7 @@ SUBCOMMANDS = {
     "models": "list the networks and weights, with licence and training data",
     "data": "build and inspect training and benchmark data",
     "train": "train a descriptor with a published recipe",
+    "calibrate": "choose the threshold of the ratio test for a model",
     "adapt": "tune a descriptor to your own photos",
     "eval": "run a benchmark",
     "describe": "detect and describe the keypoints of photos",

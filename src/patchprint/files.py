@@ -1,17 +1,31 @@
-"""Writing files so that a crash, a full disk or a second writer never destroys what was there before."""
+"""Writing files and folders so that a crash, a full disk or a second writer never destroys what was there before.
+
+Every folder that patchprint writes carries a hidden file, ``.patchprint``, that says which command made it and what it puts
+there. Only such a folder is ever replaced or emptied, and only while nothing else lies in it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import json
 import os
-import shutil
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from patchprint.errors import UserError
+
+try:
+    import fcntl
+except ImportError:  # Windows: one writer at a time is then up to the caller
+    fcntl = None  # type: ignore[assignment]
+
+MARKER = ".patchprint"
+# What killed writers leave beside NAME: .NAME.new, .NAME.old, .NAME.lock and the temporary files of `atomic_file`.
+_LEFTOVER = re.compile(r"\.(.+?)\.(?:new|old|lock|[a-z0-9_]{8}(?:\.[^.]+)?)")
 
 
 @contextlib.contextmanager
@@ -33,24 +47,102 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | Path, force: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``; on success it takes the name ``path`` (an old one goes only with ``force``)."""
-    path = Path(path)
-    refuse_overwrite(path, force)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
+def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``; on success it takes the name ``path``.
+
+    With ``force`` an old folder of ``made_by`` is replaced; at every moment the old or the new one is there, under its name
+    or as ``.NAME.old``, which the next writer puts back.
+    """
+    path = Path(path).resolve()
+    new, old = _beside(path, "new"), _beside(path, "old")
+    with only_writer(path):
+        _settle(path)
+        _refuse_replacing(path, made_by, force)
+        try:
+            new.mkdir()
+            mark_folder(new, made_by, ["*"])
+            yield new
+            written = sorted(file for file in new.rglob("*") if file.is_file())
+            mark_folder(new, made_by, [file.relative_to(new).as_posix() for file in written if file.name != MARKER])
+            for file in written:
                 _flush(file)
-        temporary.chmod(0o777 & ~_current_umask())
-        if path.exists():
-            _retire(path)
-        temporary.replace(path)
-        _flush(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            # Again, since somebody may have put something there while the new folder was written.
+            _refuse_replacing(path, made_by, force)
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
+            _flush(path.parent)
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            # Writing to a full disk fails without saying where.
+            raise OSError(f"{path} could not be written: {error.strerror or error}") from error
+        finally:
+            # Never hides the error that led here; what cannot be removed now is removed by the next writer.
+            with contextlib.suppress(OSError):
+                _settle(path)
+
+
+@contextlib.contextmanager
+def only_writer(path: str | Path) -> Iterator[None]:
+    """Hold the lock file beside ``path``; raise UserError where another process holds it.
+
+    A folder whose parent cannot be written, such as a mounted volume, is not locked.
+    """
+    path = Path(path).resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if fcntl is None or not os.access(path.parent, os.W_OK):
+        yield
+        return
+    lock = _beside(path, "lock")
+    with contextlib.closing(_take_lock(lock, path)) as stream:
+        try:
+            yield
+        finally:
+            if os.fstat(stream.fileno()).st_size == 0:  # ours is empty
+                lock.unlink(missing_ok=True)
+
+
+def claim_folder(
+    path: str | Path, made_by: str, contents: Iterable[str], inputs: str = "", force: bool = False
+) -> None:
+    """Mark a folder that is written file by file as the work of ``made_by`` on ``inputs``, or go on with one that is.
+
+    A folder with other files, of another command or of other inputs is refused; ``force`` empties it first, if it may.
+
+    Args:
+        contents: what the command writes there, as names relative to ``path``; ``*`` stands for anything. A folder in it
+            that carries a marker of its own is named here and described there.
+        inputs: checksum of what the work is made of.
+    """
+    path = Path(path)
+    if force and path.exists():
+        _refuse_foreign(path, made_by)
+        _empty(path)
+    found = _read_marker(path)
+    if found is None and path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
+        raise UserError(f"{path} exists and holds files that {made_by} did not write; give another --out")
+    if found is not None and found["made_by"] != made_by:
+        raise UserError(f"{path} was made by {found['made_by']}, not by {made_by}; give another --out")
+    if found is not None and found["inputs"] != inputs:
+        raise UserError(
+            f"{path} holds the work of other inputs or settings; give another --out, or --force to start again"
+        )
+    mark_folder(path, made_by, contents, inputs)
+
+
+def mark_folder(path: Path, made_by: str, contents: Iterable[str], inputs: str = "") -> None:
+    """Write the marker of a folder (see `claim_folder`), whatever lies there."""
+    write_json(path / MARKER, {"made_by": made_by, "inputs": inputs, "contents": list(contents)})
+
+
+def remove_folder(path: str | Path) -> None:
+    """Delete a folder that patchprint made, if it is there and nothing else lies in it."""
+    path = Path(path)
+    if path.exists():
+        _refuse_foreign(path)
+        _empty(path)
+        path.rmdir()
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -62,17 +154,144 @@ def write_json(path: str | Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def cache_folder(name: str) -> Path:
+    """A folder for what can be made or fetched again, below ``PATCHPRINT_CACHE`` or ``~/.cache/patchprint``."""
+    root = os.environ.get("PATCHPRINT_CACHE") or Path.home() / ".cache" / "patchprint"
+    return Path(root).expanduser() / name
+
+
 def refuse_overwrite(path: str | Path, force: bool) -> None:
-    """Raise ValueError where ``path`` exists and ``force`` was not given."""
+    """Raise UserError where ``path`` exists and ``force`` was not given."""
     if Path(path).exists() and not force:
         raise UserError(f"{path} exists already; give another --out, or --force to replace it")
 
 
-def _retire(path: Path) -> None:
-    # Renamed first, so that the final name is never seen half deleted.
-    grave = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    path.replace(grave / path.name)
-    shutil.rmtree(grave, ignore_errors=True)
+def refuse_folder(path: str | Path, made_by: str, force: bool) -> None:
+    """Raise UserError where `atomic_folder` would, so that hours of work do not end with it."""
+    if Path(path).parent.exists():
+        with only_writer(path):
+            _settle(Path(path).resolve())
+            _refuse_replacing(Path(path), made_by, force)
+
+
+def refuse_overlap(out: str | Path, source: str | Path, inside: bool = False) -> None:
+    """Raise UserError where writing ``out`` could harm ``source``: it is the same folder, or holds it.
+
+    With ``inside`` also where it lies in ``source``, for outputs that the next run would take for inputs.
+    """
+    written, read = Path(out).resolve(), Path(source).resolve()
+    if written == read or written in read.parents:
+        raise UserError(f"the output {out} is or holds the input {source}; give another output folder")
+    if inside and read in written.parents:
+        raise UserError(
+            f"the output {out} lies in the input {source}, where the next run would read it; give a folder elsewhere"
+        )
+
+
+def _refuse_replacing(path: Path, made_by: str, force: bool) -> None:
+    if path.exists():
+        refuse_overwrite(path, force)
+        _refuse_foreign(path, made_by)
+
+
+def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
+    """Raise UserError unless all in ``folder`` is patchprint's.
+
+    A marked folder with foreign files is refused as a whole: replacing it would lose them, and keeping only them would leave
+    notes and pictures about something that is gone.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder} is a file, which no folder replaces; give another --out, or move it away")
+    found, maker = _read_marker(folder), made_by or "patchprint"
+    if found is None and all(entry.name.startswith(f".{MARKER}.") for entry in folder.iterdir()):
+        return  # empty, or killed while its marker was written
+    if found is None or made_by not in (None, found["made_by"]):
+        raise UserError(f"{folder} was not made by {maker}, so it is not removed; give another --out, or move it away")
+    foreign = next(_foreign_files(folder), None)
+    if foreign is not None:
+        raise UserError(
+            f"{folder} holds {foreign.relative_to(folder)}, which {maker} did not write, so it is not removed; move that "
+            "away, or give another --out"
+        )
+
+
+def _foreign_files(folder: Path) -> Iterator[Path]:
+    """What lies in a marked folder and is not in the contents that its marker lists."""
+    marker = _read_marker(folder)
+    contents = set(marker["contents"]) if marker else set()
+    patterns = [name for name in contents if "*" in name]
+
+    def is_own(path: Path) -> bool:
+        leftover = _LEFTOVER.fullmatch(path.name)
+        final = path.with_name(leftover[1]) if leftover else path
+        name = final.relative_to(folder).as_posix()
+        return name in contents or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+    def walk(place: Path) -> Iterator[Path]:
+        for entry in sorted(place.iterdir()):
+            is_folder = entry.is_dir() and not entry.is_symlink()
+            if is_folder and _read_marker(entry) is None:
+                yield from walk(entry)
+            elif entry != folder / MARKER and not is_own(entry):
+                yield entry
+            elif is_folder:
+                yield from _foreign_files(entry)
+
+    return walk(folder)
+
+
+def _empty(folder: Path) -> None:
+    """Delete all in a folder; markers go last, so that a removal that was killed can be taken up again."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            _empty(entry)
+            entry.rmdir()
+        elif entry.name != MARKER:
+            entry.unlink()
+    (folder / MARKER).unlink(missing_ok=True)
+
+
+def _settle(path: Path) -> None:
+    """Finish or undo the replacement of ``path`` that stopped half-way."""
+    new, old = _beside(path, "new"), _beside(path, "old")
+    remove_folder(new)
+    if _read_marker(old) is not None:
+        # Without a folder in its place the old one is needed; else it is rubbish, and called so before it is half deleted.
+        old.rename(new if path.exists() else path)
+        remove_folder(new)
+    remove_folder(old)
+
+
+def _read_marker(folder: Path) -> dict[str, Any] | None:
+    """What the marker of a folder says; None where it has none that can be read."""
+    try:
+        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        return {"made_by": marker["made_by"], "inputs": marker["inputs"], "contents": list(marker["contents"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _take_lock(lock: Path, path: Path) -> IO[bytes]:
+    while True:
+        stream = open(lock, "ab")  # noqa: SIM115 - the caller closes it
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.close()
+            raise UserError(
+                f"another process is writing {path}; wait until it is done, or give another --out"
+            ) from None
+        except OSError:
+            return stream  # a file system without locks
+        # The holder before us may have removed the file between our opening and our locking it.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
+                return stream
+        stream.close()
+
+
+def _beside(path: Path, role: str) -> Path:
+    return path.with_name(f".{path.name}.{role}")
 
 
 def _flush(path: Path) -> None:

@@ -16,15 +16,36 @@ from typing import Any
 import torch
 
 import patchprint
+from patchprint.types import Result
 
 _started = time.monotonic()
 
 
+def record(
+    benchmark: str,
+    *,
+    settings: dict[str, Any],
+    scores: dict[str, Any],
+    model: dict[str, Any] | None = None,
+    data: dict[str, Any] | None = None,
+    seed: int | None = None,
+    started: float | None = None,
+    command: str | None = None,
+) -> Result:
+    """A measurement of this process, with all that is known about where it comes from.
+
+    Args:
+        started: a time.monotonic() reading; without it, the process's age is taken.
+        command: what to type to repeat it; without it, the command line of this process.
+    """
+    return Result(benchmark, settings, model or {}, data or {}, seed, scores, run_info(started, command))
+
+
 def run_info(started: float | None = None, command: str | None = None) -> dict[str, Any]:
-    """The ``run`` part of a Result. ``started`` is a time.monotonic() reading; without it, the process's age is taken."""
+    """The ``run`` part of a Result; the arguments are those of ``record``."""
     seconds = time.monotonic() - (_started if started is None else started)
     return {
-        "command": command or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command or _command(),
         "version": patchprint.__version__,
         "machine": machine(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -58,6 +79,13 @@ def sha256_of_folder(path: str | Path) -> str:
         if file.is_file() and not any(part.startswith(".") for part in relative.parts):
             digest.update(f"{relative.as_posix()}\0{sha256_of_file(file)}\n".encode())
     return digest.hexdigest()
+
+
+def _command() -> str:
+    """What was typed: a program by its name, a module that runs with ``python -m`` as that."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    program = [Path(sys.argv[0]).name] if spec is None else ["python", "-m", spec.name.removesuffix(".__main__")]
+    return shlex.join([*program, *sys.argv[1:]])
 
 
 def _cpu_name() -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,28 @@ class Keypoints:
         return Keypoints(torch.zeros(0, 2), torch.zeros(0), torch.zeros(0), torch.zeros(0))
 
     @staticmethod
+    def concatenate(parts: Sequence[Keypoints]) -> Keypoints:
+        """Keypoints of several searches as one; scores and shapes stay only where all parts have them."""
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return Keypoints.empty()
+        scores = [part.score for part in parts if part.score is not None]
+        shaped = any(part.affine is not None for part in parts)
+        return Keypoints(
+            torch.cat([part.xy for part in parts]),
+            torch.cat([part.scale for part in parts]),
+            torch.cat([part.angle for part in parts]),
+            torch.cat(scores) if len(scores) == len(parts) else None,
+            torch.cat([part.frames() for part in parts]) if shaped else None,
+        )
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, np.ndarray]) -> Keypoints:
+        """What `to_arrays` gave; other names in ``arrays`` are left alone."""
+        names = [field.name for field in dataclasses.fields(Keypoints) if field.name in arrays]
+        return Keypoints(**{name: torch.from_numpy(np.asarray(arrays[name])) for name in names})
+
+    @staticmethod
     def from_affine(xy: Tensor, affine: Tensor, score: Tensor | None = None) -> Keypoints:
         """Keypoints with frames (N, 2, 2); scale is the geometric mean of the axes, angle that of the first column."""
         affine = torch.as_tensor(affine, dtype=torch.float32)
@@ -80,6 +103,32 @@ class Keypoints:
     def upright(self) -> Keypoints:
         """The same keypoints with angle zero; affine shape is dropped, since its rotation part carries the angle."""
         return dataclasses.replace(self, angle=torch.zeros_like(self.angle), affine=None)
+
+    def moved(self, factor: float, offset: tuple[float, float]) -> Keypoints:
+        """Keypoints of a part or a smaller copy in the coordinates of the whole image: ``xy * factor + offset``."""
+        affine = None if self.affine is None else self.affine * factor
+        return dataclasses.replace(
+            self, xy=self.xy * factor + torch.tensor(offset), scale=self.scale * factor, affine=affine
+        )
+
+    def unique_places(self, cell: float | None = None) -> Keypoints:
+        """One keypoint for each place, the strongest (the first, without scores), in the order they have here.
+
+        Detectors answer twice where a point has two orientations. A place is a position with a scale; with ``cell``, a square
+        of that side in pixels, whatever the scale.
+        """
+        if len(self) == 0:
+            return self
+        places = torch.cat([self.xy, self.scale[:, None]], 1) if cell is None else (self.xy / cell).round()
+        score = torch.zeros(len(self)) if self.score is None else self.score.cpu()
+        order = torch.argsort(score, descending=True, stable=True).numpy()
+        _, first = np.unique(places.cpu().numpy()[order], axis=0, return_index=True)
+        return self[np.sort(order[first])]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The fields that are given, by name, for storing."""
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value.cpu().numpy() for name, value in given.items() if value is not None}
 
     def to(self, device: torch.device | str) -> Keypoints:
         return self._map(lambda value: value.to(device))
@@ -105,7 +154,8 @@ class Features:
 
     Shape:
         descriptors (N, D): float32 or float16 unit vectors, int8 quantised vectors, or uint8 packed bits (D = bytes).
-        image_size (width, height) in pixels of the picture as it was read.
+        image_size (width, height) in pixels of the picture as it was read; ratio: the calibrated threshold of the ratio
+        test for these descriptors, None where there is none.
     """
 
     keypoints: Keypoints
@@ -113,6 +163,7 @@ class Features:
     image_size: tuple[int, int]
     image_path: Path | None
     model: ModelId
+    ratio: float | None = None
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
@@ -155,6 +206,14 @@ class Matches:
 
 
 @dataclass(frozen=True, eq=False)
+class Pose:
+    """A camera in the world: rotation (3, 3) takes world directions to camera directions; centre (3,) in the world."""
+
+    rotation: np.ndarray
+    center: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class DescriptorBatch:
     """What a loss sees: P points in K views each, described by D numbers.
 
@@ -191,7 +250,7 @@ class DescriptorBatch:
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement, as it is written to ``results/``; ``run`` comes from ``patchprint.provenance.run_info``."""
+    """One measurement, as it is written to ``results/``; ``run`` comes from ``patchprint.provenance.record``."""
 
     benchmark: str
     settings: dict[str, Any]

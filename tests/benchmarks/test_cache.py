@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-
 from patchprint.benchmarks.cache import PredictionCache
 from patchprint.benchmarks.setup import Setup
 from patchprint.features.describers import PixelDescriber

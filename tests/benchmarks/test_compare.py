@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from patchprint.benchmarks.compare import compare, headline, read_results, train_test_table
 
 

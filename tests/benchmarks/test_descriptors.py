@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-
 from patchprint.benchmarks.descriptors import chance_of_same_index, distance_matrix, nearest, pair_distances
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-
-from benchmark_data import texture, write_room
-from patchprint.benchmarks import eth, strecha
 from patchprint.benchmarks.cache import PredictionCache
 from patchprint.benchmarks.setup import Setup
 from patchprint.features.describers import create
+
+from benchmark_data import texture, write_room
+from patchprint.benchmarks import eth, strecha
 from patchprint.provenance import sha256_of_folder
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 import torch
-
 from patchprint.benchmarks.geometry import jacobian, one_to_one, overlap_errors, project, reprojection_errors
+
 from patchprint.types import Keypoints
 
 HOMOGRAPHY = np.array([[0.9, 0.2, 5.0], [-0.1, 1.1, -3.0], [1e-3, -5e-4, 1.0]])

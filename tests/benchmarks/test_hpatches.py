@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patchprint.benchmarks.cache import PredictionCache
+from patchprint.benchmarks.setup import Setup, measure
 
 from benchmark_data import write_store
 from fake_describers import BinaryPixels, ConstantDescriber, CountingPixels
 from patchprint.benchmarks import hpatches, hpatches_tasks
-from patchprint.benchmarks.cache import PredictionCache
-from patchprint.benchmarks.setup import Setup, measure
 
 TASKS = ("verification", "matching", "retrieval")
 

@@ -8,14 +8,14 @@ import cv2
 import numpy as np
 import pytest
 import torch
-
-from benchmark_data import write_sequence
-from fake_describers import BinaryPixels, ConstantDescriber
-from patchprint.benchmarks import oxford, pairs
 from patchprint.benchmarks.cache import PredictionCache
 from patchprint.benchmarks.compare import compare
 from patchprint.benchmarks.setup import Setup, measure
 from patchprint.features.describers import Describer, PixelDescriber, create
+
+from benchmark_data import write_sequence
+from fake_describers import BinaryPixels, ConstantDescriber
+from patchprint.benchmarks import oxford, pairs
 from patchprint.types import Features, Keypoints, ModelId
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-
-from benchmark_data import texture
-from patchprint.benchmarks import robustness
 from patchprint.benchmarks.geometry import project
 from patchprint.benchmarks.robustness import RotationSettings, ScaleSettings
 from patchprint.benchmarks.setup import Setup
 from patchprint.features.describers import create
+
+from benchmark_data import texture
+from patchprint.benchmarks import robustness
 
 
 def blob(height: int, width: int, x: float, y: float) -> np.ndarray:

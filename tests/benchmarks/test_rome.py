@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from patchprint.benchmarks.setup import Setup
 
 from benchmark_data import write_store
 from fake_describers import ConstantDescriber, CountingPixels
 from patchprint.benchmarks import rome
-from patchprint.benchmarks.setup import Setup
 
 
 def test_pixels_find_their_group_and_constants_score_chance(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from patchprint.benchmarks.cache import PredictionCache
+from patchprint.benchmarks.setup import Setup, measure
 
 from benchmark_data import texture, write_store
 from fake_describers import BinaryPixels, ConstantDescriber, CountingPixels
 from patchprint.benchmarks import ubc
-from patchprint.benchmarks.cache import PredictionCache
-from patchprint.benchmarks.setup import Setup, measure
 from patchprint.patches import PatchStore
 
 

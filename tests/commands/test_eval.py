@@ -7,9 +7,12 @@ from pathlib import Path
 
 import cv2
 import pytest
+from patchprint.features.describers import PixelDescriber
 
 from benchmark_data import texture, write_sequence, write_store
 from patchprint.cli import main
+from patchprint.commands import eval as eval_command
+from patchprint.types import ModelId
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +56,11 @@ def test_several_models_compare_and_report(sequences: str, tmp_path: Path, capsy
     arguments = ["eval", "oxford", "--model", "sift", "--model", "pixels", "--data", sequences, "--out", str(out)]
     assert main(arguments) == 0
     assert "pixels" in capsys.readouterr().out
-    files = sorted(map(str, out.glob("*.json")))
-    assert [Path(file).name for file in files] == ["oxford-data-pixels.json", "oxford-data-sift.json"]
+    files = sorted(map(str, out.rglob("*.json")))
+    assert [Path(file).relative_to(out).as_posix() for file in files] == [
+        "oxford/data-pixels.json",
+        "oxford/data-sift.json",
+    ]
     assert "exists already" in refused(arguments, capsys)
     assert main(["eval", "--compare", *files]) == 0
     table = capsys.readouterr().out
@@ -64,6 +70,33 @@ def test_several_models_compare_and_report(sequences: str, tmp_path: Path, capsy
     page = (tmp_path / "page.html").read_text()
     assert "patchprint eval oxford" in page or "oxford on data" in page
     assert 'src="http' not in page
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "scale", "file"),
+    [
+        ("set", "m", None, "oxford/set-m.json"),
+        ("set/img1.png", "m.small", 24.0, "oxford/img1-m.small-24sigma.json"),
+        ("one/oxford", "m", None, "oxford/m.json"),
+        ("one/oxford-small", "m", None, "oxford/small-m.json"),
+        ("one/oxfordshire", "m", None, "oxford/oxfordshire-m.json"),
+        ("many/a,many/b", "m", None, "oxford/many-m.json"),
+        (".", "m", None, "oxford/m.json"),
+        ("oxford", "../../m", None, "oxford/..-..-m.json"),
+        ("oxford", "/etc/m", None, "oxford/-etc-m.json"),
+        ("oxford", "..\\m", None, "oxford/..-m.json"),
+    ],
+)
+def test_results_are_named_after_benchmark_data_and_model(
+    data: str, model: str, scale: float | None, file: str
+) -> None:
+    """Whatever a model is called, its result stays in the folder."""
+    common = eval_command.Common(out=Path("out"), patch_scale=scale)
+    describer = PixelDescriber()
+    describer.id = ModelId(model)
+    target = eval_command._target(common, "oxford", data, describer)
+    assert target == Path("out") / file
+    assert len(target.parts) == 3
 
 
 def test_precision_recall_curves(sequences: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

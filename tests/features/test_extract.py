@@ -10,13 +10,13 @@ import kornia.feature as KF
 import numpy as np
 import pytest
 import torch
+from patchprint.features.kornia_like import LAFDescriptor
+from patchprint.features.opencv_like import Feature2D
 
 import patchprint
 from known_images import correspondences, texture, turned
 from patchprint import networks
 from patchprint.features import describers, detect
-from patchprint.features.kornia_like import LAFDescriptor
-from patchprint.features.opencv_like import Feature2D
 from patchprint.interop import colmap, opencv
 from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints

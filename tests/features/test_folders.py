@@ -64,7 +64,7 @@ def test_describing_again_continues_and_other_settings_are_refused(
     assert files[0].stat().st_mtime_ns == kept
     assert torch.equal(storage.load(lost).descriptors, before)
     assert cli.main([*command, "300"]) == 2
-    assert "other photos or settings" in capsys.readouterr().err
+    assert "other inputs or settings" in capsys.readouterr().err
 
 
 def test_bad_photos_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from patchprint.features.nearest import nearest
 
 from patchprint.features import match, verify
 from patchprint.features.calibration import choose_ratio
 from patchprint.features.compress import Pca, compress
-from patchprint.features.nearest import nearest
 from patchprint.types import Features, Keypoints, ModelId
 
 

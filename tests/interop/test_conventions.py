@@ -10,9 +10,9 @@ import kornia.feature as KF
 import numpy as np
 import pytest
 import torch
+from patchprint.features.detect import detect
 
 from known_images import blob, corner, correspondences, crossing, lopsided_blob, texture, turned
-from patchprint.features.detect import detect
 from patchprint.interop import colmap, kornia, opencv
 from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints, wrap_angle

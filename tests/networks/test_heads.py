@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from network_patches import smooth_patches, trained_looking
-from patchprint.networks.heads import BinaryHead, FloatHead, pack_bits, signs
+from patchprint.distances import pack_bits
+from patchprint.networks.heads import BinaryHead, FloatHead, signs
 
 
 def test_zero_counts_as_minus_one_and_bit_zero():

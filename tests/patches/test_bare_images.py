@@ -5,6 +5,7 @@ import shutil
 import cv2
 import pytest
 
+from patchprint import files
 from patchprint.interop import colmap_pairs
 from patchprint.interop.colmap import pycolmap, read_model
 from patchprint.patches import open_source
@@ -20,7 +21,7 @@ def ready(tmp_path, monkeypatch):
 
     def reconstruction(image_folder, work, names, cameras, max_keypoints, max_image_size, seed, matching):
         asked.append((matching, cameras.single, len(names)))
-        work.mkdir(parents=True, exist_ok=True)
+        files.claim_folder(work, "a test", ["*"])
         shutil.copytree(tmp_path / "wall" / "sparse", work / "sparse", dirs_exist_ok=True)
         shutil.copy(tmp_path / "wall" / "database.db", work / "database.db")
         return read_model(work / "sparse")

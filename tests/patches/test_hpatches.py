@@ -6,12 +6,12 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from patchprint.patches.sources.sequences import find_sequences
 
 from patchprint.patches import open_source
 from patchprint.patches.batches import SequencePairBatcher
 from patchprint.patches.sources import hpatches, hpatches_sequences
 from patchprint.patches.sources.hpatches_splits import is_test
-from patchprint.patches.sources.sequences import find_sequences
 from patchprint.types import Keypoints
 from synthetic_tracks import texture
 

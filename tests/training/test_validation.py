@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from patchprint.training.validation import Validation
 
 from patchprint import networks
-from patchprint.training.validation import Validation
 from training_data import images
 
 

@@ -1,13 +1,12 @@
 """A benchmark that needs no download: held-out photographs of scikit-image, warped and re-lit, and its stereo pair.
 
-Every describer sees the same keypoints. Three figures: FPR95 of tracked keypoints (verification), average precision of
-nearest-neighbour matches between a photograph and its warped copies, and the same on the stereo pair, whose truth is a
+Every model sees the same keypoints. Three figures: FPR95 of tracked keypoints (verification), average precision of
+nearest-neighbor matches between a photograph and its warped copies, and the same on the stereo pair, whose truth is a
 measured disparity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +14,57 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.benchmarks.descriptors import nearest, pair_distances
+from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks.ubc import draw_pairs
-from patchprint.features.describers import Describer
-from patchprint.interop.opencv import detect_sift
+from patchprint.detectors import detect
+from patchprint.distances import nearest, pair_distances
+from patchprint.features.model import Model
+from patchprint.features.observations import describe_observations
+from patchprint.geometry import transport
 from patchprint.metrics.ranking import average_precision
 from patchprint.metrics.verification import fpr95
 from patchprint.patches.sources import bundled, homographies
 from patchprint.patches.tracks import TrackStore
 from patchprint.types import Keypoints
 
-NUM_PAIRS = 20_000
-NUM_KEYPOINTS = 1000
 MAX_ERROR = 3.0  # pixels
+
+
+@dataclass(frozen=True)
+class Settings:
+    # Pairs of tracked keypoints; half of them match.
+    pairs: int = 20_000
+    # Strongest keypoints kept in each photograph; twice as many in the stereo pair.
+    keypoints: int = 1000
+    # One of the detectors of patchprint describe.
+    detector: str = "dog-published"
+
+
+class Bundled(Benchmark):
+    """Verification and matching on photographs that scikit-image ships; needs no data."""
+
+    settings = Settings
+    lower_is_better = frozenset({"FPR95 %"})
+    data_package = "scikit-image"
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """FPR95 in [0, 1], mean average precision on warped photographs, and the stereo pair."""
+        pairs = held_out_pairs(settings)
+        return {
+            "fpr95": verification(run.model, bundled.held_out_source(), run.seed, settings.pairs),
+            "matching_ap": float(np.mean([matching(run.model, pair)["ap"] for pair in pairs])),
+            "stereo": matching(run.model, stereo_pair(settings)),
+        }
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        stereo = scores["stereo"]
+        return {
+            "FPR95 %": 100 * scores["fpr95"],
+            "matching AP": scores["matching_ap"],
+            "stereo AP": stereo["ap"],
+            "stereo correct": stereo["correct"],
+            "of": stereo["possible"],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,31 +77,31 @@ class ImagePair:
     truth: Tensor
 
 
-def verification(describer: Describer, source: TrackStore, seed: int = 0, num_pairs: int = NUM_PAIRS) -> float:
+def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) -> float:
     """FPR95 over pairs of tracked keypoints, one half of them matching, the other from two points of one scene."""
     pairs = draw_pairs(source, num_pairs, seed)
     rows = source.observation(pairs.points, pairs.views[:, None])[:, 0]
-    descriptors = observation_descriptors(describer, source, rows)
+    descriptors = describe_observations(model, source, rows)
     return fpr95(pair_distances(descriptors[pairs.index[:, 0]], descriptors[pairs.index[:, 1]]), pairs.is_match)
 
 
-def held_out_pairs(views: int = 3, seed: int = 2000) -> list[ImagePair]:
+def held_out_pairs(settings: Settings, views: int = 3, seed: int = 2000) -> list[ImagePair]:
     """Each held-out photograph with its warped copies."""
     pairs = []
     for number, name in enumerate(bundled.HELD_OUT):
         original, *warped = homographies.render_views(bundled.image(name), views, seed=seed + number)
-        keypoints = detect_sift(original.image, max_keypoints=NUM_KEYPOINTS)
+        keypoints = _find(original.image, settings.keypoints, settings)
         for k, view in enumerate(warped):
-            truth = homographies.transport(keypoints, view.homography).xy
-            found = detect_sift(view.image, max_keypoints=NUM_KEYPOINTS)
+            truth = transport(keypoints, view.homography).xy
+            found = _find(view.image, settings.keypoints, settings)
             pairs.append(ImagePair(f"{name} {k + 1}", (original.image, view.image), (keypoints, found), truth))
     return pairs
 
 
-def stereo_pair() -> ImagePair:
+def stereo_pair(settings: Settings) -> ImagePair:
     """The motorcycle pair; keypoints without a measured disparity count neither way."""
     pair = bundled.stereo_pair()
-    left, right = (detect_sift(image, max_keypoints=2 * NUM_KEYPOINTS) for image in (pair.left, pair.right))
+    left, right = (_find(image, 2 * settings.keypoints, settings) for image in (pair.left, pair.right))
     column, row = left.xy.round().long().unbind(1)
     disparity = torch.from_numpy(np.asarray(pair.disparity, np.float32))[row, column]
     truth = left.xy - torch.stack([disparity, torch.zeros_like(disparity)], 1)
@@ -72,10 +109,10 @@ def stereo_pair() -> ImagePair:
     return ImagePair("motorcycle", (pair.left, pair.right), (left[known], right), truth[known])
 
 
-def matching(describer: Describer, pair: ImagePair) -> dict[str, float]:
+def matching(model: Model, pair: ImagePair) -> dict[str, Any]:
     """Nearest neighbours from the first to the second image: average precision and number of correct matches."""
-    descriptors = [describer.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True)]
-    index, distance = nearest(*descriptors)
+    first, second = (model.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True))
+    distance, index = (values[:, 0] for values in nearest(first, second, exact=True))
     error = (pair.keypoints[1].xy[index] - pair.truth).norm(dim=1)
     possible = (
         torch.cdist(pair.truth, pair.keypoints[1].xy, compute_mode="donot_use_mm_for_euclid_dist").min(dim=1).values
@@ -90,32 +127,5 @@ def matching(describer: Describer, pair: ImagePair) -> dict[str, float]:
     }
 
 
-def evaluate(
-    describers: dict[str, Describer], seed: int = 0, progress: Callable[[str], None] = lambda text: None
-) -> dict[str, dict[str, Any]]:
-    """All three figures for every describer, on the same keypoints."""
-    source, pairs, stereo = bundled.held_out_source(), held_out_pairs(), stereo_pair()
-    scores: dict[str, dict[str, Any]] = {}
-    for name, describer in describers.items():
-        progress(name)
-        held_out = [matching(describer, pair) for pair in pairs]
-        scores[name] = {
-            "fpr95": verification(describer, source, seed),
-            "matching_ap": float(np.mean([score["ap"] for score in held_out])),
-            "stereo": matching(describer, stereo),
-        }
-    return scores
-
-
-def observation_descriptors(describer: Describer, source: TrackStore, rows: Tensor) -> Tensor:
-    """Prints of observations, each described in its own photo and once: rows of ``source.tracks`` (N,) -> (N, D)."""
-    tracks = source.tracks
-    wanted, place = torch.unique(rows, return_inverse=True)
-    chosen = wanted.numpy()
-    order, descriptors = [], []
-    for image in np.unique(tracks.image[chosen]).tolist():
-        here = np.flatnonzero(tracks.image[chosen] == image)
-        frames = (torch.from_numpy(values[chosen[here]]) for values in (tracks.xy, tracks.scale, tracks.angle))
-        order.append(torch.from_numpy(here))
-        descriptors.append(describer.describe_keypoints(source.images.image(image), Keypoints(*frames)))
-    return torch.cat(descriptors)[torch.argsort(torch.cat(order))][place]
+def _find(image: np.ndarray, count: int, settings: Settings) -> Keypoints:
+    return detect(image, settings.detector, count, spread=False)

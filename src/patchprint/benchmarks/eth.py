@@ -8,28 +8,44 @@ default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
-import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from patchprint.benchmarks import strecha
-from patchprint.benchmarks.images import described, features_of
-from patchprint.benchmarks.setup import Setup
+from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._cache import checksum_of
+from patchprint.benchmarks._features import described, features_of
 from patchprint.errors import UserError
-from patchprint.features import match
-from patchprint.interop.colmap import read_database
+from patchprint.features.matching import Mode, match
+from patchprint.interop import strecha
+from patchprint.interop.colmap import poses_of_model, read_database
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarize
 from patchprint.interop.images import list_images, read_gray
-from patchprint.types import Features, Keypoints
+from patchprint.metrics.cameras import camera_errors
+from patchprint.types import Features, Keypoints, Pose
+
+# ETH without ratio test: registered photos, thousands of points, track length, reprojection error in pixels.
+PUBLISHED: dict[str, dict[str, tuple[int, float, float, float]]] = {
+    "herzjesu": {
+        "HardNet": (8, 8.7, 4.30, 0.50),
+        "SOSNet": (8, 8.7, 4.31, 0.50),
+        "HyNet": (8, 8.9, 4.32, 0.52),
+        "SDGMNet": (8, 9.0, 4.32, 0.53),
+    },
+    "fountain": {
+        "HardNet": (11, 16.3, 4.91, 0.47),
+        "SOSNet": (11, 16.3, 4.92, 0.46),
+        "HyNet": (11, 16.5, 4.93, 0.48),
+        "SDGMNet": (11, 16.5, 4.94, 0.48),
+    },
+}
 
 DENSE_SIZE, DENSE_VIEWS = 1200, 5  # longer side of undistorted photos, photos that must agree on a dense point
 FEWEST_MATCHES = 15  # pairs with fewer are taken as not matching at all, as in the published benchmark
@@ -37,48 +53,67 @@ FEWEST_MATCHES = 15  # pairs with fewer are taken as not matching at all, as in 
 
 @dataclass(frozen=True)
 class Settings:
-    # Where prints are made: at the keypoints of COLMAP's SIFT, or at OpenCV's.
-    detector: Literal["colmap", "dog"] = "colmap"
+    # Where prints are made: at the keypoints of COLMAP's SIFT (colmap), or at those of another detector.
+    detector: str = "colmap"
     # Keypoints in each photo; COLMAP keeps some more where points have two angles.
     keypoints: int = 8192
     # Largest quotient of the nearest and second nearest distance; no ratio test if not given.
     ratio: float | None = None
 
 
-def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
-    """Sparse model statistics for our prints and for COLMAP's SIFT, with camera errors where the truth is known."""
-    folder, images = _images(setup)
-    cameras, names = _cameras(setup.data), sorted(images)
-    truth = strecha.read_cameras(setup.data / "gt_dense_cameras")
-    with _work_folder(setup, {"colmap-sift": settings.keypoints, "names": names}) as work:
-        model = sift_reconstruction(folder, work, names, cameras, max_keypoints=settings.keypoints, seed=setup.seed)
-        beside = _summary(model, work, len(names), truth)
-        found = {image.name: image.keypoints for image in read_database(work / "database.db")}
-    features = {name: _features(setup, name, images[name], found[name], settings) for name in names}
-    matches = _matches(setup, features, settings)
-    with _work_folder(setup, {"model": _model(setup), "names": names, **_choices(settings)}) as work:
-        keypoints = {name: features[name].keypoints for name in names}
-        model = reconstruct(folder, keypoints, matches, work, cameras, seed=setup.seed)
-        ours = {**_summary(model, work, len(names), truth), "dense_points": _dense_points(folder, work)}
-    return {**ours, "raw_matches": sum(map(len, matches.values())), "colmap_sift": beside}
+class Eth(Benchmark):
+    """Photos to a sparse 3D model, beside COLMAP's own SIFT."""
+
+    settings = Settings
+    lower_is_better = frozenset({"reprojection px"})
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """Sparse model statistics for our descriptors and for COLMAP's SIFT, with camera errors where the truth is known."""
+        folder, images = _images(run)
+        cameras, names = _cameras(run.folder), sorted(images)
+        truth = strecha.read_cameras(run.folder / "gt_dense_cameras")
+        sift = run.key("COLMAP's SIFT", of_model=False, ignoring=frozenset({"detector", "ratio"}))
+        with _work_folder(run, sift) as work:
+            model = sift_reconstruction(folder, work, names, cameras, max_keypoints=settings.keypoints, seed=run.seed)
+            beside = _summary(model, work, len(names), truth)
+            found = {image.name: image.keypoints for image in read_database(work / "database.db")}
+        features = {name: _features(run, name, images[name], found[name], settings) for name in names}
+        matches = _matches(run, features, settings)
+        with _work_folder(run, run.key("model")) as work:
+            keypoints = {name: features[name].keypoints for name in names}
+            model = reconstruct(folder, keypoints, matches, work, cameras, seed=run.seed)
+            ours = {**_summary(model, work, len(names), truth), "dense_points": _dense_points(folder, work)}
+        return {**ours, "raw_matches": sum(map(len, matches.values())), "colmap_sift": beside}
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        names = ("registered", "points", "observations", "track_length", "reprojection_error_px", "inlier_matches")
+        shown = ("registered", "points", "observations", "track length", "reprojection px", "inlier matches")
+        return {title: scores[name] for title, name in zip(shown, names, strict=True)}
+
+    def beside(self, scores: Scores) -> dict[str, Scores]:
+        return {"COLMAP's own SIFT": scores["colmap_sift"]}
+
+    def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
+        scene = str(result["data"]["path"]).rstrip("/").rsplit("/", 1)[-1].lower()
+        if result["settings"]["ratio"] is not None or scene not in PUBLISHED:
+            return {}
+        names = ("registered", "points", "track length", "reprojection px")
+        return {
+            f"{method} (other keypoints)": dict(zip(names, (row[0], row[1] * 1000, *row[2:]), strict=True))
+            for method, row in PUBLISHED[scene].items()
+        }
 
 
-def _features(setup: Setup, name: str, image: np.ndarray, found: Keypoints, settings: Settings) -> Features:
-    if settings.detector == "dog":
-        return features_of(setup, image, name, "dog", settings.keypoints)
-    return described(setup, image, found, {"picture": name, "colmap database": settings.keypoints, "seed": setup.seed})
+def _features(run: Run, name: str, image: np.ndarray, found: Keypoints, settings: Settings) -> Features:
+    if settings.detector == "colmap":
+        return described(run, image, found, name)
+    return features_of(run, image, name, settings.detector, settings.keypoints, spread=False, upright=False)
 
 
-def _images(setup: Setup) -> tuple[Path, dict[str, np.ndarray]]:
-    folder = setup.data / "images" if (setup.data / "images").is_dir() else setup.data
-    images: dict[str, np.ndarray] = {}
-    for name in list_images(folder):
-        try:
-            images[name] = read_gray(folder / name)
-        except ValueError:
-            if not setup.skip_bad:
-                raise
-            setup.skipped.append(name)
+def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:
+    folder = run.folder / "images" if (run.folder / "images").is_dir() else run.folder
+    paths = {name: folder / name for name in list_images(folder)}
+    images = dict(run.readable(paths, lambda name: read_gray(paths[name])))
     if len(images) < 3:
         raise UserError(f"{folder} holds {len(images)} photos; a reconstruction needs at least 3")
     return folder, images
@@ -93,23 +128,23 @@ def _cameras(data: Path) -> Cameras | None:
     return Cameras(single=True, model="PINHOLE", params=f"{fx},{fy},{cx + 0.5},{cy + 0.5}")
 
 
-def _matches(setup: Setup, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:
+def _matches(run: Run, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:
     """Mutual nearest neighbours of all pairs of photos, (M, 2) each."""
     pairs = list(itertools.combinations(sorted(features), 2))
+    mode: Mode = "mutual" if settings.ratio is None else "mutual+ratio"
 
     def compute() -> dict[str, np.ndarray]:
         found = {}
         for number, (first, second) in enumerate(tqdm(pairs, desc="photo pairs", disable=None)):
-            indices = match(features[first], features[second], ratio=settings.ratio, mutual=True).indices
+            indices = match(features[first], features[second], mode, settings.ratio).indices
             found[str(number)] = indices.cpu().numpy() if len(indices) >= FEWEST_MATCHES else np.zeros((0, 2), np.int64)
         return found
 
-    key = {"matches": sorted(features), **_choices(settings)}
-    arrays = setup.predictions(key, compute)
+    arrays = run.predictions("matches", compute)
     return {pair: arrays[str(number)] for number, pair in enumerate(pairs)}
 
 
-def _summary(model: Any, work: Path, images: int, truth: dict[str, strecha.Pose]) -> dict[str, Any]:
+def _summary(model: Any, work: Path, images: int, truth: dict[str, Pose]) -> dict[str, Any]:
     from patchprint.interop.colmap import pycolmap
 
     with pycolmap.Database.open(work / "database.db") as database:
@@ -120,7 +155,7 @@ def _summary(model: Any, work: Path, images: int, truth: dict[str, strecha.Pose]
         "inlier_matches": int(inliers.sum()),
     }
     if truth:
-        scores["against_true_cameras"] = strecha.camera_errors(strecha.poses_of_model(model), truth)
+        scores["against_true_cameras"] = camera_errors(poses_of_model(model), truth)
     return scores
 
 
@@ -139,20 +174,11 @@ def _dense_points(images: Path, work: Path) -> int | str:
     return int(fused.num_points3D())
 
 
-def _choices(settings: Settings) -> dict[str, Any]:
-    return {"keypoints of": settings.detector, "keypoints": settings.keypoints, "ratio": settings.ratio}
-
-
-def _model(setup: Setup) -> list[Any]:
-    return [setup.describer.id.name, setup.describer.id.sha256, setup.describer.patch_scale]
-
-
 @contextlib.contextmanager
-def _work_folder(setup: Setup, key: dict[str, Any]) -> Iterator[Path]:
+def _work_folder(run: Run, key: dict[str, Any]) -> Iterator[Path]:
     """A folder for COLMAP, in which a second run finds the model; a temporary one where nothing is kept."""
-    if setup.cache.folder is None:
+    if run.cache.folder is None:
         with tempfile.TemporaryDirectory(prefix="patchprint-eth-") as name:
             yield Path(name) / "work"
-        return
-    text = json.dumps({**key, "data": setup.checksum, "seed": setup.seed}, sort_keys=True)
-    yield setup.cache.folder / f"sfm-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    else:
+        yield run.cache.folder / f"sfm-{checksum_of(key)[:24]}"

@@ -14,23 +14,31 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from patchprint.benchmarks import hpatches_tasks
-from patchprint.benchmarks.descriptors import chance_of_same_index, distance_matrix, pair_distances
-from patchprint.benchmarks.hpatches_tasks import Tasks
-from patchprint.benchmarks.setup import Setup
-from patchprint.benchmarks.stored import describe, open_for
+from patchprint.benchmarks import _hpatches_tasks
+from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._hpatches_tasks import Tasks
+from patchprint.benchmarks._patches import describe, open_for
+from patchprint.distances import chance_of_same_index, distance_matrix, pair_distances
 from patchprint.errors import UserError
 from patchprint.metrics.ranking import Definition, average_precision
 from patchprint.metrics.verification import roc_auc
 from patchprint.patches import PatchStore
 from patchprint.patches.sources.hpatches_splits import Split
 
+# HPatches, split full or a (the literature mixes them), trained on Liberty: matching, retrieval, verification in percent.
+PUBLISHED: dict[str, dict[str, float]] = {
+    "RootSIFT": {"matching": 27.22, "retrieval": 42.49},
+    "TFeat": {"matching": 32.64, "retrieval": 52.03},
+    "L2-Net": {"matching": 40.82, "retrieval": 59.64},
+    "L2-Net+": {"matching": 45.04, "retrieval": 63.37},
+    "HardNet+ (NIPS)": {"verification": 87.12, "matching": 50.38, "retrieval": 66.82},
+    "HardNet+": {"verification": 88.43, "matching": 52.76, "retrieval": 69.66},
+}
+
 LEVELS = {"easy": 1, "hard": 6, "tough": 11}  # first of the five images of a level; 0 is the reference
 VIEWS = 16
 POSITIVES_PER_NEGATIVE = 5  # the imbalanced task takes the first fifth as many positives as negatives
 _CHUNK = 256
-
-Scores = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -43,33 +51,49 @@ class Settings:
     list_length: int = 20_000
 
 
-def evaluate(setup: Setup, settings: Settings) -> Scores:
-    """Scores of each task by level, their means, and the difference easy minus tough."""
-    store = _open(setup)
-    names = hpatches_tasks.test_sequences(settings.split, store.scene_names)
-    scene = store.scene.cpu().numpy()
-    sizes = [int((scene == store.scene_names.index(name)).sum()) for name in names]
-    descriptors, contrast = [], []
-    for name in names:
-        points = torch.from_numpy(np.flatnonzero(scene == store.scene_names.index(name)))
-        descriptors.append(_descriptors(setup, store, name, points))
-        contrast.append(_contrast(store, points))
-    if settings.tasks is None:
-        tasks = hpatches_tasks.draw(sizes, contrast, setup.seed)
-    else:
-        tasks = hpatches_tasks.read(settings.tasks, settings.split, names, sizes)
-    scores: Scores = {
-        "verification": verification(descriptors, tasks),
-        "matching": matching(descriptors, names),
-        "retrieval": retrieval(descriptors, tasks, settings.list_length),
-    }
-    for task in ("verification", "matching", "retrieval"):
-        scores[task]["map"] = {d: _mean(scores[task][level][d] for level in LEVELS) for d in get_args(Definition)}
-        scores[task]["easy_minus_tough"] = {
-            d: scores[task]["easy"][d] - scores[task]["tough"][d] for d in get_args(Definition)
+class HPatches(Benchmark):
+    """Patch verification, matching and retrieval at three strengths of noise."""
+
+    settings = Settings
+    scoring = frozenset({"split", "tasks", "list_length"})
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """Scores of each task by level, their means, and the difference easy minus tough."""
+        store = _open(run)
+        names = _hpatches_tasks.test_sequences(settings.split, store.scene_names)
+        scene = store.scene.cpu().numpy()
+        sizes = [int((scene == store.scene_names.index(name)).sum()) for name in names]
+        descriptors, contrast = [], []
+        for name in names:
+            points = torch.from_numpy(np.flatnonzero(scene == store.scene_names.index(name)))
+            descriptors.append(_descriptors(run, store, name, points))
+            contrast.append(_contrast(store, points))
+        if settings.tasks is None:
+            tasks = _hpatches_tasks.draw(sizes, contrast, run.seed)
+        else:
+            tasks = _hpatches_tasks.read(settings.tasks, settings.split, names, sizes)
+        scores: Scores = {
+            "verification": verification(descriptors, tasks),
+            "matching": matching(descriptors, names),
+            "retrieval": retrieval(descriptors, tasks, settings.list_length),
         }
-    counts = {"sequences": len(names), "points": sum(sizes), "positives": len(tasks.positives)}
-    return {**scores, "counts": {**counts, "queries": len(tasks.queries), "distractors": len(tasks.distractors)}}
+        for task in ("verification", "matching", "retrieval"):
+            scores[task]["map"] = {d: _mean(scores[task][level][d] for level in LEVELS) for d in get_args(Definition)}
+            scores[task]["easy_minus_tough"] = {
+                d: scores[task]["easy"][d] - scores[task]["tough"][d] for d in get_args(Definition)
+            }
+        counts = {"sequences": len(names), "points": sum(sizes), "positives": len(tasks.positives)}
+        return {**scores, "counts": {**counts, "queries": len(tasks.queries), "distractors": len(tasks.distractors)}}
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        tasks = ("verification", "matching", "retrieval")
+        spread = {f"{task} easy-tough": scores[task]["easy_minus_tough"]["python"] for task in tasks}
+        return {task: scores[task]["map"]["python"] for task in tasks} | spread
+
+    def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
+        if result["scores"]["counts"]["sequences"] not in (40, 116):
+            return {}
+        return {name: {task: value / 100 for task, value in row.items()} for name, row in PUBLISHED.items()}
 
 
 def verification(descriptors: list[np.ndarray], tasks: Tasks) -> Scores:
@@ -130,27 +154,27 @@ def retrieval(descriptors: list[np.ndarray], tasks: Tasks, list_length: int) -> 
     return {level: {d: _mean(v[d] for v in values[level]) for d in get_args(Definition)} for level in LEVELS}
 
 
-def _open(setup: Setup) -> PatchStore:
-    if not (setup.data / "manifest.json").is_file() and list(setup.data.glob("*/ref.png")):
-        raise UserError(f"{setup.data} holds released strips; first: patchprint data build hpatches {setup.data} OUT")
-    store = open_for(setup, "all")
+def _open(run: Run) -> PatchStore:
+    if not (run.folder / "manifest.json").is_file() and list(run.folder.glob("*/ref.png")):
+        raise UserError(f"{run.folder} holds released strips; first: patchprint data build hpatches {run.folder} OUT")
+    store = open_for(run, "all")
     if not isinstance(store, PatchStore) or not bool((store.num_views == VIEWS).all()):
         raise UserError(
-            f"{setup.data} is not HPatches data (16 views of each point); make it with patchprint data build hpatches "
+            f"{run.folder} is not HPatches data (16 views of each point); make it with patchprint data build hpatches "
             f"or hpatches-sequences"
         )
     return store
 
 
-def _descriptors(setup: Setup, store: PatchStore, name: str, points: torch.Tensor) -> np.ndarray:
+def _descriptors(run: Run, store: PatchStore, name: str, points: torch.Tensor) -> np.ndarray:
     """Prints of one sequence, (16, N, D)."""
 
     def compute() -> dict[str, np.ndarray]:
         views = torch.arange(VIEWS).repeat_interleave(len(points))
-        found = describe(setup, store, points.repeat(VIEWS), views).numpy()
+        found = describe(run, store, points.repeat(VIEWS), views).numpy()
         return {"descriptors": found.reshape(VIEWS, len(points), -1)}
 
-    return setup.predictions({"hpatches": name}, compute)["descriptors"]
+    return run.predictions(name, compute)["descriptors"]
 
 
 def _contrast(store: PatchStore, points: torch.Tensor) -> np.ndarray:

@@ -17,19 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from tqdm import tqdm
 
-from patchprint.benchmarks.descriptors import distance_matrix, nearest
-from patchprint.benchmarks.geometry import (
-    greedy_pairs,
-    inside,
-    one_to_one,
-    overlap_errors,
-    project,
-    reprojection_errors,
-)
-from patchprint.benchmarks.images import Detector, features_of
-from patchprint.benchmarks.sequences import list_sequences, read_sequence
-from patchprint.benchmarks.setup import Setup
+from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._features import sequence_features
+from patchprint.distances import distance_matrix, nearest
 from patchprint.errors import UserError
+from patchprint.geometry import inside, project
+from patchprint.interop.sequences import find_sequences
+from patchprint.metrics.correspondence import greedy_pairs, one_to_one, overlap_errors, reprojection_errors
 from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision, precision_recall
 from patchprint.types import Features
 
@@ -38,7 +32,8 @@ CURVE_POINTS = 50
 
 @dataclass(frozen=True)
 class Settings:
-    detector: Detector = "dog"
+    # One of the detectors of patchprint describe; dog-published has the threshold that published tables were made with.
+    detector: str = "dog-published"
     # Strongest keypoints kept in each picture.
     keypoints: int = 2000
     # What makes a match right: distance in pixels, or overlap of the regions.
@@ -49,6 +44,8 @@ class Settings:
     overlap: float = 0.5
     # Plain nearest neighbour, or VLBenchmarks' greedy joining of pairs, nearest first.
     match: Literal["nn", "greedy"] = "nn"
+    # Give every part of an image its share of the keypoints, instead of keeping the strongest.
+    spread: bool = False
     # Ignore the angles of keypoints.
     upright: bool = False
     # Mean precision at positives (matlab) or the trapezoid (python).
@@ -59,32 +56,40 @@ class Settings:
     curves: bool = False
 
 
-def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
-    """Average precision of every pair, its mean per sequence, and the mean over all pairs."""
-    if not 0 < settings.overlap <= 0.5:
-        raise UserError(f"--overlap {settings.overlap:g} is not between 0 and 0.5")
-    pairs: dict[str, dict[str, Any]] = {}
-    sequences: dict[str, float] = {}
-    for folder in tqdm(list_sequences(setup.data, settings.sequences), desc="sequences", disable=None):
-        sequence = read_sequence(folder, setup)
-        if sequence is None:
-            continue
-        features = {
-            number: features_of(
-                setup, image, f"{folder.name}/{number}", settings.detector, settings.keypoints, settings.upright
+class Oxford(Benchmark):
+    """Matching along image sequences with known homographies: mAP."""
+
+    settings = Settings
+    scoring = frozenset({"correct", "px", "overlap", "match", "ap", "sequences", "curves"})
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """Average precision of every pair, its mean per sequence, and the mean over all pairs."""
+        if not 0 < settings.overlap <= 0.5:
+            raise UserError(f"--overlap {settings.overlap:g} is not between 0 and 0.5")
+        pairs: dict[str, dict[str, Any]] = {}
+        sequences: dict[str, float] = {}
+        for sequence in tqdm(find_sequences(run.folder, settings.sequences), desc="sequences", disable=None):
+            features = sequence_features(
+                run, sequence, settings.detector, settings.keypoints, settings.spread, settings.upright
             )
-            for number, image in sequence.images.items()
+            if features is None:
+                continue
+            here = {
+                f"{sequence.name}/1-{number}": score_pair(features[1], features[number], homography, settings)
+                for number, homography in sequence.homographies.items()
+                if number in features
+            }
+            pairs |= here
+            sequences[sequence.name] = mean_average_precision([pair["ap"] for pair in here.values()])
+        return {
+            "map": mean_average_precision([pair["ap"] for pair in pairs.values()]),
+            "sequences": sequences,
+            "pairs": pairs,
+            "detector_limited": [name for name, pair in pairs.items() if pair["keypoint_noise"] > 0.5],
         }
-        for number, homography in sequence.homographies.items():
-            pairs[f"{folder.name}/1-{number}"] = score_pair(features[1], features[number], homography, settings)
-        here = [pair["ap"] for name, pair in pairs.items() if name.startswith(f"{folder.name}/")]
-        sequences[folder.name] = mean_average_precision(here)
-    return {
-        "map": mean_average_precision([pair["ap"] for pair in pairs.values()]),
-        "sequences": sequences,
-        "pairs": pairs,
-        "detector_limited": [name for name, pair in pairs.items() if pair["keypoint_noise"] > 0.5],
-    }
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        return {"mAP": scores["map"], **scores["sequences"]}
 
 
 def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Settings) -> dict[str, Any]:
@@ -116,7 +121,7 @@ def _match(a: Features, b: Features, how: str) -> tuple[np.ndarray, np.ndarray, 
     if len(a) == 0 or len(b) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
     if how == "nn":
-        columns, distance = nearest(a.descriptors, b.descriptors)
+        distance, columns = (values[:, 0].numpy() for values in nearest(a.descriptors, b.descriptors, exact=True))
         return np.arange(len(a)), columns, distance
     matrix = distance_matrix(a.descriptors, b.descriptors).numpy()
     order = np.argsort(matrix, axis=None, kind="stable")

@@ -15,18 +15,20 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks.descriptors import nearest
-from patchprint.benchmarks.geometry import project, reprojection_errors
-from patchprint.benchmarks.images import Detector, features_of
-from patchprint.benchmarks.sequences import list_sequences, read_sequence
-from patchprint.benchmarks.setup import Setup
+from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._features import sequence_features
+from patchprint.distances import nearest
 from patchprint.features import verify
+from patchprint.geometry import project
+from patchprint.interop.sequences import find_sequences
+from patchprint.metrics.correspondence import reprojection_errors
 from patchprint.types import Features, Matches
 
 
 @dataclass(frozen=True)
 class Settings:
-    detector: Detector = "dog"
+    # One of the detectors of patchprint describe.
+    detector: str = "dog-published"
     # Strongest keypoints kept in each picture.
     keypoints: int = 2000
     # Keypoints drawn in the first picture.
@@ -35,38 +37,44 @@ class Settings:
     px: float = 4.0
     # Largest mean corner error in pixels of a solved pair.
     solved_px: float = 5.0
+    # Give every part of an image its share of the keypoints, instead of keeping the strongest.
+    spread: bool = False
     # Ignore the angles of keypoints.
     upright: bool = False
     # Only these sequences; all of them if not given.
     sequences: tuple[str, ...] = ()
 
 
-def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
-    """Right matches of every pair, corner errors, and how many pairs were solved."""
-    pairs: dict[str, dict[str, Any]] = {}
-    for folder in tqdm(list_sequences(setup.data, settings.sequences), desc="sequences", disable=None):
-        sequence = read_sequence(folder, setup)
-        if sequence is None:
-            continue
-        features = {
-            number: features_of(
-                setup, image, f"{folder.name}/{number}", settings.detector, settings.keypoints, settings.upright
+class Pairs(Benchmark):
+    """200 random keypoints: right matches, and whether the homography is found."""
+
+    settings = Settings
+    scoring = frozenset({"draw", "px", "solved_px", "sequences"})
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """Right matches of every pair, corner errors, and how many pairs were solved."""
+        pairs: dict[str, dict[str, Any]] = {}
+        for sequence in tqdm(find_sequences(run.folder, settings.sequences), desc="sequences", disable=None):
+            features = sequence_features(
+                run, sequence, settings.detector, settings.keypoints, settings.spread, settings.upright
             )
-            for number, image in sequence.images.items()
+            for number, homography in sequence.homographies.items() if features else ():
+                if features and number in features:
+                    name = f"{sequence.name}/1-{number}"
+                    rng = np.random.default_rng([run.seed, zlib.crc32(name.encode())])
+                    pairs[name] = score_pair(features[1], features[number], homography, settings, rng)
+        correct = [pair["correct"] for pair in pairs.values()]
+        drawn = [pair["drawn"] for pair in pairs.values()]
+        return {
+            "correct": float(np.mean(correct)),
+            "accuracy": float(np.sum(correct) / max(np.sum(drawn), 1)),
+            "solved": sum(pair["solved"] for pair in pairs.values()),
+            "num_pairs": len(pairs),
+            "pairs": pairs,
         }
-        for number, homography in sequence.homographies.items():
-            name = f"{folder.name}/1-{number}"
-            rng = np.random.default_rng([setup.seed, zlib.crc32(name.encode())])
-            pairs[name] = score_pair(features[1], features[number], homography, settings, rng)
-    correct = [pair["correct"] for pair in pairs.values()]
-    drawn = [pair["drawn"] for pair in pairs.values()]
-    return {
-        "correct": float(np.mean(correct)),
-        "accuracy": float(np.sum(correct) / max(np.sum(drawn), 1)),
-        "solved": sum(pair["solved"] for pair in pairs.values()),
-        "num_pairs": len(pairs),
-        "pairs": pairs,
-    }
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        return {"correct": scores["correct"], "solved": scores["solved"], "of pairs": scores["num_pairs"]}
 
 
 def score_pair(
@@ -77,8 +85,9 @@ def score_pair(
     if len(drawn) == 0 or len(b) == 0:
         return {"drawn": len(drawn), "correct": 0, "corner_error": None, "solved": False}
     errors = reprojection_errors(a.keypoints[drawn], b.keypoints, homography)
-    index, distance = nearest(a.descriptors[drawn], b.descriptors)
-    matches = Matches(torch.from_numpy(np.stack([drawn, index], 1)), torch.from_numpy(distance).float())
+    distance, neighbor = nearest(a.descriptors[drawn], b.descriptors, exact=True)
+    index = neighbor[:, 0].numpy()
+    matches = Matches(torch.from_numpy(np.stack([drawn, index], 1)), distance[:, 0].float())
     estimate = verify(a, b, matches, "homography").model
     error = corner_error(None if estimate is None else estimate.numpy(), homography, a.image_size)
     return {

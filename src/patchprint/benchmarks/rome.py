@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks.descriptors import distance_matrix
-from patchprint.benchmarks.setup import Setup
-from patchprint.benchmarks.stored import describe, open_for
+from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._patches import describe, open_for
+from patchprint.distances import distance_matrix
 from patchprint.errors import UserError
 from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision
 
+# Test part, mAP in percent.
+PUBLISHED = {"SIFT": 87.9, "CKN-grad": 88.1, "DOAP": 88.4, "DOAP binary": 86.8}
 _CHUNK = 256
 
 
@@ -31,26 +33,41 @@ class Settings:
     ap: Definition = "matlab"
 
 
-def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
-    """Mean average precision over all queries."""
-    arrays = setup.predictions({"rome": settings.split, "patches": settings.patches}, lambda: _export(setup, settings))
-    descriptors, point = torch.from_numpy(arrays["descriptors"]), arrays["point"]
-    values = []
-    for start in tqdm(range(0, len(point), _CHUNK), desc="queries", disable=None):
-        matrix = distance_matrix(descriptors[start : start + _CHUNK], descriptors).cpu().numpy()
-        for row, distance in enumerate(matrix, start=start):
-            others = np.arange(len(point)) != row
-            values.append(average_precision(distance[others], (point == point[row])[others], definition=settings.ap))
-    return {"map": mean_average_precision(values), "queries": len(values), "points": len(np.unique(point))}
+class Rome(Benchmark):
+    """Patch retrieval: mAP."""
+
+    settings = Settings
+    scoring = frozenset({"ap"})
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """Mean average precision over all queries."""
+        arrays = run.predictions("descriptors", lambda: _export(run, settings))
+        descriptors, point = torch.from_numpy(arrays["descriptors"]), arrays["point"]
+        values = []
+        for start in tqdm(range(0, len(point), _CHUNK), desc="queries", disable=None):
+            matrix = distance_matrix(descriptors[start : start + _CHUNK], descriptors).cpu().numpy()
+            for row, distance in enumerate(matrix, start=start):
+                others = np.arange(len(point)) != row
+                is_same = (point == point[row])[others]
+                values.append(average_precision(distance[others], is_same, definition=settings.ap))
+        return {"map": mean_average_precision(values), "queries": len(values), "points": len(np.unique(point))}
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        return {"mAP": scores["map"]}
+
+    def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
+        if result["scores"]["queries"] != 10_000 or result["settings"]["split"] != "val":
+            return {}
+        return {name: {"mAP": value / 100} for name, value in PUBLISHED.items()}
 
 
-def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
-    source = open_for(setup, settings.split)
+def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
+    source = open_for(run, settings.split)
     num_views = source.num_views.cpu()
     kept = int((torch.cumsum(num_views, 0) <= settings.patches).sum())
     if kept < 2:
-        raise UserError(f"{setup.data} has fewer than two points within --patches {settings.patches}")
+        raise UserError(f"{run.data_name} has fewer than two points within --patches {settings.patches}")
     points = torch.repeat_interleave(torch.arange(kept), num_views[:kept])
     first = torch.cumsum(num_views[:kept], 0) - num_views[:kept]
     views = torch.arange(len(points)) - first[points]
-    return {"descriptors": describe(setup, source, points, views).numpy(), "point": points.numpy()}
+    return {"descriptors": describe(run, source, points, views).numpy(), "point": points.numpy()}

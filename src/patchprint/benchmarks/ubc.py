@@ -15,13 +15,32 @@ import torch
 from torch import Tensor
 
 from patchprint import rng
-from patchprint.benchmarks.descriptors import pair_distances
-from patchprint.benchmarks.setup import Setup
-from patchprint.benchmarks.stored import describe, open_for
+from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._patches import describe, open_for
+from patchprint.distances import pair_distances
 from patchprint.errors import UserError
 from patchprint.metrics.ranking import average_precision
 from patchprint.metrics.verification import FPR95_VARIANTS, roc_auc
 from patchprint.patches import PatchSource, PatchStore
+
+# FPR95 in percent, train>test in this order; + means augmented training data.
+_ORDER = ("nd>lib", "yos>lib", "lib>nd", "yos>nd", "lib>yos", "nd>yos")
+PUBLISHED: dict[str, tuple[float, ...]] = {
+    "TFeat": (7.39, 10.31, 3.06, 3.80, 8.06, 7.24),
+    "L2-Net": (3.64, 5.29, 1.15, 1.62, 4.43, 3.30),
+    "L2-Net+": (2.36, 4.70, 0.72, 1.29, 2.57, 1.71),
+    "DOAP+": (1.54, 2.62, 0.43, 0.87, 2.00, 1.21),
+    "DOAP-ST+": (1.47, 2.29, 0.39, 0.78, 1.98, 1.35),
+    "DOAP binary 256+": (3.18, 4.32, 1.04, 1.57, 4.10, 3.87),
+    "HardNet+ (lr 10)": (1.49, 2.51, 0.53, 0.78, 1.96, 1.84),
+    "CDF": (1.21, 2.01, 0.39, 0.68, 1.51, 1.29),
+    "SOSNet": (1.08, 2.12, 0.34, 0.67, 1.03, 0.95),
+    "HardNet+FRN": (1.26, 1.76, 0.41, 0.58, 1.16, 1.05),
+    "HyNet": (0.89, 1.37, 0.34, 0.61, 0.88, 0.96),
+    "SDGMNet (best test epoch)": (0.82, 1.41, 0.30, 0.46, 0.80, 0.76),
+}
+PUBLISHED_SIFT = {"liberty": 29.84, "notredame": 22.53, "yosemite": 27.29}
+_TEST_SETS = {"liberty": (0, 1), "notredame": (2, 3), "yosemite": (4, 5)}
 
 OFFICIAL_PAIRS = "m50_100000_100000_0"
 
@@ -35,7 +54,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairList:
     """Distinct patches and which of them are compared.
 
     Shape:
@@ -48,24 +67,43 @@ class Pairs:
     is_match: np.ndarray
 
 
-def evaluate(setup: Setup, settings: Settings) -> dict[str, Any]:
-    """FPR95 in percent, tie-safe and in the authors' variants, with ROC area and average precision."""
-    key = {"ubc": settings.pairs, "split": settings.split, "seed": setup.seed}
-    arrays = setup.predictions(key, lambda: _export(setup, settings))
-    distance, is_match = arrays["distance"], arrays["is_match"]
-    variants = {name: 100 * function(distance, is_match) for name, function in FPR95_VARIANTS.items()}
-    return {
-        "fpr95": variants.pop("tie-safe"),
-        "fpr95_variants": variants,
-        "roc_auc": roc_auc(distance, is_match),
-        "ap": average_precision(distance, is_match),
-        "pairs": len(distance),
-        "patches": int(arrays["patches"]),
-        "pair_list": str(arrays["pair_list"]),
-    }
+class Ubc(Benchmark):
+    """Patch verification on pairs: FPR95."""
+
+    settings = Settings
+    lower_is_better = frozenset({"FPR95 %"})
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """FPR95 in percent, tie-safe and in the authors' variants, with ROC area and average precision."""
+        arrays = run.predictions("distances", lambda: _export(run, settings))
+        distance, is_match = arrays["distance"], arrays["is_match"]
+        variants = {name: 100 * function(distance, is_match) for name, function in FPR95_VARIANTS.items()}
+        return {
+            "fpr95": variants.pop("tie-safe"),
+            "fpr95_variants": variants,
+            "roc_auc": roc_auc(distance, is_match),
+            "ap": average_precision(distance, is_match),
+            "pairs": len(distance),
+            "patches": int(arrays["patches"]),
+            "pair_list": str(arrays["pair_list"]),
+        }
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        return {"FPR95 %": scores["fpr95"], "ROC area": scores["roc_auc"]}
+
+    def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
+        test_set = str(result["data"]["path"]).rstrip("/").rsplit("/", 1)[-1].lower()
+        if result["scores"].get("pair_list") != "official" or test_set not in _TEST_SETS:
+            return {}
+        rows = {
+            f"{name} ({_ORDER[column]})": {"FPR95 %": values[column]}
+            for name, values in PUBLISHED.items()
+            for column in _TEST_SETS[test_set]
+        }
+        return {"SIFT": {"FPR95 %": PUBLISHED_SIFT[test_set]}, **rows}
 
 
-def draw_pairs(source: PatchSource, count: int, seed: int) -> Pairs:
+def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
     """Half matching, half non-matching pairs, a function of the seed alone."""
     num_views, scene = source.num_views.cpu(), source.scene.cpu()
     usable = torch.nonzero((num_views >= 2) & (torch.bincount(scene)[scene] >= 2) if len(scene) else num_views >= 2)[
@@ -88,7 +126,7 @@ def draw_pairs(source: PatchSource, count: int, seed: int) -> Pairs:
     return _distinct(points, views, np.arange(2 * half) < half)
 
 
-def official_pairs(store: PatchStore) -> Pairs:
+def official_pairs(store: PatchStore) -> PairList:
     """The pair list of the original files."""
     rows = torch.from_numpy(store.pairs(OFFICIAL_PAIRS))
     num_views = store.num_views.cpu()
@@ -103,23 +141,24 @@ def official_pairs(store: PatchStore) -> Pairs:
     return _distinct(points[wanted], views[wanted], rows[:, 2].numpy().astype(bool))
 
 
-def described_pairs(setup: Setup, settings: Settings) -> tuple[Pairs, Tensor, str]:
+def described_pairs(run: Run, settings: Settings) -> tuple[PairList, Tensor, str]:
     """The pairs of a data set, the prints (U, D) of their distinct patches, and the origin of the list: official or drawn."""
-    source = open_for(setup, settings.split)
-    listed = isinstance(source, PatchStore) and OFFICIAL_PAIRS in source.facts["pairs"] and settings.split == "all"
-    pairs = official_pairs(source) if listed else draw_pairs(source, settings.pairs, setup.seed)  # type: ignore[arg-type]
-    descriptors = describe(setup, source, pairs.points, pairs.views).to(setup.device)
-    return pairs, descriptors, "official" if listed else "drawn"
+    source = open_for(run, settings.split)
+    if isinstance(source, PatchStore) and OFFICIAL_PAIRS in source.facts["pairs"] and settings.split == "all":
+        pairs, origin = official_pairs(source), "official"
+    else:
+        pairs, origin = draw_pairs(source, settings.pairs, run.seed), "drawn"
+    return pairs, describe(run, source, pairs.points, pairs.views).to(run.device), origin
 
 
-def distances(pairs: Pairs, descriptors: Tensor) -> np.ndarray:
+def distances(pairs: PairList, descriptors: Tensor) -> np.ndarray:
     """Distance of each pair, (L,) float64."""
     index = pairs.index.to(descriptors.device)
     return pair_distances(descriptors[index[:, 0]], descriptors[index[:, 1]])
 
 
-def _export(setup: Setup, settings: Settings) -> dict[str, np.ndarray]:
-    pairs, descriptors, origin = described_pairs(setup, settings)
+def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
+    pairs, descriptors, origin = described_pairs(run, settings)
     return {
         "distance": distances(pairs, descriptors),
         "is_match": pairs.is_match,
@@ -140,8 +179,8 @@ def _another_of_the_scene(key: Tensor, points: Tensor, scene: Tensor) -> Tensor:
     return by_scene[start + (place[points] - start + step) % number]
 
 
-def _distinct(points: Tensor, views: Tensor, is_match: np.ndarray) -> Pairs:
+def _distinct(points: Tensor, views: Tensor, is_match: np.ndarray) -> PairList:
     """Pairs (L, 2) of points and views as an index into distinct patches."""
     width = int(views.max()) + 1
     codes, index = torch.unique(points * width + views, return_inverse=True)
-    return Pairs(codes // width, codes % width, index, is_match)
+    return PairList(codes // width, codes % width, index, is_match)

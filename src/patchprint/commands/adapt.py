@@ -7,9 +7,9 @@ from pathlib import Path
 import tyro
 
 from patchprint import files
-from patchprint.adapt import MEASURES, Plan, adapt
 from patchprint.commands.output import emit, say, table
-from patchprint.report.adapt_page import page
+from patchprint.pipelines.adapt import MEASURES, AdaptPlan, adapt
+from patchprint.pipelines.adapt_page import page
 from patchprint.report.page import write
 
 
@@ -43,7 +43,7 @@ def main(
         force: replace OUT if it exists.
         json: print the result as JSON.
     """
-    plan = Plan(model, steps, batch, lr, held_out, seed, device)
+    plan = AdaptPlan(model, steps, batch, lr, held_out, seed, device)
     result = adapt(images, out, work or out.with_suffix(".work"), plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out), out.with_suffix(".html"))

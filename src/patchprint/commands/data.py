@@ -21,7 +21,9 @@ def _build_command(kind: str) -> Callable[..., None]:
     build = builder(kind)
 
     def command(src: Path, out: Path, *, force: bool, json: bool, **options: Any) -> None:
-        files.refuse_overwrite(out, force)
+        for read in filter(None, (src, *map(options.get, ("images", "sparse", "database")))):
+            files.refuse_overlap(out, read)
+        manifest.refuse_overwrite(out, force)
         build(src, out, force=force, **options)
         facts = describe(out)
         emit(facts, json, as_text(facts))

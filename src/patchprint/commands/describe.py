@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from patchprint import files
 from patchprint.commands.output import emit, say
-from patchprint.errors import UserError
-from patchprint.features import describers, formats
-from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
-from patchprint.features.folder import Settings, describe_folder, wait_for_all_ranks
-from patchprint.files import refuse_overwrite
+from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
+from patchprint.devices import choose_device
+from patchprint.features import formats, storage
+from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.features.model import DEFAULT_MODEL
 
 
 def main(
     images: tyro.conf.Positional[Path],
     /,
     out: Path,
-    model: str = describers.DEFAULT_MODEL,
+    model: str = DEFAULT_MODEL,
     format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
     detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
     upright: bool = False,
+    spread: bool = True,
     exif: bool = False,
     workers: int = 1,
     device: str = "auto",
@@ -39,8 +41,9 @@ def main(
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db) to write
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
-        max_keypoints: per photo, by response, spread over the picture
+        max_keypoints: per photo, by response
         upright: ignore the orientation of keypoints
+        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
         exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
         workers: processes that work side by side; under torchrun the photos are shared out as well
         device: auto, cpu, cuda or mps
@@ -48,22 +51,22 @@ def main(
         json: print the result as JSON
     """
     first = int(os.environ.get("RANK", 0)) == 0
-    chosen = str(describers.choose_device(device))
-    settings = Settings(model, detector, max_keypoints, upright, exif, chosen)
+    chosen = str(choose_device(device))
+    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, chosen)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
-    if format != "npz":
-        refuse_overwrite(out, force)
-    if force:
-        if first and parts.exists():
-            _remove_features(parts)
-        wait_for_all_ranks()
-    features = describe_folder(images, parts, settings, workers, report=say)
-    if not first:
-        return 0
-    if format != "npz":
-        formats.write_features(features, out, format, force)
-        shutil.rmtree(parts)
+    files.refuse_overlap(out, images)
+    if first and format == "opencv-yml":
+        files.refuse_folder(out, storage.MADE_BY, force)
+    elif first and format != "npz":
+        files.refuse_overwrite(out, force)
+    with files.only_writer(parts) if first else contextlib.nullcontext():
+        features = describe_folder(images, parts, settings, workers, report=say, force=force)
+        if not first:
+            return 0
+        if format != "npz":
+            formats.write_features(features, out, format, force)
+            files.remove_folder(parts)
     left_out = len(features.manifest["photos"]) - len(features)
     counts = [len(item) for item in features.values()] if format == "npz" else None
     result = {
@@ -76,9 +79,3 @@ def main(
     }
     emit(result, json, f"{out}: {len(features)} photos described with {result['model']['name']}, {left_out} left out")
     return 0
-
-
-def _remove_features(folder: Path) -> None:
-    if not (folder / "features.json").is_file():
-        raise UserError(f"{folder} was not made by patchprint describe, so --force does not remove it")
-    shutil.rmtree(folder)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from patchprint.benchmarks import BENCHMARKS, Benchmark
-from patchprint.benchmarks.cache import PredictionCache, default_folder
-from patchprint.benchmarks.compare import Comparison, compare, data_name, read_results, train_test_table
-from patchprint.benchmarks.setup import Setup, measure
+from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, measure
 from patchprint.commands.output import emit, table
+from patchprint.devices import choose_device
 from patchprint.errors import UserError
-from patchprint.features import describers
-from patchprint.files import refuse_overwrite, write_json
+from patchprint.features import Model, load
+from patchprint.files import cache_folder, refuse_overwrite, write_json
+from patchprint.report.comparison import Comparison, cell, compare, data_name, read_results, train_test_table
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,8 @@ class Common:
     model: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     # Data of the benchmark; may be given several times. Commas join several stores to one set.
     data: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    # Result file, or a folder that receives BENCH-DATA-MODEL.json for each model and data set.
+    # Result file, or a folder that receives BENCH/DATA-MODEL.json for each model and data set; DATA leaves out the name of
+    # BENCH (oxford/MODEL.json), and --patch-scale N adds -Nsigma.
     out: Path | None = None
     # Replace result files that exist.
     force: bool = False
@@ -49,20 +49,24 @@ class Common:
     trained_on: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
 
 
-def run(name: str, common: Common, settings: Any) -> None:
+def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
     """Measure every model on every data set."""
-    _check(name, common)
-    benchmark, device = BENCHMARKS[name], describers.choose_device(common.device)
+    _check(benchmark, common)
+    device = choose_device(common.device)
     results, trained_on = [], []
-    for position, model in enumerate(common.model):
-        describer = _describer(model, common)
-        for data in common.data:
-            target = _target(common, name, data, describer)
+    for position, name in enumerate(common.model):
+        model = load(name, common.device)
+        if common.patch_scale is not None:
+            model = model.with_patch_scale(common.patch_scale)
+        for data in common.data or ("",):
+            target = _target(common, benchmark.name, data, model)
             if target is not None:
                 refuse_overwrite(target, common.force)
-            cache = PredictionCache(None if common.no_cache else common.cache or default_folder())
-            setup = Setup(describer, Path(data), common.seed, cache, common.skip_bad, device)
-            result = measure(name, setup, settings, benchmark.evaluate).to_json()
+            cache = PredictionCache(None if common.no_cache else common.cache or cache_folder("predictions"))
+            paths = tuple(map(Path, data.split(","))) if data else ()
+            result = measure(
+                Run(benchmark, settings, model, paths, common.seed, cache, common.skip_bad, device)
+            ).to_json()
             if target is not None:
                 write_json(target, result)
             results.append(result)
@@ -93,60 +97,56 @@ def text_of(comparison: Comparison) -> str:
     return f"{comparison.title}\n{table(['', *comparison.columns], rows)}"
 
 
-def cell(value: float | None) -> str:
-    """A number with four significant places, whole numbers whole, nothing as a dash."""
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"
-
-
-def _check(name: str, common: Common) -> None:
+def _check(benchmark: Benchmark, common: Common) -> None:
+    name = benchmark.name
     if not common.model:
         raise UserError(f"patchprint eval {name} needs a model: --model sift, --model NAME or --model FILE")
-    if not common.data:
+    if not common.data and benchmark.data_package is None:
         raise UserError(f"patchprint eval {name} needs data: --data FOLDER")
+    if common.data and benchmark.data_package is not None:
+        raise UserError(f"patchprint eval {name} brings its own data; leave --data out")
     for data in common.data:
         for part in data.split(","):
             if not Path(part).exists():
                 raise UserError(f"there is no {part}; give --data what the benchmark is to run on")
     if common.trained_on and (name != "ubc" or len(common.trained_on) != len(common.model)):
         raise UserError("--trained-on belongs to ubc and is given once for each --model")
-    many = len(common.model) * len(common.data) > 1
+    many = len(common.model) * max(1, len(common.data)) > 1
     if many and common.out is not None and common.out.suffix == ".json":
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
 
 
-def _describer(model: str, common: Common) -> describers.Describer:
-    describer = describers.create(model, common.device)
-    if common.patch_scale is not None:
-        if model in ("sift", "rootsift"):
-            raise UserError(f"{model} has its own patch; leave --patch-scale out")
-        if not 1 <= common.patch_scale <= 200:
-            raise UserError(f"--patch-scale {common.patch_scale:g} is not between 1 and 200")
-        describer.patch_scale = common.patch_scale
-    return describer
-
-
-def _target(common: Common, name: str, data: str, describer: describers.Describer) -> Path | None:
+def _target(common: Common, name: str, data: str, model: Model) -> Path | None:
     if common.out is None or common.out.suffix == ".json":
         return common.out
     where = Path(data_name({"data": {"path": data}})).stem
-    scale = "" if common.patch_scale is None else f"-{common.patch_scale:g}sigma"
-    return common.out / f"{name}-{where}-{describer.id.name}{scale}.json"
+    where = "" if where == name else where.removeprefix(f"{name}-")
+    scale = "" if common.patch_scale is None else f"{common.patch_scale:g}sigma"
+    file = "-".join(part for part in (where, model.info.name, scale) if part)
+    # The model's name stands in a file that others wrote; it must not lead out of the folder.
+    return common.out / name / (file.replace("/", "-").replace("\\", "-") + ".json")
 
 
-def _command(name: str, benchmark: Benchmark) -> Callable[..., None]:
-    """A typed function for tyro: the flags of all benchmarks, and those of this one."""
+class _Commands(Mapping[str, Callable[..., None]]):
+    """A typed function for each benchmark, made when it is asked for, since benchmarks need packages that others do without."""
 
-    def command(common: Common, settings: Any) -> None:
-        run(name, common, settings)
+    def __getitem__(self, name: str) -> Callable[..., None]:
+        if name == "--compare":
+            return side_by_side
+        benchmark = BENCHMARKS[name]()
 
-    command.__doc__ = benchmark.summary
-    command.__annotations__ = {"common": Common, "settings": benchmark.settings, "return": None}
-    return command
+        def command(common: Common, settings: Any) -> None:
+            run(benchmark, common, settings)
+
+        command.__doc__ = benchmark.summary
+        command.__annotations__ = {"common": Common, "settings": benchmark.settings, "return": None}
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*BENCHMARKS, "--compare"))
+
+    def __len__(self) -> int:
+        return len(BENCHMARKS) + 1
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    **{name: _command(name, benchmark) for name, benchmark in BENCHMARKS.items()},
-    "--compare": side_by_side,
-}
+COMMANDS = _Commands()

@@ -10,18 +10,19 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from patchprint.commands.output import emit, say
+from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
+from patchprint.devices import choose_device
 from patchprint.errors import UserError
-from patchprint.features import describers, draw, extract, match, verify
-from patchprint.features.detect import DETECTORS, MAX_KEYPOINTS
+from patchprint.features import draw, extract, load, match, verify
 from patchprint.features.formats import write_matches
-from patchprint.features.matching import DEFAULT_RATIO, FGINN_RADIUS
-from patchprint.features.pairs import choose_pairs, match_pairs
+from patchprint.features.matching import Mode
+from patchprint.features.model import DEFAULT_MODEL
+from patchprint.features.pair_lists import choose_pairs, match_pairs
 from patchprint.features.storage import FeatureFolder
 from patchprint.files import refuse_overwrite
 from patchprint.interop import hloc
 from patchprint.types import Features
 
-Mode = Literal["mutual", "ratio", "mutual+ratio", "fginn"]
 Geometry = Literal["auto", "homography", "fundamental", "none"]
 
 
@@ -29,10 +30,11 @@ def main(
     a: tyro.conf.Positional[Path],
     b: tyro.conf.Positional[Path | None] = None,
     /,
-    model: str = describers.DEFAULT_MODEL,
+    model: str = DEFAULT_MODEL,
     detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
     upright: bool = False,
+    spread: bool = True,
     exif: bool = False,
     mode: Mode = "mutual+ratio",
     ratio: float | None = None,
@@ -49,10 +51,11 @@ def main(
         a: first photo; or a folder of features (patchprint describe) or an hloc features.h5
         b: second photo
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
-        max_keypoints: per photo, by response, spread over the picture
+        max_keypoints: per photo, by response
         upright: ignore the orientation of keypoints
+        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
         exif: turn photos as EXIF says; by default pixels are taken as stored
-        mode: mutual nearest neighbours, ratio test, both, or both with the first geometrically inconsistent neighbour
+        mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
         geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
         pairs: for features: exhaustive, or a text file with two names per line
@@ -61,16 +64,17 @@ def main(
         force: replace what is there
         json: print the result as JSON
     """
-    chosen = str(describers.choose_device(device))
+    chosen = str(choose_device(device))
     if out is not None:
         refuse_overwrite(out, force)
     if b is None:
         return _match_many(a, mode, ratio, geometry, pairs, out, chosen, force, json)
     started = time.monotonic()
-    describer = describers.create(model, chosen)
-    settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector, "exif": exif}
-    first, second = extract(a, describer, **settings), extract(b, describer, **settings)
-    matches = match(first, second, **_rule(mode, ratio, describer.ratio), device=chosen)
+    used = load(model, chosen)
+    settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
+    settings |= {"spread": spread, "exif": exif}
+    first, second = extract(a, used, **settings), extract(b, used, **settings)
+    matches = match(first, second, mode, ratio, device=chosen)
     if geometry != "none":
         matches = verify(first, second, matches, geometry)
     seconds = round(time.monotonic() - started, 3)
@@ -78,21 +82,21 @@ def main(
         draw(first, second, matches, out)
         say(f"picture: {out}")
     result = {
-        "model": describer.id.name,
+        "model": used.info.name,
         "keypoints_a": len(first),
         "keypoints_b": len(second),
         "matches": len(matches),
         "inliers": matches.num_inliers,
         "geometry": matches.geometry,
         "transform": None if matches.model is None else matches.model.tolist(),
+        "indices": matches.indices.tolist(),
+        "is_inlier": None if matches.inliers is None else matches.inliers.tolist(),
         "seconds": seconds,
     }
     verdict = (
         "" if matches.num_inliers is None else f", {matches.num_inliers} of them agree with one {matches.geometry}"
     )
-    text = (
-        f"{len(first)} and {len(second)} keypoints, {len(matches)} matches{verdict} ({describer.id.name}, {seconds} s)"
-    )
+    text = f"{len(first)} and {len(second)} keypoints, {len(matches)} matches{verdict} ({used.info.name}, {seconds} s)"
     emit(result, json, text)
     return 0
 
@@ -110,11 +114,11 @@ def _match_many(
 ) -> int:
     if out is None:
         raise UserError("matching many photos needs --out M.h5, M.db or M.npz (two photos: patchprint match A B)")
-    features, calibrated = _open(path)
+    features = _open(path)
     chosen = choose_pairs(list(features), pairs)
     # COLMAP verifies its own matches, with its own cameras.
     kind = None if geometry == "none" or out.suffix == ".db" else geometry
-    matches = match_pairs(features, chosen, **_rule(mode, ratio, calibrated), geometry=kind, device=device)
+    matches = match_pairs(features, chosen, mode, ratio, geometry=kind, device=device)
     write_matches(features, matches, out, force)
     result = {
         "out": str(out),
@@ -127,20 +131,9 @@ def _match_many(
     return 0
 
 
-def _open(path: Path) -> tuple[Mapping[str, Features], float | None]:
+def _open(path: Path) -> Mapping[str, Features]:
     if path.suffix == ".h5":
-        return dict(hloc.read_features(path)), None
+        return dict(hloc.read_features(path))
     if path.is_file():
         raise UserError(f"{path} is one photo: give a second one, or a folder of features (patchprint describe)")
-    features = FeatureFolder(path)
-    return features, features.manifest["ratio"]
-
-
-def _rule(mode: Mode, ratio: float | None, calibrated: float | None) -> dict[str, Any]:
-    """The arguments of `match` for a mode."""
-    if mode == "mutual":
-        if ratio is not None:
-            raise UserError("--ratio needs --mode ratio, mutual+ratio or fginn")
-        return {"mutual": True}
-    threshold = ratio if ratio is not None else calibrated if calibrated is not None else DEFAULT_RATIO
-    return {"mutual": mode != "ratio", "ratio": threshold, "fginn_radius": FGINN_RADIUS if mode == "fginn" else None}
+    return FeatureFolder(path)

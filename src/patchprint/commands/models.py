@@ -6,20 +6,28 @@ from dataclasses import asdict
 from typing import Any
 
 from patchprint.commands.output import emit, table
-from patchprint.networks import NETWORKS, create
-from patchprint.networks.weights import list_weights
+from patchprint.features import list_models
+from patchprint.networks import NETWORKS, ModelInfo, create
 
 
 def main(json: bool = False) -> None:
-    """List the networks, and the shipped weights with licence, training data, patch scale and checksum.
+    """List the shipped weights with licence, training data, patch scale and checksum, the baselines, and the networks.
 
     Args:
         json: print everything that is known as JSON.
     """
-    weights = list_weights()
+    models = list_models()
+    weights = [info for info in models if info.network]
+    baselines = [info for info in models if not info.network]
     networks = [_network(name) for name in NETWORKS]
-    text = [_weights_table([asdict(info) for info in weights]), "", _networks_table(networks)]
-    emit({"weights": [asdict(info) for info in weights], "networks": networks}, json, "\n".join(text))
+    text = [_weights_table([asdict(info) for info in weights]), "", _baselines_table(baselines)]
+    text += ["", _networks_table(networks)]
+    answer = {
+        "weights": [asdict(info) for info in weights],
+        "baselines": [asdict(info) for info in baselines],
+        "networks": networks,
+    }
+    emit(answer, json, "\n".join(text))
 
 
 def _network(name: str) -> dict[str, Any]:
@@ -52,6 +60,10 @@ def _weights_table(weights: list[dict[str, Any]]) -> str:
         for info in weights
     ]
     return table(header, rows)
+
+
+def _baselines_table(baselines: list[ModelInfo]) -> str:
+    return table(("baseline", "dim", "kind"), [(info.name, info.dim, info.kind) for info in baselines])
 
 
 def _networks_table(networks: list[dict[str, Any]]) -> str:

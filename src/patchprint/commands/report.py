@@ -7,10 +7,10 @@ from typing import Annotated
 
 import tyro
 
-from patchprint.benchmarks.compare import read_results
 from patchprint.commands.output import emit
 from patchprint.errors import UserError
 from patchprint.files import refuse_overwrite
+from patchprint.report.comparison import read_results
 from patchprint.report.page import write
 from patchprint.report.results_page import results_page
 from patchprint.report.runs import read_run, run_section
@@ -33,7 +33,7 @@ def main(
         json: print the name of the page and what it holds as JSON.
     """
     if not sources:
-        raise UserError("nothing to report on; name result files (results/*.json) or folders of runs")
+        raise UserError("nothing to report on; name result files (results/oxford/*.json) or folders of runs")
     for source in sources:
         if not source.exists():
             raise UserError(f"there is no {source}; name result files or folders of runs")

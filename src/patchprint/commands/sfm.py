@@ -9,23 +9,25 @@ import tyro
 
 from patchprint import files, provenance
 from patchprint.commands.output import emit, say, table
-from patchprint.features import describers
-from patchprint.features.detect import DETECTORS
-from patchprint.features.folder import Settings
+from patchprint.detectors import DETECTORS
+from patchprint.devices import choose_device
+from patchprint.features import load
+from patchprint.features.folder import DescribeSettings
+from patchprint.features.model import DEFAULT_MODEL
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS
-from patchprint.reconstruct import Plan, images_to_model, start_again
-from patchprint.types import Result
+from patchprint.pipelines.sfm import SfmPlan, images_to_model
 
 
 def main(
     images: tyro.conf.Positional[Path],
     /,
     out: Path,
-    model: str = describers.DEFAULT_MODEL,
+    model: str = DEFAULT_MODEL,
     detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "colmap",
     max_keypoints: int | None = None,
     upright: bool = False,
+    spread: bool = True,
     pairs: str = "exhaustive",
     ratio: float | None = None,
     single_camera: bool = False,
@@ -47,6 +49,7 @@ def main(
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
         max_keypoints: per photo; default 8192, to which the detector colmap adds second orientations, as COLMAP does
         upright: ignore the orientation of keypoints
+        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
         pairs: exhaustive, or a text file with two names per line
         ratio: ratio test on top of mutual nearest neighbours; off by default, COLMAP's verification does the work
         single_camera: all photos come from one camera with one focal length
@@ -59,29 +62,27 @@ def main(
         force: start again, removing what is there
         json: print the result as JSON
     """
-    if force:
-        start_again(out)
     if max_keypoints is None and detector != "colmap":
         max_keypoints = KEYPOINTS
-    settings = Settings(model, detector, max_keypoints, upright, device=str(describers.choose_device(device)))
+    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, device=str(choose_device(device)))
     cameras = Cameras(single_camera, camera_model, camera_params)
-    plan = Plan(settings, pairs, ratio, cameras, compare_sift, workers, seed)
-    summary = images_to_model(images, out, plan, truth, report=say)
-    describer = describers.create(model)
-    result = Result(
-        benchmark="sfm",
+    plan = SfmPlan(settings, pairs, ratio, cameras, compare_sift, workers, seed)
+    summary = images_to_model(images, out, plan, truth, report=say, force=force)
+    used = load(model)
+    result = provenance.record(
+        "sfm",
         settings={
             "detector": detector,
             "max_keypoints": max_keypoints,
             "ratio": ratio,
             "pairs": pairs,
             "upright": upright,
+            "spread": spread,
         },
-        model={"name": describer.id.name, "sha256": describer.id.sha256},
+        model={"name": used.id.name, "sha256": used.id.sha256},
         data={"path": str(images), "sha256": provenance.sha256_of_folder(images)},
         seed=seed,
         scores=summary,
-        run=provenance.run_info(),
     ).to_json()
     files.write_json(out / "summary.json", result)
     emit(result, json, _table(summary))

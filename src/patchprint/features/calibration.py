@@ -1,40 +1,89 @@
-"""The threshold of the ratio test for one model, chosen where right and wrong matches part best."""
+"""The threshold of the ratio test for one model, chosen where right and wrong matches part best.
+
+Pairs with known truth are made of any photographs: each is warped and re-lit, keypoints are found anew in the copy, and the
+homography says which matches are right.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.detectors import detect
+from patchprint.distances import nearest
 from patchprint.errors import UserError
+from patchprint.features.extract import describe
 from patchprint.features.matching import match
-from patchprint.features.nearest import nearest
+from patchprint.features.model import ModelLike, load
+from patchprint.geometry import transport
+from patchprint.networks import weights
+from patchprint.patches.sources import bundled, homographies
 from patchprint.types import Features
 
 MAX_ERROR = 3.0  # pixels
+KEYPOINTS, VIEWS, SEED = 1000, 3, 3000  # what the thresholds of the shipped weights were chosen with
+
+LabeledPair = tuple[Features, Features, Tensor]
 
 
 @dataclass(frozen=True)
 class RatioChoice:
-    """A threshold, and the parts of right and of wrong mutual neighbours that pass it."""
+    """A threshold, and the parts of right and of wrong mutual neighbors that pass it."""
 
     ratio: float
     right_kept: float
     wrong_kept: float
 
 
-def choose_ratio(pairs: Iterable[tuple[Features, Features, Tensor]]) -> RatioChoice:
+def calibrate(
+    model: ModelLike,
+    images: Iterable[np.ndarray] | None = None,
+    views: int = VIEWS,
+    keypoints: int = KEYPOINTS,
+    seed: int = SEED,
+) -> RatioChoice:
+    """The threshold for ``model`` on warped copies of ``images``, uint8 (H, W); by default photographs of scikit-image."""
+    chosen = map(bundled.image, bundled.TRAINING) if images is None else images
+    return choose_ratio(warped_pairs(model, chosen, views, keypoints, seed))
+
+
+def write_ratio(path: str | Path, ratio: float) -> None:
+    """Store a threshold in a weight file of patchprint; its weights and their checksum stay as they are."""
+    if not Path(path).is_file():
+        raise UserError(f"{path} is no weight file; a threshold can only be written into a file")
+    weights.rewrite_info(path, dataclasses.replace(weights.read_info(path), ratio=ratio))
+
+
+def warped_pairs(
+    model: ModelLike, images: Iterable[np.ndarray], views: int, keypoints: int, seed: int
+) -> Iterator[LabeledPair]:
+    """Each image with its warped copies, and where the keypoints of the first lie in the second."""
+    loaded = load(model)
+    for number, image in enumerate(images):
+        original, *copies = homographies.render_views(image, views, seed=seed + number)
+        found = detect(original.image, "dog", keypoints)
+        features = describe(original.image, found, loaded)
+        for copy in copies:
+            other = describe(copy.image, detect(copy.image, "dog", keypoints), loaded)
+            yield features, other, transport(found, copy.homography).xy
+
+
+def choose_ratio(pairs: Iterable[LabeledPair]) -> RatioChoice:
     """The threshold in steps of 0.01 that keeps most right and fewest wrong matches (largest difference of the two rates).
 
     Args:
-        pairs: features of two pictures, and where each keypoint of the first truly lies in the second, (N, 2), nan where
-            that is unknown or outside.
+        pairs: features of two images, and where each keypoint of the first truly lies in the second, (N, 2), not finite
+            where that is unknown or outside.
     """
     quotients, rights = [], []
     for a, b, truth in pairs:
-        rows, columns = match(a, b).indices.unbind(1)
+        rows, columns = match(a, b, "mutual").indices.unbind(1)
         known = torch.isfinite(truth[rows]).all(1)
         rows, columns = rows[known], columns[known]
         distance, _ = nearest(a.descriptors[rows], b.descriptors, 2)

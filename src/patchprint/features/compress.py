@@ -1,6 +1,6 @@
 """Smaller prints: half precision, eight-bit integers, principal components, sign bits.
 
-What each costs in matching quality is measured by ``perf/compression.py`` (results/compression.json).
+What each costs in matching quality is measured by ``perf/experiments/compression.py`` (results/experiments/compression.json).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.distances import pack_bits
 from patchprint.errors import UserError
-from patchprint.networks.heads import pack_bits
 from patchprint.types import Features, ModelId
 
 INT8_RANGE = 0.5  # components of 128-dimensional unit vectors hardly ever exceed it
@@ -78,4 +78,6 @@ def compress(features: Features, how: str | Pca) -> Features:
         raise UserError(f"unknown compression {how!r}; known are fp16, int8, bits and a fitted Pca")
     old = features.model
     sha256 = hashlib.sha256(f"{old.sha256} {extra}".encode()).hexdigest() if extra else old.sha256
-    return dataclasses.replace(features, descriptors=small, model=ModelId(f"{old.name}+{tag}", sha256))
+    # Quotients of distances stay what they were where all distances shrink alike.
+    ratio = features.ratio if tag in ("fp16", "int8") else None
+    return dataclasses.replace(features, descriptors=small, model=ModelId(f"{old.name}+{tag}", sha256), ratio=ratio)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -14,22 +15,24 @@ import torch
 from tqdm import tqdm
 
 from patchprint import files
+from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.errors import UserError
-from patchprint.features import describers, storage
-from patchprint.features.detect import MAX_KEYPOINTS
+from patchprint.features import storage
 from patchprint.features.extract import extract
+from patchprint.features.model import DEFAULT_MODEL, Model, load
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop.images import list_images
 
 
 @dataclass(frozen=True)
-class Settings:
+class DescribeSettings:
     """How photos are described; equal settings give equal features."""
 
-    model: str = describers.DEFAULT_MODEL
+    model: str = DEFAULT_MODEL
     detector: str = "dog"
     max_keypoints: int | None = MAX_KEYPOINTS
     upright: bool = False
+    spread: bool = True
     exif: bool = False
     device: str = "cpu"
 
@@ -37,22 +40,25 @@ class Settings:
 def describe_folder(
     images: str | Path,
     out: str | Path,
-    settings: Settings | None = None,
+    settings: DescribeSettings | None = None,
     workers: int = 1,
     names: list[str] | None = None,
     report: Callable[[str], None] = print,
+    force: bool = False,
 ) -> FeatureFolder:
     """Features of all photos below a folder, one file each in ``out``.
 
     Photos that are described already are not described again, as long as the settings are the same; other settings are
-    refused. Under torchrun every process takes its share of the photos. Photos that cannot be read are named through
-    ``report`` and left out.
+    refused, or replace what is there with ``force``. Under torchrun every process takes its share of the photos. Photos
+    that cannot be read are named through ``report`` and left out.
     """
-    images, out, settings = Path(images), Path(out), settings or Settings()
+    images, out, settings = Path(images), Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
-    describer = describers.create(settings.model, "cpu")
+    model = load(settings.model, "cpu")
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    _claim(out, images, names, settings, describer)
+    if rank == 0:
+        _claim(out, images, names, settings, model, force)
+    wait_for_all_ranks()
     todo = [name for name in names[rank::world] if not (out / f"{name}.npz").is_file()]
     jobs = [(str(images / name), str(out / f"{name}.npz")) for name in todo]
     progress = tqdm(_run(jobs, settings, workers), total=len(jobs), desc="describing", unit="photo", disable=None)
@@ -66,26 +72,22 @@ def describe_folder(
     return features
 
 
-def _claim(out: Path, images: Path, names: list[str], settings: Settings, describer: describers.Describer) -> None:
-    """Write the manifest, or check that the one that is there says the same."""
+def _claim(out: Path, images: Path, names: list[str], settings: DescribeSettings, model: Model, force: bool) -> None:
+    """Make ``out`` a folder of these features with a manifest, or go on with one that is."""
     plan = {
         "photos_folder": str(images.resolve()),
         "photos": names,
         "settings": {k: v for k, v in asdict(settings).items() if k != "device"},
-        "model": asdict(describer.id),
-        "ratio": describer.ratio,
+        "model": asdict(model.id),
+        "ratio": model.ratio,
     }
-    manifest = out / storage.MANIFEST
-    if manifest.is_file():
-        if json.loads(manifest.read_text(encoding="utf-8")) != plan:
-            raise UserError(f"{out} holds features of other photos or settings; give another --out, or --force")
-    elif out.exists() and any(p.name != storage.MANIFEST and not p.name.startswith(".") for p in out.iterdir()):
-        raise UserError(f"{out} exists and holds other files; give another --out, or --force")
-    else:
-        files.write_json(manifest, plan)
+    contents = [storage.MANIFEST, *(f"{name}.npz" for name in names)]
+    inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    files.claim_folder(out, storage.MADE_BY, contents, inputs, force)
+    files.write_json(out / storage.MANIFEST, plan)
 
 
-def _run(jobs: list[tuple[str, str]], settings: Settings, workers: int) -> Iterator[str | None]:
+def _run(jobs: list[tuple[str, str]], settings: DescribeSettings, workers: int) -> Iterator[str | None]:
     if workers <= 1 or len(jobs) <= 1:
         _prepare(settings)
         yield from map(_describe_one, jobs)
@@ -96,14 +98,14 @@ def _run(jobs: list[tuple[str, str]], settings: Settings, workers: int) -> Itera
         yield from pool.map(_describe_one, jobs)
 
 
-_state: dict[str, tuple[Settings, describers.Describer]] = {}
+_state: dict[str, tuple[DescribeSettings, Model]] = {}
 
 
-def _prepare(settings: Settings) -> None:
-    _state["current"] = settings, describers.create(settings.model, settings.device)
+def _prepare(settings: DescribeSettings) -> None:
+    _state["current"] = settings, load(settings.model, settings.device)
 
 
-def _prepare_worker(settings: Settings, workers: int) -> None:
+def _prepare_worker(settings: DescribeSettings, workers: int) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
     _prepare(settings)
 
@@ -111,14 +113,15 @@ def _prepare_worker(settings: Settings, workers: int) -> None:
 def _describe_one(job: tuple[str, str]) -> str | None:
     """Describe one photo; returns what is wrong with it, if anything."""
     image, out = job
-    settings, describer = _state["current"]
+    settings, model = _state["current"]
     try:
         features = extract(
             image,
-            describer,
+            model,
             max_keypoints=settings.max_keypoints,
             upright=settings.upright,
             detector=settings.detector,
+            spread=settings.spread,
             exif=settings.exif,
         )
     except (ValueError, OSError) as error:

@@ -14,7 +14,7 @@ import torch
 
 from patchprint import files
 from patchprint.errors import UserError
-from patchprint.features.storage import FeatureFolder
+from patchprint.features.storage import MADE_BY, FeatureFolder
 from patchprint.interop import colmap_database, hloc, opencv_files
 from patchprint.types import Features, Matches
 
@@ -32,7 +32,7 @@ def write_features(features: FeatureFolder, out: str | Path, form: str, force: b
         with _new_database(out, features):
             pass
     elif form == "opencv-yml":
-        with files.atomic_folder(out, force) as folder:
+        with files.atomic_folder(out, MADE_BY, force) as folder:
             for name, item in features.items():
                 opencv_files.write_features(folder / f"{name}.yml", item)
             files.write_json(folder / "settings.json", features.manifest["settings"])

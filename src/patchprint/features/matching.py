@@ -1,35 +1,38 @@
-"""Correspondences between the prints of two pictures."""
+"""Correspondences between the descriptors of two images: the one rule of API, command line and pipelines."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
+from patchprint.distances import Backend, nearest, nearest_inconsistent
 from patchprint.errors import UserError
-from patchprint.features.nearest import Backend, nearest, nearest_inconsistent
+from patchprint.features.model import LOWE_RATIO
 from patchprint.types import Features, Matches
 
-DEFAULT_RATIO = 0.8  # Lowe's; used where a model brings no calibrated threshold
+Mode = Literal["mutual", "ratio", "mutual+ratio", "fginn", "nearest"]
 FGINN_RADIUS = 10.0  # pixels
 
 
 def match(
     a: Features,
     b: Features,
-    mutual: bool = True,
+    mode: Mode = "mutual+ratio",
     ratio: float | None = None,
-    fginn_radius: float | None = None,
+    fginn_radius: float = FGINN_RADIUS,
     max_distance: float | None = None,
     backend: Backend = "auto",
     device: str | torch.device = "cpu",
 ) -> Matches:
-    """Nearest neighbours from a to b.
+    """Nearest neighbors from a to b that pass a test.
 
     Args:
-        mutual: keep a match only if each print is the nearest of the other.
-        ratio: keep a match only if its distance is below ``ratio`` times that of the second nearest print.
-        fginn_radius: with ``ratio``, compare instead with the nearest print that lies more than so many pixels away from
-            the first (first geometrically inconsistent neighbour; Mishkin et al. 2015), so that repeated detections of one
-            structure do not discard each other.
+        mode: "mutual" keeps a match only if each descriptor is the nearest of the other; "ratio" only if its distance is
+            below ``ratio`` times that of the second nearest; "mutual+ratio" asks for both; "fginn" too, but compares with the
+            nearest descriptor more than ``fginn_radius`` pixels away from the first (first geometrically inconsistent neighbor;
+            Mishkin et al. 2015), so that repeated detections of one structure do not discard each other; "nearest" keeps all.
+        ratio: threshold of the ratio test; by default the one that the features carry, calibrated for their model, else 0.8.
         max_distance: drop matches above this distance.
 
     Returns:
@@ -37,28 +40,31 @@ def match(
     """
     if a.model != b.model:
         raise UserError(
-            f"prints of two different models cannot be matched: {_name(a)} and {_name(b)}; describe both pictures with one"
+            f"descriptors of two different models cannot be matched: {_name(a)} and {_name(b)}; describe both images with one"
         )
-    if fginn_radius is not None and ratio is None:
-        raise UserError("fginn_radius needs a ratio")
+    if mode not in ("mutual", "ratio", "mutual+ratio", "fginn", "nearest"):
+        raise UserError(f"unknown mode {mode!r}; known are mutual, ratio, mutual+ratio, fginn and nearest")
+    tests_ratio = mode in ("ratio", "mutual+ratio", "fginn")
+    if ratio is not None and not tests_ratio:
+        raise UserError(f"a ratio belongs to the modes ratio, mutual+ratio and fginn, not to {mode}")
     if ratio is not None and not 0 < ratio <= 1:
         raise UserError(f"ratio must lie in (0, 1], got {ratio}")
-    descriptors_a, descriptors_b = a.descriptors.to(device), b.descriptors.to(device)
-    distance, index = nearest(
-        descriptors_a, descriptors_b, 2 if ratio is not None and fginn_radius is None else 1, backend
-    )
+    of_a, of_b = a.descriptors.to(device), b.descriptors.to(device)
+    second_needed = tests_ratio and mode != "fginn"
+    distance, index = nearest(of_a, of_b, 2 if second_needed else 1, backend)
     first = index[:, 0]
     keep = first >= 0
-    if ratio is not None and len(b):
-        if fginn_radius is None:
-            second = distance[:, 1]
-        else:
+    if tests_ratio and len(b):
+        if mode == "fginn":
             xy = b.keypoints.xy.to(device)
-            second = nearest_inconsistent(descriptors_a, descriptors_b, first.to(device), xy, fginn_radius).cpu()
-        keep &= distance[:, 0] < ratio * second
-    if mutual and len(b):
-        _, back = nearest(descriptors_b, descriptors_a, 1, backend)
-        keep &= back[first.clamp(min=0), 0] == torch.arange(len(first)) if len(a) else keep
+            second = nearest_inconsistent(of_a, of_b, first.to(device), xy, fginn_radius).cpu()
+        else:
+            second = distance[:, 1]
+        threshold = ratio if ratio is not None else a.ratio if a.ratio is not None else LOWE_RATIO
+        keep &= distance[:, 0] < threshold * second
+    if mode in ("mutual", "mutual+ratio", "fginn") and len(a) and len(b):
+        _, back = nearest(of_b, of_a, 1, backend)
+        keep &= back[first.clamp(min=0), 0] == torch.arange(len(first))
     if max_distance is not None:
         keep &= distance[:, 0] <= max_distance
     rows = torch.nonzero(keep)[:, 0]

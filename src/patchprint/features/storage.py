@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,17 +17,17 @@ from patchprint.errors import UserError
 from patchprint.types import Features, Keypoints, ModelId
 
 MANIFEST = "features.json"
+MADE_BY = "patchprint describe"
 
 
 def save(features: Features, path: str | Path) -> None:
     """Write one picture's features; the file appears complete or not at all."""
-    keypoints = features.keypoints
-    arrays = {name: getattr(keypoints, name) for name in ("xy", "scale", "angle", "score", "affine")}
-    values = {name: value.cpu().numpy() for name, value in arrays.items() if value is not None}
+    values: dict[str, Any] = features.keypoints.to_arrays()
     values["descriptors"] = features.descriptors.cpu().numpy()
     values["image_size"] = np.array(features.image_size)
     values["image_path"] = np.array("" if features.image_path is None else str(features.image_path))
     values["model"] = np.array([features.model.name, features.model.sha256])
+    values["ratio"] = np.array(np.nan if features.ratio is None else features.ratio)
     with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:
         np.savez(stream, **values)
 
@@ -35,18 +36,17 @@ def load(path: str | Path) -> Features:
     """Read features written by `save`."""
     try:
         with np.load(path, allow_pickle=False) as values:
-            fields = {name: torch.from_numpy(values[name]) for name in ("xy", "scale", "angle")}
-            optional = {name: torch.from_numpy(values[name]) for name in ("score", "affine") if name in values}
             name, sha256 = (str(word) for word in values["model"])
             image = str(values["image_path"])
             width, height = (int(side) for side in values["image_size"])
-            descriptors = torch.from_numpy(values["descriptors"])
+            ratio = float(values["ratio"])
             return Features(
-                Keypoints(**fields, **optional),
-                descriptors,
+                Keypoints.from_arrays(values),
+                torch.from_numpy(values["descriptors"]),
                 (width, height),
                 Path(image) if image else None,
                 ModelId(name, sha256),
+                None if math.isnan(ratio) else ratio,
             )
     except FileNotFoundError:
         raise UserError(f"{path} is not there; expected features") from None

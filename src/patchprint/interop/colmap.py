@@ -23,7 +23,7 @@ import torch
 
 from patchprint.errors import UserError
 from patchprint.extras import require
-from patchprint.types import Keypoints
+from patchprint.types import Keypoints, Pose
 
 PIXEL_CENTER = 0.5
 
@@ -61,30 +61,6 @@ def from_keypoints(keypoints: Keypoints) -> np.ndarray:
     return torch.cat([xy, keypoints.frames().cpu().double().reshape(-1, 4)], 1).float().numpy()
 
 
-def detect_colmap_sift(
-    image: np.ndarray, max_keypoints: int | None = None, peak_threshold: float | None = None
-) -> Keypoints:
-    """Keypoints of COLMAP's own SIFT (VLFeat on the CPU); it gives no score, larger scales come first.
-
-    Shape:
-        image uint8 (H, W)
-    """
-    from patchprint.interop.colmap import pycolmap
-
-    options = pycolmap.FeatureExtractionOptions()
-    options.use_gpu = False
-    options.max_image_size = max(image.shape)
-    if max_keypoints is not None:
-        options.sift.max_num_features = max_keypoints
-    if peak_threshold is not None:
-        options.sift.peak_threshold = peak_threshold
-    if min(image.shape) < 4:
-        return Keypoints.empty()
-    matrix, _ = pycolmap.Sift(options, device=pycolmap.Device.cpu).extract(np.ascontiguousarray(image))
-    found = to_keypoints(matrix)
-    return found[torch.argsort(found.scale, descending=True, stable=True)[:max_keypoints]]
-
-
 def read_model(folder: str | Path) -> Any:
     """A sparse model, binary or text, as ``pycolmap.Reconstruction``; looks in ``sparse/`` and ``sparse/0/`` too."""
     from patchprint.interop.colmap import pycolmap
@@ -95,12 +71,22 @@ def read_model(folder: str | Path) -> Any:
             break
     else:
         raise UserError(f"{root} holds no COLMAP model (cameras, images, points3D as .bin or .txt)")
-    if (place / "points3D.bin").is_file() and not _is_complete(place):
+    if (place / "points3D.bin").is_file() and not is_complete(place):
         raise UserError(f"{place} is cut short or damaged; copy the model again")
     try:
         return pycolmap.Reconstruction(place)
     except (RuntimeError, ValueError, IndexError, MemoryError) as error:
         raise UserError(f"{place} is not a complete COLMAP model: {_first_line(error)}") from None
+
+
+def poses_of_model(model: Any) -> dict[str, Pose]:
+    """Poses by photo name of a ``pycolmap.Reconstruction``."""
+    poses = {}
+    for image in model.images.values():
+        if image.has_pose:
+            rotation = np.asarray(image.cam_from_world().rotation.matrix())
+            poses[image.name] = Pose(rotation, np.asarray(image.projection_center()))
+    return poses
 
 
 @dataclass(frozen=True)
@@ -159,10 +145,14 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def _is_complete(place: Path) -> bool:
-    """Whether the counts in images.bin and points3D.bin fit their lengths; pycolmap fills all memory where they do not."""
+def is_complete(place: Path) -> bool:
+    """Whether the counts in a binary model fit the lengths of its files; where they do not, pycolmap fills all memory, never
+    returns, or reads wrong numbers. COLMAP before 3.12 wrote no rigs and frames."""
+    after_record = {"cameras": _after_camera, "images": _after_image, "points3D": _after_point}
+    if (place / "rigs.bin").exists() or (place / "frames.bin").exists():
+        after_record |= {"rigs": _after_rig, "frames": _after_frame}
     try:
-        return _ends_exactly(place / "images.bin", _after_image) and _ends_exactly(place / "points3D.bin", _after_point)
+        return all(_ends_exactly(place / f"{name}.bin", after) for name, after in after_record.items())
     except (OSError, struct.error, ValueError):
         return False
 
@@ -175,6 +165,28 @@ def _ends_exactly(path: Path, after_record: Callable[[bytes, int], int]) -> bool
         if position > len(data):
             return False
     return position == len(data)
+
+
+def _after_camera(data: bytes, position: int) -> int:
+    # id, model, width, height, then the parameters of that model
+    from patchprint.interop.colmap import pycolmap
+
+    model = pycolmap.CameraModelId(struct.unpack_from("<i", data, position + 4)[0])
+    return position + 24 + 8 * len(pycolmap.Camera.create_from_model_id(0, model, 1.0, 1, 1).params)
+
+
+def _after_rig(data: bytes, position: int) -> int:
+    # id, count, the reference sensor (kind, id), then (kind, id, whether a pose follows, pose) of each further one
+    (count,) = struct.unpack_from("<I", data, position + 4)
+    position += 8 + (8 if count else 0)
+    for _ in range(count - 1):
+        position += 9 + 56 * struct.unpack_from("<?", data, position + 8)[0]
+    return position
+
+
+def _after_frame(data: bytes, position: int) -> int:
+    # id, rig id, quaternion, translation, count, then (kind of sensor, id, id of its data) each
+    return position + 68 + 16 * struct.unpack_from("<I", data, position + 64)[0]
 
 
 def _after_image(data: bytes, position: int) -> int:

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from patchprint.errors import UserError
-from patchprint.files import atomic_folder, write_text
-from patchprint.interop.colmap import from_keypoints, read_model
+from patchprint.files import atomic_folder, claim_folder
+from patchprint.interop.colmap import from_keypoints, is_complete, read_model
 from patchprint.interop.colmap_database import Cameras, Pair, verify, write_features, write_matches
 from patchprint.interop.colmap_pairs import Matching, match_images
 from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
+MADE_BY = "patchprint sfm"
+CONTENTS = ("database.db*", "pairs.txt", "sparse")  # of a work folder
 SMALLEST_MODEL = 3  # photos; COLMAP's default of 10 throws small collections away
 
 
@@ -42,7 +44,7 @@ def reconstruct(
         The largest model, a ``pycolmap.Reconstruction``.
     """
     work = Path(work_folder)
-    _claim(work, _fingerprint(keypoints, matches))
+    claim_folder(work, MADE_BY, CONTENTS, _fingerprint(keypoints, matches))
     if not (work / "sparse").is_dir():
         write_features(work / "database.db", image_folder, keypoints, cameras)
         write_matches(work / "database.db", matches)
@@ -72,7 +74,7 @@ def sift_reconstruction(
     work, cameras = Path(work_folder), cameras or Cameras()
     database = work / "database.db"
     settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, matching))
-    _claim(work, hashlib.sha256(settings.encode()).hexdigest())
+    claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
     if not (work / "sparse").is_dir():
         extraction = pycolmap.FeatureExtractionOptions(use_gpu=False, max_image_size=max_image_size)
         extraction.sift.max_num_features = max_keypoints
@@ -104,7 +106,7 @@ def _map(database: Path, image_folder: str | Path, out: Path, seed: int) -> None
     from patchprint.interop.colmap import pycolmap
 
     options = pycolmap.IncrementalPipelineOptions(min_model_size=SMALLEST_MODEL, random_seed=seed)
-    with atomic_folder(out) as temporary:
+    with atomic_folder(out, MADE_BY) as temporary:
         candidates = temporary / "others"
         candidates.mkdir()
         models = pycolmap.incremental_mapping(database, image_folder, candidates, options)
@@ -113,24 +115,15 @@ def _map(database: Path, image_folder: str | Path, out: Path, seed: int) -> None
                 f"no 3D model could be made of the photos in {image_folder}: they overlap too little, or show too little "
                 f"texture"
             )
+        # COLMAP writes on when the disk is full; a cut model must not get the name under which later runs look for it.
+        if not all(is_complete(candidates / str(index)) for index in models):
+            raise OSError("COLMAP's model is cut short; make room on the disk and run again")
         largest = max(models, key=lambda index: (models[index].num_reg_images(), models[index].num_points3D()))
         for file in (candidates / str(largest)).iterdir():
             file.rename(temporary / file.name)
         (candidates / str(largest)).rmdir()
         if not any(candidates.iterdir()):
             candidates.rmdir()
-
-
-def _claim(work: Path, fingerprint: str) -> None:
-    """Mark a work folder as belonging to one set of inputs; refuse a folder of another one."""
-    marker = work / "inputs.sha256"
-    if marker.is_file():
-        if marker.read_text().strip() != fingerprint:
-            raise UserError(f"{work} holds the work of other inputs; give another folder, or --force to start again")
-    elif work.is_dir() and any(work.iterdir()):
-        raise UserError(f"{work} exists and holds other files; give another folder, or --force to start again")
-    else:
-        write_text(marker, fingerprint + "\n")
 
 
 def _fingerprint(keypoints: Mapping[str, Keypoints], matches: Mapping[Pair, np.ndarray]) -> str:

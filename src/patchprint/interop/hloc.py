@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.distances import unpack_bits
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import atomic_file
@@ -42,6 +43,8 @@ def write_features(
             if keypoints.affine is not None:
                 group["affine"] = keypoints.affine.cpu().numpy()
             group.attrs["model"], group.attrs["sha256"] = item.model.name, item.model.sha256
+            if item.ratio is not None:
+                group.attrs["ratio"] = item.ratio
 
 
 def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
@@ -63,7 +66,9 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
             descriptors = torch.from_numpy(np.ascontiguousarray(group["descriptors"][()].T))
             width, height = (int(side) for side in group["image_size"][()])
             model = ModelId(str(group.attrs.get("model", "unknown")), str(group.attrs.get("sha256", "")))
-            yield name, Features(Keypoints(xy, scale, angle, score, affine), descriptors, (width, height), None, model)
+            ratio = float(group.attrs["ratio"]) if "ratio" in group.attrs else None
+            keypoints = Keypoints(xy, scale, angle, score, affine)
+            yield name, Features(keypoints, descriptors, (width, height), None, model, ratio)
 
 
 def write_matches(path: str | Path, matches: Mapping[tuple[str, str], Matches], counts: Mapping[str, int]) -> None:
@@ -101,7 +106,7 @@ def pair_name(first: str, second: str) -> str:
 def _as_vectors(item: Features) -> np.ndarray:
     descriptors = item.descriptors.cpu()
     if item.is_binary:
-        bits = np.unpackbits(descriptors.numpy(), axis=1).astype(np.float16)
+        bits = unpack_bits(descriptors).numpy().astype(np.float16)
         return (bits * 2 - 1) / np.float16(max(1, bits.shape[1]) ** 0.5)
     return descriptors.numpy().astype(np.float16) if descriptors.is_floating_point() else descriptors.numpy()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from torch import Tensor
@@ -40,7 +40,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
         channels = array.shape[2]
         if channels not in (1, 3, 4):
             raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
-        array = array[..., 0] if channels == 1 else _luma(array[..., :3])
+        array = array[..., 0] if channels == 1 else to_gray(array[..., :3])
     return np.ascontiguousarray(array)
 
 
@@ -57,6 +57,23 @@ def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
     array = _to_uint8(_as_array(image), "the picture")
     array = array[..., None] if array.ndim == 2 else array
     return np.ascontiguousarray(np.broadcast_to(array[..., :3], (*array.shape[:2], 3)))
+
+
+@overload
+def to_gray(rgb: np.ndarray) -> np.ndarray: ...
+@overload
+def to_gray(rgb: Tensor) -> Tensor: ...
+def to_gray(rgb: np.ndarray | Tensor) -> np.ndarray | Tensor:
+    """Gray values of colors, with the weights of ITU-R BT.601 that OpenCV and the JPEG standard use.
+
+    Shape:
+        (..., 3) RGB -> (...); uint8 arrays stay uint8, rounded; floats stay floats.
+    """
+    weights = (0.299, 0.587, 0.114)
+    if isinstance(rgb, Tensor):
+        return rgb @ rgb.new_tensor(weights)
+    gray = rgb @ np.array(weights)
+    return np.rint(gray).astype(np.uint8) if rgb.dtype == np.uint8 else gray
 
 
 def list_images(folder: str | Path) -> list[str]:
@@ -142,8 +159,3 @@ def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
             raise UserError(f"{name} holds floats outside of [0, 1]; divide by its white level first")
         return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
     raise UserError(f"{name} holds {image.dtype} values; expected uint8, uint16, bool or float in [0, 1]")
-
-
-def _luma(rgb: np.ndarray) -> np.ndarray:
-    # The weights of ITU-R BT.601, as OpenCV and the JPEG standard use them.
-    return np.rint(rgb @ np.array([0.299, 0.587, 0.114], np.float32)).astype(np.uint8)

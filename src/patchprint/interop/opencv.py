@@ -1,4 +1,4 @@
-"""OpenCV: keypoints in both directions, the SIFT detector and the SIFT descriptor.
+"""OpenCV: keypoints in both directions, its SIFT and the SIFT descriptor.
 
 OpenCV puts the centre of the top-left pixel at (0, 0) and measures angles clockwise on the screen, both as we do, but
 ``cv2.KeyPoint.size`` is a diameter (twice sigma) and angles are degrees. Its SIFT finds points 0.25 px too far to the right and
@@ -20,6 +20,19 @@ from patchprint.types import Keypoints
 SIFT_SIGMA = 1.6  # blur of the first layer of every octave, in pixels of that octave
 LAYERS_PER_OCTAVE = 3
 SIFT_GRID = 12.0  # side of SIFT's 4 x 4 grid in units of sigma: each bin is 3 sigma wide
+
+
+def create_sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0) -> Any:
+    """``cv2.SIFT`` without a limit on the number of keypoints, and with positions that are not off by a quarter pixel."""
+    cv2 = require("cv2", extra="images")
+    return cv2.SIFT_create(
+        nfeatures=0,
+        nOctaveLayers=LAYERS_PER_OCTAVE,
+        contrastThreshold=contrast_threshold,
+        edgeThreshold=edge_threshold,
+        sigma=SIFT_SIGMA,
+        enable_precise_upscale=True,
+    )
 
 
 def to_keypoints(keypoints: Sequence[Any]) -> Keypoints:
@@ -50,29 +63,6 @@ def from_keypoints(keypoints: Keypoints) -> list[Any]:
     ]
 
 
-def detect_sift(
-    image: np.ndarray,
-    max_keypoints: int | None = None,
-    contrast_threshold: float = 0.04,
-    edge_threshold: float = 10.0,
-    mask: np.ndarray | None = None,
-) -> Keypoints:
-    """Difference-of-Gaussian keypoints with SIFT's orientations, strongest first.
-
-    Args:
-        image: uint8 (H, W).
-        max_keypoints: keep so many with the largest response; a point with two orientations counts twice.
-        mask: (H, W); keypoints where it is zero are left out.
-    """
-    sift = _sift(contrast_threshold, edge_threshold)
-    if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
-        return Keypoints.empty()
-    found = to_keypoints(sift.detect(image, None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)))
-    assert found.score is not None
-    order = torch.argsort(found.score, descending=True, stable=True)
-    return found[order[:max_keypoints]]
-
-
 def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False) -> np.ndarray:
     """SIFT (or RootSIFT) descriptors at given keypoints, unit length.
 
@@ -85,7 +75,7 @@ def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False
     last_octave = int(math.log2(max(4, min(image.shape)))) - 2
     for point in points:
         point.octave = _clamp_octave(point.octave, last_octave)
-    returned, descriptors = _sift().compute(image, points)
+    returned, descriptors = create_sift().compute(image, points)
     if len(returned) != len(keypoints):
         raise RuntimeError(f"OpenCV described {len(returned)} of {len(keypoints)} keypoints")
     return normalize_sift(descriptors, root)
@@ -102,7 +92,7 @@ def sift_patches(patches: np.ndarray, root: bool = False) -> np.ndarray:
     sigma = side / SIFT_GRID
     octave = _clamp_octave(int(sift_octaves(np.array([sigma]))[0]), int(math.log2(max(4, side))) - 2)
     keypoint = cv2.KeyPoint((side - 1) / 2, (side - 1) / 2, 2 * sigma, 0.0, 0.0, octave)
-    sift = _sift()
+    sift = create_sift()
     rows = [sift.compute(patch, [keypoint])[1] for patch in patches]
     return normalize_sift(np.concatenate(rows) if rows else np.zeros((0, 128), np.float32), root)
 
@@ -128,15 +118,3 @@ def sift_octaves(sigma: np.ndarray) -> np.ndarray:
 def _clamp_octave(packed: int, last: int) -> int:
     octave = (packed & 255) - 256 if packed & 128 else packed & 255
     return packed if octave <= last else (max(last, 0) & 255) | (LAYERS_PER_OCTAVE << 8)
-
-
-def _sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0) -> Any:
-    cv2 = require("cv2", extra="images")
-    return cv2.SIFT_create(
-        nfeatures=0,
-        nOctaveLayers=LAYERS_PER_OCTAVE,
-        contrastThreshold=contrast_threshold,
-        edgeThreshold=edge_threshold,
-        sigma=SIFT_SIGMA,
-        enable_precise_upscale=True,
-    )

@@ -9,7 +9,7 @@ import torch
 
 from patchprint.errors import UserError
 from patchprint.extras import require
-from patchprint.files import atomic_file
+from patchprint.files import write_text
 from patchprint.interop.opencv import from_keypoints, to_keypoints
 from patchprint.types import Features, ModelId
 
@@ -21,25 +21,23 @@ def write_features(path: str | Path, features: Features) -> None:
     cv2 = require("cv2", extra="images")
     if Path(path).suffix not in SUFFIXES:
         raise UserError(f"{path}: OpenCV features are written as .yml or .yaml")
-    with atomic_file(path) as temporary:
-        store = cv2.FileStorage(str(temporary), cv2.FILE_STORAGE_WRITE)
-        try:
-            store.write("model", features.model.name)
-            store.write("sha256", features.model.sha256)
-            store.write("image_width", features.image_size[0])
-            store.write("image_height", features.image_size[1])
-            store.startWriteStruct("keypoints", cv2.FileNode_SEQ)
-            for point in from_keypoints(features.keypoints):
-                store.startWriteStruct("", cv2.FileNode_SEQ | cv2.FileNode_FLOW)
-                for value in (*point.pt, point.size, point.angle, point.response):
-                    store.write("", float(value))
-                store.write("", int(point.octave))
-                store.write("", int(point.class_id))
-                store.endWriteStruct()
-            store.endWriteStruct()
-            store.write("descriptors", _matrix(features))
-        finally:
-            store.release()
+    # Made in memory and written by us, since cv2.FileStorage says nothing when the disk is full.
+    store = cv2.FileStorage(".yml", cv2.FILE_STORAGE_WRITE | cv2.FILE_STORAGE_MEMORY)
+    store.write("model", features.model.name)
+    store.write("sha256", features.model.sha256)
+    store.write("image_width", features.image_size[0])
+    store.write("image_height", features.image_size[1])
+    store.startWriteStruct("keypoints", cv2.FileNode_SEQ)
+    for point in from_keypoints(features.keypoints):
+        store.startWriteStruct("", cv2.FileNode_SEQ | cv2.FileNode_FLOW)
+        for value in (*point.pt, point.size, point.angle, point.response):
+            store.write("", float(value))
+        store.write("", int(point.octave))
+        store.write("", int(point.class_id))
+        store.endWriteStruct()
+    store.endWriteStruct()
+    store.write("descriptors", _matrix(features))
+    write_text(path, store.releaseAndGetString())
 
 
 def read_features(path: str | Path) -> Features:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from patchprint.distances import pack_bits
 from patchprint.errors import UserError
-from patchprint.networks.heads import create_head, pack_bits
+from patchprint.networks.heads import create_head
 
 Kind = Literal["float", "binary"]
 Maps = tuple[Tensor, Tensor]

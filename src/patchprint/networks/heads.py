@@ -27,18 +27,6 @@ def signs(raw: Tensor) -> Tensor:
     return torch.where(raw > 0, 1.0, -1.0).to(raw.dtype)
 
 
-def pack_bits(raw: Tensor) -> Tensor:
-    """Sign bits, eight to a byte, the first in the highest bit (as numpy.packbits); zero and negative give bit 0.
-
-    Shape:
-        (N, D) -> (N, D // 8) uint8; D is a multiple of 8.
-    """
-    if raw.shape[-1] % 8:
-        raise UserError(f"{raw.shape[-1]} bits do not fill whole bytes; use a dimension that is a multiple of 8")
-    place = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=raw.device)
-    return ((raw > 0).unflatten(-1, (-1, 8)) * place).sum(-1, dtype=torch.uint8)
-
-
 class FloatHead(nn.Module):
     """Unit vectors. With ``parts`` > 1 the raw vector is cut into that many pieces, each brought to unit length and
     divided by sqrt(parts), so that the whole has unit length too (centre-surround).

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -28,15 +28,18 @@ _FORMAT = "patchprint"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
 
 
-def load_network(name_or_file: str | Path, device: torch.device | str = "cpu") -> PatchNetwork:
+def load_network(
+    name_or_file: str | Path, device: torch.device | str = "cpu", also_known: Iterable[str] = ()
+) -> PatchNetwork:
     """A trained network in evaluation mode, by the name of shipped weights or from a file.
 
     Args:
         name_or_file: ``"sdgmnet"``, ``"tfeat.liberty"``, or the path of a safetensors file written by ``save`` or of a
             published file of HardNet, SOSNet, HyNet or TFeat.
         device: where the network is put.
+        also_known: further names that a user may have meant.
     """
-    path = _find(name_or_file)
+    path = _find(name_or_file, also_known)
     network = _load_safetensors(path) if _is_safetensors(path) else network_from_published(_load_pickled(path), path)
     if not network.info.sha256:
         network.info = dataclasses.replace(network.info, sha256=weights_sha256(network.state_dict()))
@@ -66,20 +69,13 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
         input_size=network.input_size,
         sha256=weights_sha256(state),
     )
-    metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in dataclasses.asdict(info).items()}
-    with atomic_file(path) as temporary:
-        save_file(state, temporary, metadata={"format": _FORMAT, **metadata})
+    _write(path, state, info)
     return info
 
 
 def read_info(path: str | Path) -> ModelInfo:
     """What a safetensors file says about its weights, without reading them."""
-    path = Path(path)
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
+    metadata = _metadata(Path(path))
     if metadata.get("format") != _FORMAT:
         raise UserError(f"{path} was not written by patchprint")
     known = {field.name for field in dataclasses.fields(ModelInfo)}
@@ -88,6 +84,12 @@ def read_info(path: str | Path) -> ModelInfo:
         return ModelInfo(**{**values, "training": TrainingRecord(**values.get("training", {}))})
     except (TypeError, ValueError) as error:
         raise UserError(f"{path} has incomplete metadata: {error}") from error
+
+
+def rewrite_info(path: str | Path, info: ModelInfo) -> None:
+    """Replace what a safetensors file of patchprint says about its weights; the weights themselves stay as they are."""
+    state = _read_state(Path(path))
+    _write(path, state, dataclasses.replace(info, sha256=weights_sha256(state)))
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
@@ -100,7 +102,29 @@ def weights_sha256(state: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _find(name_or_file: str | Path) -> Path:
+def _write(path: str | Path, state: dict[str, Tensor], info: ModelInfo) -> None:
+    metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in dataclasses.asdict(info).items()}
+    with atomic_file(path) as temporary:
+        save_file(state, temporary, metadata={"format": _FORMAT, **metadata})
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    try:
+        with safe_open(path, "pt") as file:
+            return file.metadata() or {}
+    except SafetensorError as error:
+        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
+
+
+def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
     shipped = {path.stem: path for path in WEIGHTS_FOLDER.glob("*.safetensors")}
     if isinstance(name_or_file, str) and name_or_file in shipped:
         return shipped[name_or_file]
@@ -114,7 +138,9 @@ def _find(name_or_file: str | Path) -> Path:
     if str(name_or_file) in NETWORKS:
         have = f"weights are there for {', '.join(sorted(shipped))}" if shipped else "no weights are shipped"
         raise UserError(f"network {name_or_file!r} comes without weights; train it or give a file ({have})")
-    raise UserError(f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), {**shipped, **NETWORKS})}")
+    raise UserError(
+        f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), [*shipped, *also_known, *NETWORKS])}"
+    )
 
 
 def _is_kernel(name: str, value: Tensor) -> bool:
@@ -130,13 +156,8 @@ def _is_safetensors(path: Path) -> bool:
 
 
 def _load_safetensors(path: Path) -> PatchNetwork:
-    try:
-        with safe_open(path, "pt") as file:
-            ours = (file.metadata() or {}).get("format") == _FORMAT
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
-    if not ours:
+    state = _read_state(path)
+    if _metadata(path).get("format") != _FORMAT:
         return network_from_published(state, path)
     info = read_info(path)
     if weights_sha256(state) != info.sha256:

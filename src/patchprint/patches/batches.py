@@ -9,7 +9,6 @@ one after the other are the batch that a single process would see.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from patchprint import rng
 from patchprint.errors import UserError
-from patchprint.patches.label_mining import MinedLabels
 from patchprint.patches.order import grid_of, shuffled
 from patchprint.patches.source import PatchSource
 
@@ -120,7 +118,7 @@ class NeighborBatcher(_Batcher):
         world: int = 1,
     ) -> None:
         super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
-        image = getattr(source, "first_image", None)
+        image = source.first_image
         if image is None:
             raise UserError("runs of neighbours need to know their photos: give a store that was built from photos")
         if run < 1 or num_points % run:
@@ -236,8 +234,8 @@ class GroupBatcher(_Batcher):
 class SequencePairBatcher(_Batcher):
     """DOAP with label mining: equally many groups of two sequences; an epoch goes through all pairs of sequences.
 
-    Patches of different points of one sequence are negatives only where ``mined`` calls them distractors; the others are
-    ignored. DOAP's 1024 patches are 2 sequences x 32 groups x 16 views.
+    Patches of different points of one sequence are negatives only where the mined labels of the source call them
+    distractors; the others are ignored. DOAP's 1024 patches are 2 sequences x 32 groups x 16 views.
     """
 
     def __init__(
@@ -245,16 +243,13 @@ class SequencePairBatcher(_Batcher):
         source: PatchSource,
         groups_per_sequence: int,
         max_views: int,
-        mined: MinedLabels | None = None,
-        observation: Callable[[Tensor, Tensor], Tensor] | None = None,
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         super().__init__(source, 2 * groups_per_sequence, min_views=2, seed=seed, rank=rank, world=world)
-        self.mined = getattr(source, "mined", None) if mined is None else mined
-        self.observation = getattr(source, "observation", None) if observation is None else observation
-        if self.mined is None or self.observation is None:
+        self.mined, self.observation = source.mined, source.observation
+        if self.mined is None:
             raise UserError(
                 "the source has no mined labels; build it with patchprint data build hpatches --mine-labels"
             )
@@ -292,7 +287,6 @@ class SequencePairBatcher(_Batcher):
 
     def _distractors(self, scene: Tensor, points: Tensor, views: Tensor) -> Tensor:
         assert self.mined is not None
-        assert self.observation is not None
         row = self.observation(points, views).reshape(-1)
         return self.mined.are_distractors(scene.repeat_interleave(self.max_views, output_size=row.shape[0]), row)
 

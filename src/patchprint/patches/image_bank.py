@@ -27,7 +27,7 @@ class ImageBank(Protocol):
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor: ...
 
-    def image(self, image: int) -> np.ndarray:
+    def pixels(self, number: int) -> np.ndarray:
         """Pixels of one photo, (H, W) uint8."""
         ...
 
@@ -46,9 +46,9 @@ class ResidentImages:
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         return sample_patches(self.pyramids, image, center, frame, size)
 
-    def image(self, image: int) -> np.ndarray:
+    def pixels(self, number: int) -> np.ndarray:
         table = self.pyramids
-        start, width, height = (int(values[image, 0]) for values in (table.offset, table.width, table.height))
+        start, width, height = (int(values[number, 0]) for values in (table.offset, table.width, table.height))
         return table.pixels[start : start + width * height].reshape(height, width).cpu().numpy()
 
     def to(self, device: torch.device | str) -> ResidentImages:
@@ -77,8 +77,8 @@ class StreamedImages:
             patches[rows] = sample_patches(pyramids, torch.zeros_like(rows), center[rows], frame[rows], size)
         return patches
 
-    def image(self, image: int) -> np.ndarray:
-        return self._decode(image)
+    def pixels(self, number: int) -> np.ndarray:
+        return self._decode(number)
 
     def to(self, device: torch.device | str) -> StreamedImages:
         return StreamedImages(self._count, self._decode, self._cache_bytes, device)

@@ -6,10 +6,9 @@ the manifest, which catches truncated copies at once; ``verify`` also reads ever
 
 from __future__ import annotations
 
-import contextlib
 import json
 import mmap
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,17 @@ from patchprint import files
 from patchprint.errors import UserError
 from patchprint.provenance import sha256_of_file
 
-VERSION = 1
+VERSION = 2  # 2: every store says its patch scale
 NAME = "manifest.json"
+MADE_BY = "patchprint data build"
 
 
 def write(folder: Path, kind: str, facts: dict[str, Any]) -> None:
     """Record ``facts`` and the size and checksum of every file in ``folder``; call it last."""
     listing = {
-        file.name: {"bytes": file.stat().st_size, "sha256": sha256_of_file(file)} for file in sorted(folder.iterdir())
+        file.name: {"bytes": file.stat().st_size, "sha256": sha256_of_file(file)}
+        for file in sorted(folder.iterdir())
+        if file.name != files.MARKER
     }
     files.write_json(folder / NAME, {"kind": kind, "version": VERSION, **facts, "files": listing})
 
@@ -55,17 +57,14 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
     return manifest
 
 
-@contextlib.contextmanager
-def new_store(folder: str | Path, force: bool) -> Iterator[Path]:
-    """A temporary folder that becomes the store when all is written; errors of the disk say which store they hit."""
-    try:
-        with files.atomic_folder(folder, force) as temporary:
-            yield temporary
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        # Writing to a full disk fails without saying where.
-        raise OSError(f"{folder} could not be written: {error.strerror or error}") from error
+def new_store(folder: str | Path, force: bool) -> AbstractContextManager[Path]:
+    """A temporary folder that becomes the store when all is written."""
+    return files.atomic_folder(folder, MADE_BY, force)
+
+
+def refuse_overwrite(folder: str | Path, force: bool) -> None:
+    """Raise ValueError where `new_store` would."""
+    files.refuse_folder(folder, MADE_BY, force)
 
 
 def verify(folder: str | Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
 from patchprint.patches import manifest
 from patchprint.patches.source import PatchSource
 from patchprint.patches.store import PatchStore
@@ -16,72 +18,78 @@ from patchprint.patches.tracks import TrackStore
 
 def open_source(
     folder: str | Path | Sequence[str | Path], device: torch.device | str = "cpu", patch_scale: float | None = None
-) -> TrackStore | PatchStore | ConcatSource:
-    """The store in ``folder``, or several (a list, or names with commas between them) as one source.
+) -> PatchSource:
+    """The store in ``folder``, or several as one source.
 
-    ``patch_scale`` sets the side of patches that are cut out of photos, in sigma; stored patches have theirs.
+    ``patch_scale`` sets the side of patches that are cut out of images, in sigma; by default it is the one of the stored
+    patches that they are learned together with, else the one the store was built for. Stored patches have theirs; sets of
+    stored patches whose scales differ are joined only where ``patch_scale`` says which one the mix is to be known by.
     """
-    folders = (
-        [*map(str, folder)] if isinstance(folder, Sequence) and not isinstance(folder, str) else str(folder).split(",")
-    )
-    kinds = {manifest.read(name)["kind"] for name in folders}
-    if kinds == {"tracks"}:
+    folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(name) for name in folder]
+    facts = [manifest.read(name) for name in folders]
+    if all(fact["kind"] == "tracks" for fact in facts):
         return TrackStore.open(folders, device, patch_scale)
+    stored = {float(fact["patch_scale"]) for fact in facts if fact["kind"] == "patches"}
+    if patch_scale is None and len(stored) > 1:
+        scales = " and ".join(f"{scale:g}" for scale in sorted(stored))
+        raise UserError(
+            f"the stores hold patches of {scales} sigma; say with --patch-scale what the mix is to be known by"
+        )
     if len(folders) == 1:
         return PatchStore.open(folders[0], device)
-    return ConcatSource([open_source(name, device, patch_scale) for name in folders])
+    cut_at = stored.pop() if patch_scale is None else patch_scale
+    return ConcatSource([open_source(name, device, cut_at) for name in folders], cut_at)
 
 
-class ConcatSource:
+class ConcatSource(PatchSource):
     """Several sources as one: their points and scenes follow each other.
 
     Every source is asked for every patch and the right answer is kept, which costs as many times the work as there are
-    sources and needs no host synchronisation. Several folders of photos are opened as one TrackStore instead.
+    sources and needs no host synchronization. Several folders of images are opened as one TrackStore instead.
     """
 
-    def __init__(self, sources: Sequence[PatchSource]) -> None:
+    _of_points = (*PatchSource._of_points, "_owner", "_local")
+
+    def __init__(self, sources: Sequence[PatchSource], patch_scale: float | None = None) -> None:
         self.sources = list(sources)
+        scales = {source.patch_scale for source in self.sources}
+        if patch_scale is None and len(scales) > 1:
+            raise UserError(f"patches of {' and '.join(f'{s:g}' for s in sorted(scales))} sigma are not one source")
         scenes = [int(source.scene.max()) + 1 if source.num_points else 0 for source in self.sources]
         first_scene = [sum(scenes[:i]) for i in range(len(scenes))]
-        self._scene = torch.cat([s.scene + first for s, first in zip(self.sources, first_scene, strict=True)])
-        self._num_views = torch.cat([source.num_views for source in self.sources])
-
-    @property
-    def device(self) -> torch.device:
-        return self._scene.device
+        parts = [source._part for source in self.sources]
+        super().__init__(
+            torch.cat([source.num_views for source in self.sources]),
+            torch.cat([s.scene + first for s, first in zip(self.sources, first_scene, strict=True)]),
+            None if any(part is None for part in parts) else torch.cat([part for part in parts if part is not None]),
+            scales.pop() if patch_scale is None else patch_scale,
+        )
+        sizes = torch.tensor([source.num_points for source in self.sources], device=self.device)
+        self._owner = torch.repeat_interleave(torch.arange(len(sizes), device=self.device), sizes)
+        self._local = torch.cat([torch.arange(source.num_points, device=self.device) for source in self.sources])
 
     @property
     def is_resident(self) -> bool:
-        """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
-        return all(getattr(source, "is_resident", False) for source in self.sources)
+        return all(source.is_resident for source in self.sources)
 
-    @property
-    def num_points(self) -> int:
-        return len(self._scene)
-
-    @property
-    def num_views(self) -> Tensor:
-        return self._num_views
-
-    @property
-    def scene(self) -> Tensor:
-        return self._scene
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        rows, first = torch.zeros_like(views), 0
+        for number, source in enumerate(self.sources):
+            mine = self._owner[points] == number
+            local, own_views = torch.where(mine, self._local[points], 0), views * mine[:, None]
+            rows = torch.where(mine[:, None], first + source.observation(local, own_views), rows)
+            first += int(source.num_views.sum())
+        return rows
 
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
-        """See ``PatchSource.sample``."""
         patches = torch.zeros(*views.shape, 1, size, size, device=self.device)
-        first = 0
-        for source in self.sources:
-            mine = (points >= first) & (points < first + source.num_points)
-            own_views = views * mine[:, None]
-            cut = source.sample(torch.where(mine, points - first, 0), own_views, size, warp)
-            patches = torch.where(mine[:, None, None, None, None], cut, patches)
-            first += source.num_points
+        for number, source in enumerate(self.sources):
+            mine = self._owner[points] == number
+            local, own_views = torch.where(mine, self._local[points], 0), views * mine[:, None]
+            patches = torch.where(mine[:, None, None, None, None], source.sample(local, own_views, size, warp), patches)
         return patches
 
-    def split(self, part: str) -> ConcatSource:
-        """The points for "train" or for "val" of every source."""
-        return ConcatSource([source.split(part) for source in self.sources])  # type: ignore[attr-defined]
-
-    def to(self, device: torch.device | str) -> ConcatSource:
-        return ConcatSource([source.to(device) for source in self.sources])
+    def to(self, device: torch.device | str) -> Self:
+        moved = super().to(device)
+        moved.sources = [source.to(device) for source in self.sources]
+        return moved

@@ -2,45 +2,111 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import copy
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from patchprint.errors import UserError
+from patchprint.patches import splits
+from patchprint.patches.label_mining import MinedLabels
 
-@runtime_checkable
-class PatchSource(Protocol):
+
+class PatchSource(ABC):
     """Points of the world, each seen in several views, each view a patch.
+
+    A source of K patches per point may lie on disk, be cut out of images, or be several sources in one; all of them can be
+    split, reduced to some points and moved. ``patch_scale`` is the side of a patch in units of its keypoint's sigma: weights
+    are saved with the one they were trained at.
 
     Shape:
         num_views (N,) int64: how many views point i has; view v of point i is one of range(num_views[i]).
-        scene (N,) int64: which scene (sequence, photo collection) a point belongs to.
+        scene (N,) int64: which scene (sequence, image collection) a point belongs to.
         Both are on ``device``.
     """
 
-    @property
-    def device(self) -> torch.device: ...
+    patch_scale: float
+
+    # Tensors (or None) with one entry for each point, and others that move with the source; subclasses add theirs.
+    _of_points: ClassVar[tuple[str, ...]] = ("_num_views", "_scene", "_part")
+    _others: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, num_views: Tensor, scene: Tensor, part: Tensor | None, patch_scale: float) -> None:
+        self._num_views, self._scene, self._part = num_views, scene, part
+        self.patch_scale = patch_scale
 
     @property
-    def num_points(self) -> int: ...
+    def device(self) -> torch.device:
+        return self._num_views.device
 
     @property
-    def num_views(self) -> Tensor: ...
+    def num_points(self) -> int:
+        return len(self._num_views)
 
     @property
-    def scene(self) -> Tensor: ...
+    def num_views(self) -> Tensor:
+        return self._num_views
 
+    @property
+    def scene(self) -> Tensor:
+        return self._scene
+
+    @property
+    @abstractmethod
+    def is_resident(self) -> bool:
+        """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
+
+    @property
+    def first_image(self) -> Tensor | None:
+        """Image of the first view of each point, (N,); None where patches come without their images."""
+        return None
+
+    @property
+    def mined(self) -> MinedLabels | None:
+        """DOAP's mined labels, by row of ``observation``; None where none were mined."""
+        return None
+
+    @abstractmethod
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        """A number for each view that no other view of the source has: its row among the stored patches or tracks.
+
+        Shape:
+            points (P,), views (P, K) -> (P, K) int64.
+        """
+
+    @abstractmethod
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """Cut patches.
 
         ``warp`` is how geometric augmentation reaches the pixels: the value of the patch at u in [-1, 1]^2 is read
         from ``warp[..., :2] @ u + warp[..., 2]`` of the plain patch, which may lie outside of it where the source has
-        pixels there (photos) and repeats the border where it has not (stored patches).
+        pixels there (images) and repeats the border where it has not (stored patches).
 
         Shape:
             points (P,) int64, views (P, K) int64, warp (P, K, 2, 3) float or None
             -> float32 in [0, 1], (P, K, 1, size, size), on the source's device.
         """
-        ...
 
-    def to(self, device: torch.device | str) -> PatchSource: ...
+    def select(self, points: Tensor) -> Self:
+        """The source with only some points, by index or mask; patches and images are shared, not copied."""
+        chosen = copy.copy(self)
+        for name in self._of_points:
+            values = getattr(self, name)
+            setattr(chosen, name, None if values is None else values[points.to(values.device)])
+        return chosen
+
+    def split(self, part: str) -> Self:
+        """The points for "train" or for "val"."""
+        wanted = splits.check_part(part)
+        if self._part is None:
+            raise UserError("these points carry no split into train and val; build the store again")
+        return self.select(self._part == wanted)
+
+    def to(self, device: torch.device | str) -> Self:
+        moved = copy.copy(self)
+        for name in (*self._of_points, *self._others):
+            values = getattr(self, name)
+            setattr(moved, name, None if values is None else values.to(device))
+        return moved

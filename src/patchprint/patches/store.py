@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,27 @@ from patchprint.errors import UserError
 from patchprint.patches import label_mining, manifest, splits
 from patchprint.patches.label_mining import MinedLabels
 from patchprint.patches.memory import resident_budget
+from patchprint.patches.source import PatchSource
 
 KIND = "patches"
 
 
-class PatchStore:
-    """A PatchSource of patches of one size. They lie on the device where they fit, else stay on disk.
+class PatchStore(PatchSource):
+    """Patches of one size. They lie on the device where they fit, else stay on disk.
 
     Shape:
         patches (M, S, S) uint8 in the order of the original files; point_id (N,) and pairs keep the original numbers:
         pairs[name] (L, 3) int64 are patch a, patch b, and 1 where both show the same point.
     """
 
+    _of_points = (*PatchSource._of_points, "_start")
+    _others = ("_resident", "_order", "_mined")
+
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
+        num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
+        scene = torch.from_numpy(manifest.load(folder, "scene", in_memory=True).astype(np.int64))
+        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
+        super().__init__(num_views, scene, part, float(facts["patch_scale"]))
         self.folder, self.facts = folder, facts
         self.patches = manifest.load(folder, "patches")
         self.point_id = manifest.load(folder, "point_id")
@@ -38,11 +45,8 @@ class PatchStore:
             manifest.expect_random_reads(self.patches)
         self._resident = manifest.load_tensor(folder, "patches") if resident else None
         self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
-        self._num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
-        self._start = torch.cumsum(self._num_views, 0) - self._num_views
-        self._scene = torch.from_numpy(manifest.load(folder, "scene", in_memory=True).astype(np.int64))
-        self._part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
-        self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
+        self._start = torch.cumsum(num_views, 0) - num_views
+        self._mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
 
     @staticmethod
     def open(
@@ -59,6 +63,7 @@ class PatchStore:
         point: np.ndarray,
         scene: np.ndarray,
         scene_names: Sequence[str],
+        patch_scale: float,
         pairs: Mapping[str, np.ndarray] | None = None,
         part: np.ndarray | None = None,
         mine_labels: bool = False,
@@ -70,6 +75,7 @@ class PatchStore:
 
         Shape:
             point (M,) original point number of each patch; scene (M,) index into ``scene_names`` of each patch;
+            patch_scale: side of the patches in units of sigma;
             part (N,) split of the points in the order of their numbers; without it whole scenes are held out;
             mine_labels adds DOAP's label mining, for which the patches must be ordered by scene, 0, 1, 2 ...;
             extra: further arrays (M, ...) that stand beside the patches, such as the photo of each.
@@ -102,30 +108,23 @@ class PatchStore:
             if mine_labels:
                 written = np.load(temporary / "patches.npy", mmap_mode="r")
                 label_mining.mine(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
-            counts = {"points": len(point_id), "views": len(point), "size": size, "scenes": list(scene_names)}
+            counts: dict[str, Any] = {
+                "points": len(point_id),
+                "views": len(point),
+                "size": size,
+                "scenes": list(scene_names),
+            }
+            counts["patch_scale"] = patch_scale
             split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
             manifest.write(temporary, KIND, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})})
 
     @property
-    def device(self) -> torch.device:
-        return self._start.device
-
-    @property
     def is_resident(self) -> bool:
-        """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
         return self._resident is not None
 
     @property
-    def num_points(self) -> int:
-        return len(self._start)
-
-    @property
-    def num_views(self) -> Tensor:
-        return self._num_views
-
-    @property
-    def scene(self) -> Tensor:
-        return self._scene
+    def mined(self) -> MinedLabels | None:
+        return self._mined
 
     def pairs(self, name: str) -> np.ndarray:
         """A pair list of the original set, (L, 3): patch a, patch b, same point."""
@@ -158,26 +157,6 @@ class PatchStore:
         elif warp is not None or patches.shape[-1] != size:
             patches = _read_warped(patches, size, None if warp is None else warp.reshape(-1, 2, 3))
         return patches.reshape(*views.shape, 1, size, size)
-
-    def select(self, points: Tensor) -> PatchStore:
-        """The store with only some points, by index or mask; the patches are shared, not copied."""
-        chosen = copy.copy(self)
-        for name in ("_start", "_num_views", "_scene", "_part"):
-            values = getattr(self, name)
-            setattr(chosen, name, values[points.to(values.device)])
-        return chosen
-
-    def split(self, part: str) -> PatchStore:
-        """The points for "train" or for "val"."""
-        return self.select(self._part == splits.check_part(part))
-
-    def to(self, device: torch.device | str) -> PatchStore:
-        moved = copy.copy(self)
-        moved.mined = None if self.mined is None else self.mined.to(device)
-        for name in ("_resident", "_order", "_start", "_num_views", "_scene", "_part"):
-            values = getattr(self, name)
-            setattr(moved, name, None if values is None else values.to(device))
-        return moved
 
 
 def _read_warped(patches: Tensor, size: int, warp: Tensor | None) -> Tensor:

@@ -6,7 +6,6 @@ border, and the side of the patch (``patch_scale`` times sigma) is free until tr
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import itertools
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from patchprint.patches.codecs import encode_png
 from patchprint.patches.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
 from patchprint.patches.memory import resident_budget
 from patchprint.patches.sampler import ImagePyramids
+from patchprint.patches.source import PatchSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,21 +112,23 @@ class Tracks:
             raise UserError(f"a track has a position, scale or angle that is not a number, in photo {name}")
 
 
-class TrackStore:
-    """A PatchSource that cuts patches out of photos. With resident photos ``sample`` never waits for the host."""
+class TrackStore(PatchSource):
+    """Patches cut out of photos when they are needed. With resident photos ``sample`` never waits for the host."""
+
+    _of_points = (*PatchSource._of_points, "_start")
+    _others = ("images", "_image", "_xy", "_axis")
 
     def __init__(self, images: ImageBank, tracks: Tracks, names: track_files.Names, patch_scale: float) -> None:
-        self.images, self.tracks, self.names = images, tracks, names
-        self.patch_scale = patch_scale
         num_views = torch.from_numpy(tracks.num_views())
+        scene = torch.from_numpy(tracks.scene.astype(np.int64))
+        part = None if tracks.part is None else torch.from_numpy(np.array(tracks.part))
+        super().__init__(num_views, scene, part, patch_scale)
+        self.images, self.tracks, self.names = images, tracks, names
         scale, angle = (torch.from_numpy(np.array(values)) for values in (tracks.scale, tracks.angle))
-        self._num_views = num_views
         self._start = torch.cumsum(num_views, 0) - num_views
-        self._scene = torch.from_numpy(tracks.scene.astype(np.int64))
         self._image = torch.from_numpy(np.array(tracks.image))
         self._xy = torch.from_numpy(np.array(tracks.xy))
         self._axis = scale[:, None] * torch.stack([torch.cos(angle), torch.sin(angle)], 1)
-        self._part = None if tracks.part is None else torch.from_numpy(np.array(tracks.part))
 
     @staticmethod
     def from_images(
@@ -171,33 +173,15 @@ class TrackStore:
 
     def save(self, folder: str | Path, force: bool = False) -> None:
         """Write the store with losslessly encoded photos."""
-        images = (encode_png(self.images.image(i)) for i in range(len(self.images)))
+        images = (encode_png(self.images.pixels(i)) for i in range(len(self.images)))
         track_files.write(folder, images, self.tracks, self.names, self.patch_scale, force=force)
 
     @property
-    def device(self) -> torch.device:
-        return self._xy.device
-
-    @property
     def is_resident(self) -> bool:
-        """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
         return isinstance(self.images, ResidentImages)
 
     @property
-    def num_points(self) -> int:
-        return len(self._start)
-
-    @property
-    def num_views(self) -> Tensor:
-        return self._num_views
-
-    @property
-    def scene(self) -> Tensor:
-        return self._scene
-
-    @property
     def first_image(self) -> Tensor:
-        """Photo of the first view of each point, (N,)."""
         return self._image[self._start]
 
     def observation(self, points: Tensor, views: Tensor) -> Tensor:
@@ -205,7 +189,6 @@ class TrackStore:
         return self._start[points][:, None] + views
 
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
-        """See ``PatchSource.sample``."""
         row = self.observation(points, views).reshape(-1)
         axis = self._axis[row] * (self.patch_scale / 2.0)
         frame = torch.stack([axis, torch.stack([-axis[:, 1], axis[:, 0]], 1)], 2)
@@ -216,26 +199,3 @@ class TrackStore:
             frame, center = moved[:, :, :2], center + moved[:, :, 2]
         patches = self.images.cut(self._image[row].long(), center, frame, size)
         return patches.reshape(*views.shape, 1, size, size)
-
-    def select(self, points: Tensor) -> TrackStore:
-        """The store with only some points, by index or mask; photos and observations are shared, not copied."""
-        chosen = copy.copy(self)
-        for name in ("_start", "_num_views", "_scene", "_part"):
-            values = getattr(self, name)
-            setattr(chosen, name, None if values is None else values[points.to(values.device)])
-        return chosen
-
-    def split(self, part: str) -> TrackStore:
-        """The points for "train" or for "val"."""
-        wanted = splits.check_part(part)
-        if self._part is None:
-            raise UserError("these tracks carry no split into train and val; build the store again")
-        return self.select(self._part == wanted)
-
-    def to(self, device: torch.device | str) -> TrackStore:
-        moved = copy.copy(self)
-        moved.images = self.images.to(device)
-        for name in ("_start", "_num_views", "_scene", "_part", "_image", "_xy", "_axis"):
-            values = getattr(self, name)
-            setattr(moved, name, None if values is None else values.to(device))
-        return moved

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from patchprint.benchmarks.compare import data_name
 from patchprint.extras import require
+from patchprint.report.comparison import data_name
 from patchprint.report.page import Figure, Section
 
 _COLUMNS = 3

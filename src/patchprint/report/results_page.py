@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from patchprint.benchmarks.compare import LOWER_IS_BETTER, Comparison, compare, data_name
+from patchprint.report.comparison import Comparison, cell, compare, data_name
 from patchprint.report.curves import curve_sections
 from patchprint.report.page import Page, Section, Table, best_of
 
@@ -30,7 +30,7 @@ def results_page(
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = [[label, *map(_cell, values)] for label, values in comparison.rows]
+    rows = [[label, *map(cell, values)] for label, values in comparison.rows]
     best = set()
     for column, name in enumerate(comparison.columns):
         ours = [
@@ -40,16 +40,10 @@ def _table(comparison: Comparison) -> Table:
         ]
         if len(ours) > 1:
             cells, numbers = zip(*ours, strict=True)
-            best.add(best_of(column + 1, list(cells), list(numbers), name in LOWER_IS_BETTER))
+            best.add(best_of(column + 1, list(cells), list(numbers), name in comparison.lower_is_better))
     return Table(["", *comparison.columns], rows, best=frozenset(best))
 
 
 def _effort(result: dict[str, Any]) -> tuple[object, ...]:
     run = result.get("run", {})
     return run.get("date", "-"), run.get("seconds", "-"), run.get("peak_mib", "-")
-
-
-def _cell(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"

@@ -69,6 +69,11 @@ def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
     return path
 
 
+def any_in(folder: Path) -> bool:
+    """Whether there is a checkpoint to resume from; a run that was stopped early has none yet."""
+    return bool(_all(folder))
+
+
 def latest(folder: Path) -> Path:
     """The newest checkpoint of a run folder."""
     found = _all(folder)

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from patchprint.errors import UserError
+from patchprint.devices import choose_device
 from patchprint.types import DescriptorBatch
 
 
@@ -28,15 +28,8 @@ def world_size() -> int:
 
 def start(device: str) -> torch.device:
     """The device of this process; joins the group where torchrun started several (NCCL on GPUs, gloo elsewhere)."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise UserError(f"--device {device} is none that PyTorch knows; give cpu, cuda or mps") from error
+    chosen = choose_device(device)
     if chosen.type == "cuda":
-        if not torch.cuda.is_available():
-            raise UserError(f"--device {device} was asked for, but PyTorch finds no GPU here")
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", chosen.index or 0)))
         torch.cuda.set_device(chosen)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():

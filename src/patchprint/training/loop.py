@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from patchprint import files
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
@@ -27,11 +28,11 @@ from patchprint.patches import open_source
 from patchprint.patches.source import PatchSource
 from patchprint.training import assembly, checkpoint, distributed, memory
 from patchprint.training.config import TrainConfig
+from patchprint.training.held_out import HeldOutPoints
 from patchprint.training.monitor import monitor
 from patchprint.training.optimizers import learning_rate, train_mode
 from patchprint.training.run_folder import RunFolder
 from patchprint.training.step import TrainStep, averaged
-from patchprint.training.validation import Validation
 
 STOPPED = 143
 
@@ -68,10 +69,13 @@ def train(
     """
     device = distributed.start(config.device)
     source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
-    points, held_out = (source.split("train"), source.split("val")) if validation is None else (source, validation)  # type: ignore[attr-defined]
+    points, held_out = (source.split("train"), source.split("val")) if validation is None else (source, validation)
     if config.select_on_test:
         held_out = open_source(config.select_on_test, device, config.patch_scale)
-    with _deterministic(config.deterministic or device.type == "cpu"):
+    with (
+        _deterministic(config.deterministic or device.type == "cpu"),
+        files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
+    ):
         run = _Run(config, points, held_out.to(device), Path(out), resume, force)
         with contextlib.closing(run):
             return run.to_the_end()
@@ -94,7 +98,7 @@ class _Run:
             self.folder.forget_after(self.state.step)
         # Weights as they are judged and saved: the running average where there is one.
         self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network)
-        self.validation = Validation(held_out, config.validation_pairs, config.seed)
+        self.validation = HeldOutPoints(held_out, config.validation_pairs // 2, config.seed)
         self.selected_on = "test" if config.select_on_test else "validation"
         self.started = self.counted_from = time.perf_counter()
         self.logged_step = self.state.step
@@ -176,7 +180,7 @@ class _Run:
 
     def _validate(self) -> None:
         self._check_finite()
-        if self.folder is None or not self.validation.count:
+        if self.folder is None or not len(self.validation):
             return
         paused = time.perf_counter()
         scores = self.validation.measure(self._judged())
@@ -216,7 +220,7 @@ class _Run:
                 start=self.config.init or "",
                 config=self.config.to_json(),
             ),
-            patch_scale=float(getattr(self.source, "patch_scale", self.state.network.info.patch_scale)),
+            patch_scale=self.source.patch_scale,
             sha256="",
         )
         weights.save(self._judged(), self.out / f"{name}.safetensors", info)

@@ -10,6 +10,16 @@ from patchprint import files
 from patchprint.errors import UserError
 from patchprint.training.config import TrainConfig
 
+MADE_BY = "patchprint train"
+CONTENTS = (
+    "config.json",
+    "metrics.jsonl",
+    "best.safetensors",
+    "last.safetensors",
+    "events.out.tfevents.*",
+    "checkpoints/step-*.safetensors",
+)
+
 
 class RunFolder:
     """Files of one run. Only rank 0 has one that writes."""
@@ -18,13 +28,16 @@ class RunFolder:
         self.path = Path(path)
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.jsonl"
-        if not resume and self.path.exists() and any(self.path.iterdir()):
-            if not force:
-                raise UserError(
-                    f"{self.path} holds files already; give another --out, --resume to go on with that run, "
-                    "or --force to replace it"
-                )
-            self._remove_old_run()
+        if resume:
+            # Its checkpoint says that it is a run of ours; those of older versions carry no marker.
+            files.mark_folder(self.path, MADE_BY, CONTENTS)
+        elif not force and self.path.exists() and any(self.path.iterdir()):
+            raise UserError(
+                f"{self.path} holds files already; give another --out, --resume to go on with that run, "
+                "or --force to replace it"
+            )
+        else:
+            files.claim_folder(self.path, MADE_BY, CONTENTS, force=force)
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         files.write_json(self.path / "config.json", config.to_json())
         self._events: Any = None
@@ -45,20 +58,6 @@ class RunFolder:
         if events is not None:
             for name, value in values.items():
                 events.add_scalar(name, value, step)
-
-    def _remove_old_run(self) -> None:
-        """Delete what a run writes, and nothing else that may lie in the folder."""
-        for pattern in (
-            "config.json",
-            "metrics.jsonl",
-            "best.safetensors",
-            "last.safetensors",
-            "events.out.tfevents.*",
-        ):
-            for file in self.path.glob(pattern):
-                file.unlink()
-        for file in self.checkpoints.glob("step-*.safetensors"):
-            file.unlink()
 
     def close(self) -> None:
         if self._events is not None:

@@ -144,7 +144,7 @@ class TrainStep:
         if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
             fast_layers.fuse(self.state.network)
         # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
-        resident = getattr(self.source, "is_resident", False)
+        resident = self.source.is_resident
         if mode != "eager":
             if resident:
                 self._patches = torch.compile(self._patches, dynamic=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from patchprint.errors import UserError
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import sift_reconstruction
 from patchprint.interop.images import list_images, read_gray
+from patchprint.patches import manifest
 from patchprint.patches.sources import colmap
 
 EXHAUSTIVE_BELOW = 150
@@ -47,7 +47,7 @@ def build(
         seed: of everything random.
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root, target = Path(src), Path(out)
     names = list_images(root)
     if len(names) < 2:
@@ -57,23 +57,24 @@ def build(
     if matching == "auto":
         matching = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
     place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
-    if work is None and force:
-        shutil.rmtree(place, ignore_errors=True)
-    model = sift_reconstruction(
-        root, place, names, Cameras(single=single_camera), max_keypoints, max_image_size, seed, matching
-    )
-    facts = colmap.build(
-        root,
-        out,
-        root,
-        place / "sparse",
-        place / "database.db",
-        densify,
-        patch_scale,
-        max_mb,
-        root.resolve().name,
-        force,
-    )
-    if work is None:
-        shutil.rmtree(place)
+    with files.only_writer(place):
+        if work is None and force:
+            files.remove_folder(place)
+        model = sift_reconstruction(
+            root, place, names, Cameras(single=single_camera), max_keypoints, max_image_size, seed, matching
+        )
+        facts = colmap.build(
+            root,
+            out,
+            root,
+            place / "sparse",
+            place / "database.db",
+            densify,
+            patch_scale,
+            max_mb,
+            root.resolve().name,
+            force,
+        )
+        if work is None:
+            files.remove_folder(place)
     return {**facts, "registered": model.num_reg_images()}

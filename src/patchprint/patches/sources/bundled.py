@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchprint.extras import require
+from patchprint.interop.images import read_gray
 from patchprint.patches.sources.homographies import limit, make_tracks
 from patchprint.patches.tracks import TrackStore
 
@@ -32,7 +33,7 @@ class StereoPair:
 
 def image(name: str) -> np.ndarray:
     """One of scikit-image's photographs as grey uint8 (H, W), at most 640 pixels wide or high."""
-    return limit(_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
+    return limit(read_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
 
 
 def training_source(
@@ -52,15 +53,9 @@ def held_out_source(
 def stereo_pair() -> StereoPair:
     """The motorcycle pair of Middlebury 2014 with its measured disparity."""
     left, right, disparity = require("skimage.data", extra="eval").stereo_motorcycle()
-    return StereoPair(_gray(left), _gray(right), np.where(np.isfinite(disparity), disparity, np.nan))
+    return StereoPair(read_gray(left), read_gray(right), np.where(np.isfinite(disparity), disparity, np.nan))
 
 
 def _source(names: tuple[str, ...], num_views: int, seed: int, patch_scale: float, max_keypoints: int) -> TrackStore:
     images, tracks = make_tracks((image(name) for name in names), num_views, seed, max_keypoints)
     return TrackStore.from_images(images, tracks, patch_scale=patch_scale)
-
-
-def _gray(image: np.ndarray) -> np.ndarray:
-    if image.ndim == 3:
-        image = np.round(image[..., :3] @ [0.299, 0.587, 0.114]).astype(np.uint8)
-    return np.ascontiguousarray(image)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint import files
-from patchprint.patches import track_files
+from patchprint.patches import manifest, track_files
 from patchprint.patches.sources import densify as densification
 from patchprint.patches.sources.sfm_scene import find_images, frames_from_database, frames_from_detection, read_scene
 from patchprint.patches.tracks import Tracks
@@ -43,7 +42,7 @@ def build(
     Returns:
         How many views densification added (0 without it).
     """
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root = Path(src)
     scene = read_scene(Path(sparse) if sparse else root)
     paths = find_images(scene, Path(images) if images else root / "images")

@@ -8,7 +8,6 @@ know MD5 sums of some archives, which are compared; the sha256 is recorded besid
 from __future__ import annotations
 
 import hashlib
-import os
 import tarfile
 import urllib.error
 import urllib.request
@@ -99,11 +98,6 @@ def describe(name: str) -> dict[str, Any]:
     return {"name": each.name, "what": each.what, "license": each.license, "mirrors": list(each.urls)}
 
 
-def cache_folder() -> Path:
-    """``PATCHPRINT_CACHE``, else ``~/.cache/patchprint``."""
-    return Path(os.environ.get("PATCHPRINT_CACHE") or Path.home() / ".cache" / "patchprint").expanduser()
-
-
 def locate(name: str, data_dir: str | Path | None = None) -> Path:
     """Folder of a public set: the user's copy, the cached one, or a fresh download."""
     wanted = _find(name)
@@ -114,12 +108,12 @@ def locate(name: str, data_dir: str | Path | None = None) -> Path:
                 f"{data_dir} holds no complete copy of {name}: there is no {wanted.marker} in it or one folder below"
             )
         return found
-    target = cache_folder() / name
+    target = files.cache_folder(name)
     found = _root_of(wanted, target)
     if found is not None:
         return found
-    archive = fetch(wanted, cache_folder() / "archives")
-    with files.atomic_folder(target, force=True) as temporary:
+    archive = fetch(wanted, files.cache_folder("archives"))
+    with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
         unpack(archive, temporary)
         if _root_of(wanted, temporary) is None:
             raise UserError(f"{archive} is not {name}: it holds no {wanted.marker}; delete it and try again")

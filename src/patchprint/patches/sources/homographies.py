@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from patchprint.detectors import detect
 from patchprint.errors import UserError
 from patchprint.extras import require
+from patchprint.geometry import rotation, transport
 from patchprint.interop.images import list_images, read_gray
-from patchprint.interop.opencv import detect_sift
 from patchprint.patches import track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import Tracks
@@ -59,9 +60,9 @@ def random_homography(generator: np.random.Generator, width: int, height: int, s
     stretch = np.exp(generator.uniform(-0.3, 0.3) * strength)
     direction = generator.uniform(0, np.pi)
     tilt = generator.uniform(-0.35, 0.35, 2) * strength
-    along = _rotation(direction) @ np.diag([stretch, 1 / stretch]) @ _rotation(-direction)
+    along = rotation(direction) @ np.diag([stretch, 1 / stretch]) @ rotation(-direction)
     homography = np.eye(3)
-    homography[:2, :2] = zoom * _rotation(turn) @ along
+    homography[:2, :2] = zoom * rotation(turn) @ along
     homography[2, :2] = tilt / max(width, height)
     center = np.array([[1, 0, (width - 1) / 2], [0, 1, (height - 1) / 2], [0, 0, 1.0]])
     shift = np.eye(3)
@@ -86,19 +87,6 @@ def relight(generator: np.random.Generator, image: np.ndarray, strength: float =
     return cv2.imdecode(cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_GRAYSCALE)
 
 
-def transport(keypoints: Keypoints, homography: np.ndarray) -> Keypoints:
-    """Where keypoints go under a homography, with scale and angle by its derivative at each of them."""
-    matrix = torch.as_tensor(homography, dtype=torch.float64)
-    xy = keypoints.xy.double()
-    numerator = xy @ matrix[:2, :2].T + matrix[:2, 2]
-    depth = xy @ matrix[2, :2] + matrix[2, 2]
-    moved = numerator / depth[:, None]
-    jacobian = (matrix[:2, :2] - moved[:, :, None] * matrix[2, :2]) / depth[:, None, None]
-    direction = jacobian @ torch.stack([keypoints.angle.cos(), keypoints.angle.sin()], -1).double()[:, :, None]
-    scale = keypoints.scale * torch.linalg.det(jacobian).abs().sqrt()
-    return Keypoints(moved, scale, torch.atan2(direction[:, 1, 0], direction[:, 0, 0]), keypoints.score)
-
-
 def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
     """For each expected keypoint the detected one that is it, (N,) int64, or -1 where the detector missed it."""
     if len(detected) == 0:
@@ -121,10 +109,10 @@ def make_tracks(
     num_points = 0
     for number, source in enumerate(originals):
         views = render_views(source, num_views, seed=seed + number, strength=strength)
-        original = _without_twins(detect_sift(source, max_keypoints=max_keypoints))
+        original = _find(source, max_keypoints).unique_places(cell=0.5)
         found = [(torch.arange(len(original)), original)]
         for view in views[1:]:
-            detected = detect_sift(view.image, max_keypoints=2 * max_keypoints)
+            detected = _find(view.image, 2 * max_keypoints)
             found.append((find_again(transport(original, view.homography), detected), detected))
         seen_twice = torch.stack([index >= 0 for index, _ in found]).sum(0) >= 2
         for offset, (index, keypoints) in enumerate(found):
@@ -178,19 +166,6 @@ def build(
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
 
 
-def _without_twins(keypoints: Keypoints) -> Keypoints:
-    """Only the strongest of keypoints at one place: the others are second orientations, so not other points."""
-    order = torch.argsort(keypoints.score, descending=True) if keypoints.score is not None else range(len(keypoints))
-    taken: set[tuple[int, int]] = set()
-    keep = []
-    for index in (int(i) for i in order):
-        cell = (round(float(keypoints.xy[index, 0]) * 2), round(float(keypoints.xy[index, 1]) * 2))
-        if cell not in taken:
-            taken.add(cell)
-            keep.append(index)
-    return keypoints[torch.tensor(sorted(keep), dtype=torch.int64)]
-
-
 def limit(image: np.ndarray, max_side: int) -> np.ndarray:
     """The picture (H, W), made smaller where one of its sides is longer than ``max_side``."""
     cv2 = require("cv2", extra="images")
@@ -198,5 +173,5 @@ def limit(image: np.ndarray, max_side: int) -> np.ndarray:
     return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
 
 
-def _rotation(angle: float) -> np.ndarray:
-    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+def _find(image: np.ndarray, count: int) -> Keypoints:
+    return detect(image, "dog-published", count, spread=False)

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from patchprint import files
 from patchprint.errors import UserError
-from patchprint.patches import splits
+from patchprint.patches import manifest, splits
 from patchprint.patches.codecs import decode_gray
 from patchprint.patches.sources.hpatches_splits import Split, is_test
 from patchprint.patches.store import PatchStore
 
 SIDE = 65
+PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma
 STRIPS = ("ref", *(f"{level}{number}" for level in "eht" for number in range(1, 6)))
 
 
@@ -35,7 +35,7 @@ def build(
         mine_labels: mine which patches of a sequence surely differ (DOAP).
         force: replace the store if it exists.
     """
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root = Path(src)
     sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
     if not sequences:
@@ -71,7 +71,9 @@ def write(
         part = np.where(held, splits.VAL, splits.TRAIN).astype(np.uint8).repeat(num_points)
     blocks = (block.reshape(-1, SIDE, SIDE) for block in tqdm(sequences, "sequences", len(names), disable=None))
     facts = {"strips": list(STRIPS), "split": split}
-    PatchStore.write(out, blocks, point, scene, names, part=part, mine_labels=mine_labels, facts=facts, force=force)
+    PatchStore.write(
+        out, blocks, point, scene, names, PATCH_SCALE, part=part, mine_labels=mine_labels, facts=facts, force=force
+    )
 
 
 def read_sequence(folder: Path) -> np.ndarray:

@@ -14,18 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint import files
+from patchprint.detectors import detect
 from patchprint.errors import UserError
-from patchprint.interop.images import read_gray
-from patchprint.interop.kornia import detect_harris, detect_hessian
-from patchprint.interop.opencv import detect_sift
+from patchprint.geometry import jacobian, project, rotation
+from patchprint.interop.sequences import ImageSequence, find_sequences
+from patchprint.patches import manifest
 from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import hpatches
 from patchprint.patches.sources.hpatches_splits import Split
-from patchprint.patches.sources.sequences import ImageSequence, find_sequences
 from patchprint.types import Keypoints
 
 RADIUS = 5.0  # of a region, in sigma
+DETECTORS = ("dog-published", "hessian", "harris")
+IMAGES = (1, 2, 3, 4, 5, 6)  # 1 is the reference
 OVERLAP = 0.5  # circles that share more than this part of their union are one cluster
 # Jitter by strength: regions keep a median overlap of about 0.85, 0.72 and 0.60 with the true one.
 STRENGTHS = {"e": 1.0, "h": 2.0, "t": 3.05}
@@ -61,27 +62,37 @@ def build(
         seed: of everything random.
         force: replace the store if it exists.
     """
-    files.refuse_overwrite(out, force)
-    sequences = find_sequences(Path(src))
+    manifest.refuse_overwrite(out, force)
+    sequences = [_six_images(sequence) for sequence in find_sequences(src)]
     regions = [find_regions(sequence, max_keypoints, seed) for sequence in sequences]
     for sequence, found in zip(sequences, regions, strict=True):
         if len(found) == 0:
-            raise UserError(f"no keypoint of {sequence.images[0]} lies inside of all pictures of its sequence")
+            raise UserError(f"no keypoint of {sequence.paths[1]} lies inside of all pictures of its sequence")
     blocks = (cut(*pair, seed=seed + i) for i, pair in enumerate(zip(sequences, regions, strict=True)))
     names = [sequence.name for sequence in sequences]
     hpatches.write(out, blocks, names, [len(found) for found in regions], split, mine_labels, force)
 
 
+def _six_images(sequence: ImageSequence) -> ImageSequence:
+    missing = [number for number in IMAGES if number not in sequence.paths]
+    if missing:
+        raise UserError(f"the sequence {sequence.name} lacks image {missing[0]}; HPatches' tasks need images 1 to 6")
+    return ImageSequence(
+        sequence.name,
+        {number: sequence.paths[number] for number in IMAGES},
+        {number: sequence.homographies[number] for number in IMAGES[1:]},
+    )
+
+
 def find_regions(sequence: ImageSequence, max_keypoints: int, seed: int) -> Keypoints:
     """Keypoints of the reference whose regions lie inside of all pictures, one of every cluster."""
-    reference = read_gray(sequence.images[0])
-    found = [detect(reference, max_keypoints=max_keypoints) for detect in (detect_sift, detect_hessian, detect_harris)]
-    columns = (torch.cat([getattr(part, name) for part in found]) for name in ("xy", "scale", "angle"))
-    keypoints = Keypoints(*columns)
+    reference = sequence.read(1)
+    found = [detect(reference, detector, max_keypoints, spread=False) for detector in DETECTORS]
+    keypoints = Keypoints.concatenate(found)
     inside = _inside(keypoints.xy, _frames(keypoints), reference.shape)
-    for path, homography in zip(sequence.images[1:], sequence.homographies, strict=True):
-        moved, derivative = project(keypoints.xy, homography)
-        inside &= _inside(moved, derivative @ _frames(keypoints), read_gray(path).shape)
+    for number, homography in sequence.homographies.items():
+        moved, derivative = _project(keypoints.xy, homography)
+        inside &= _inside(moved, derivative @ _frames(keypoints), sequence.read(number).shape)
     return one_of_every_cluster(keypoints[inside], seed)
 
 
@@ -115,15 +126,15 @@ def circle_overlap(distance: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
     """Patches of all views, (16, N, 65, 65) uint8 in the order of ``hpatches.STRIPS``."""
     generator = np.random.default_rng(seed)
-    pyramids = ImagePyramids.build([read_gray(path) for path in sequence.images])
+    pyramids = ImagePyramids.build([sequence.read(number) for number in IMAGES])
     frames = _frames(keypoints)
     strips = [_sample(pyramids, 0, keypoints.xy, frames)]
     for strength in STRENGTHS.values():
-        for number, homography in enumerate(sequence.homographies, start=1):
+        for number in IMAGES[1:]:
             affine = random_affine(generator, len(keypoints), strength)
             center = keypoints.xy + (frames @ affine[:, :, 2:])[:, :, 0]
-            moved, derivative = project(center, homography)
-            strips.append(_sample(pyramids, number, moved, derivative @ frames @ affine[:, :, :2]))
+            moved, derivative = _project(center, sequence.homographies[number])
+            strips.append(_sample(pyramids, number - 1, moved, derivative @ frames @ affine[:, :, :2]))
     return np.stack(strips)
 
 
@@ -134,7 +145,7 @@ def random_affine(generator: np.random.Generator, count: int, strength: float, j
     def draw(limit: float) -> np.ndarray:
         return generator.uniform(-limit, limit, count) * strength
 
-    turn, axis = _rotation(draw(limits.turn)), _rotation(generator.uniform(0, np.pi, count))
+    turn, axis = rotation(draw(limits.turn)), rotation(generator.uniform(0, np.pi, count))
     stretch = np.exp2(draw(limits.stretch))
     diagonal = np.zeros((count, 2, 2))
     diagonal[:, 0, 0], diagonal[:, 1, 1] = stretch, 1 / stretch
@@ -143,14 +154,10 @@ def random_affine(generator: np.random.Generator, count: int, strength: float, j
     return torch.from_numpy(np.concatenate([linear, shift[:, :, None]], 2)).float()
 
 
-def project(xy: Tensor, homography: np.ndarray) -> tuple[Tensor, Tensor]:
+def _project(xy: Tensor, homography: np.ndarray) -> tuple[Tensor, Tensor]:
     """Where points (N, 2) go under a homography, and its derivative there, (N, 2, 2)."""
-    matrix = torch.as_tensor(homography, dtype=torch.float64)
-    points = xy.double()
-    depth = points @ matrix[2, :2] + matrix[2, 2]
-    moved = (points @ matrix[:2, :2].T + matrix[:2, 2]) / depth[:, None]
-    derivative = (matrix[:2, :2] - moved[:, :, None] * matrix[2, :2]) / depth[:, None, None]
-    return moved.float(), derivative.float()
+    points = xy.double().numpy()
+    return tuple(torch.from_numpy(f(homography, points)).float() for f in (project, jacobian))  # type: ignore[return-value]
 
 
 def _frames(keypoints: Keypoints) -> Tensor:
@@ -171,8 +178,3 @@ def _sample(pyramids: ImagePyramids, image: int, center: Tensor, frame: Tensor) 
         for block in torch.arange(len(center)).split(2048)
     ]
     return (torch.cat(parts)[:, 0] * 255).round().to(torch.uint8).numpy()
-
-
-def _rotation(angle: np.ndarray) -> np.ndarray:
-    cosine, sine = np.cos(angle), np.sin(angle)
-    return np.stack([np.stack([cosine, -sine], 1), np.stack([sine, cosine], 1)], 1)

@@ -13,14 +13,15 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from patchprint import files
 from patchprint.errors import UserError
+from patchprint.patches import manifest
 from patchprint.patches.codecs import decode_gray
 from patchprint.patches.store import PatchStore
 
 SIDE = 64
 GRID = 16
 PER_SHEET = GRID * GRID
+PATCH_SCALE = 12.0  # as kornia and the published networks take it
 
 
 def build(src: str | Path, out: str | Path, force: bool = False) -> None:
@@ -31,7 +32,7 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
         out: store to write.
         force: replace the store if it exists.
     """
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root = Path(src)
     point = first_column(root / "info.txt")
     sheets = find_sheets(root, len(point))
@@ -47,6 +48,7 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
         point,
         np.zeros(len(point), np.int64),
         scene_names=[root.resolve().name],
+        patch_scale=PATCH_SCALE,
         pairs=pairs,
         extra=extra,
         force=force,

@@ -12,25 +12,25 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from patchprint import files
 from patchprint.errors import UserError
 from patchprint.interop.images import list_images, read_gray
-from patchprint.patches import splits
+from patchprint.patches import manifest, splits
 from patchprint.patches.store import PatchStore
 
 SIDE = 51
 GROUP = 10
 
 
-def build(src: str | Path, out: str | Path, force: bool = False) -> None:
+def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bool = False) -> None:
     """RomePatches; its test part becomes the held-out one.
 
     Args:
         src: folder with train/ and test/.
         out: store to write.
+        patch_scale: side of a patch in sigma, as far as it is known.
         force: replace the store if it exists.
     """
-    files.refuse_overwrite(out, force)
+    manifest.refuse_overwrite(out, force)
     root = Path(src)
     parts = [root / "train", root / "test"]
     names = {folder: list_images(folder) for folder in parts}
@@ -40,7 +40,7 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
     scene = np.repeat([0, 1], counts)
     part = np.repeat(np.array([splits.TRAIN, splits.VAL], np.uint8), groups)
     blocks = (patches for folder in parts for patches in _read(folder, names[folder]))
-    PatchStore.write(out, blocks, point, scene, [folder.name for folder in parts], part=part, force=force)
+    PatchStore.write(out, blocks, point, scene, [folder.name for folder in parts], patch_scale, part=part, force=force)
 
 
 def _read(folder: Path, names: list[str]) -> Iterator[np.ndarray]:

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from patchprint.detectors import detect
 from patchprint.errors import UserError
 from patchprint.interop import colmap
 from patchprint.interop.images import read_gray
-from patchprint.interop.opencv import detect_sift
 from patchprint.types import Keypoints
 
 # Detectors agree to a fraction of a pixel where they find the same blob.
@@ -147,5 +147,5 @@ def frames_from_detection(scene: SfmScene, paths: Sequence[Path]) -> tuple[np.nd
 
 
 def detect_keypoints(path: Path) -> Keypoints:
-    """As many keypoints as SIFT finds with a threshold as low as COLMAP's."""
-    return detect_sift(read_gray(path), contrast_threshold=0.02)
+    """As many keypoints as there are: their threshold is as low as COLMAP's."""
+    return detect(read_gray(path), "dog", max_keypoints=None, spread=False)

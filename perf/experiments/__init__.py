@@ -1,0 +1,1 @@
+"""What was compared and tried before something was chosen."""

@@ -1,0 +1,95 @@
+"""What smaller prints cost: average precision on the Oxford sequences for each compression of one model's prints.
+
+    python -m perf.experiments.compression --model sdgmnet --data ../shared/data/oxford \
+        --out results/experiments/compression.json
+
+Principal components are fitted on scikit-image's training photographs, never on the test pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+from patchprint.benchmarks.images import features_of
+from patchprint.benchmarks.sequences import list_sequences, read_sequence
+from patchprint.benchmarks.setup import Setup
+
+from patchprint import provenance
+from patchprint.benchmarks.oxford import Settings, score_pair
+from patchprint.features import describers, extract
+from patchprint.features.compress import Pca, compress
+from patchprint.files import write_json
+from patchprint.metrics.ranking import mean_average_precision
+from patchprint.patches.sources import bundled
+from patchprint.types import Features
+
+
+def measure(describer: describers.Describer, data: Path, keypoints: int, sequences: tuple[str, ...]) -> dict[str, Any]:
+    """Mean average precision over all pairs and bytes per print, for the prints as they are and each compression."""
+    settings = Settings(keypoints=keypoints)
+    ways: dict[str, Any] = {"float32": None, "fp16": "fp16", "int8": "int8", "bits": "bits"}
+    training = torch.cat([extract(bundled.image(name), describer).descriptors for name in bundled.TRAINING])
+    for count in (96, 64, 32):
+        if count < describer.dim:
+            ways[f"pca{count}"] = Pca.fit(training, count)
+    precision: dict[str, list[float]] = {name: [] for name in ways}
+    size: dict[str, int] = {}
+    for folder in list_sequences(data, sequences):
+        setup = Setup(describer, data)
+        sequence = read_sequence(folder, setup)
+        assert sequence is not None
+        plain = {
+            n: features_of(setup, image, f"{folder.name}/{n}", "dog", keypoints) for n, image in sequence.images.items()
+        }
+        for name, how in ways.items():
+            small = {n: item if how is None else compress(item, how) for n, item in plain.items()}
+            size[name] = _bytes(small[1])
+            for number, homography in sequence.homographies.items():
+                precision[name].append(score_pair(small[1], small[number], homography, settings)["ap"])
+        print(
+            folder.name,
+            {name: round(mean_average_precision(values), 4) for name, values in precision.items()},
+            flush=True,
+        )
+    full = mean_average_precision(precision["float32"])
+    return {
+        name: {
+            "map": round(mean_average_precision(values), 4),
+            "loss": round(full - mean_average_precision(values), 4),
+            "bytes": size[name],
+        }
+        for name, values in precision.items()
+    }
+
+
+def _bytes(features: Features) -> int:
+    return features.descriptors.element_size() * features.descriptors.shape[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", default=describers.DEFAULT_MODEL)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--keypoints", type=int, default=2000)
+    parser.add_argument("--sequences", nargs="*", default=[])
+    parser.add_argument("--device", default="auto")
+    arguments = parser.parse_args()
+    describer = describers.create(arguments.model, arguments.device)
+    scores = measure(describer, arguments.data, arguments.keypoints, tuple(arguments.sequences))
+    result = provenance.record(
+        "compression",
+        settings={"benchmark": "oxford", "keypoints": arguments.keypoints, "sequences": arguments.sequences or "all"},
+        model={"name": describer.id.name, "sha256": describer.id.sha256},
+        data={"path": str(arguments.data), "sha256": provenance.sha256_of_folder(arguments.data)},
+        scores=scores,
+    )
+    write_json(arguments.out, result.to_json())
+    print(scores)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Put trained weights into the package: float16, with a card that says how they were made and from what.
+
+    python -m perf.release.ship_weights sdgmnet --weights runs/weights/sdgmnet/best.safetensors --patch-scale 24 \
+        --choice results/experiments/choice-long.json
+    python -m perf.release.calibrate_ratio --model src/patchprint/weights/sdgmnet.safetensors \
+        --out results/ratio/sdgmnet.json --write
+
+The settings of the run are read from the weights themselves; its record (config, metrics) lies in results/training/NAME.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+
+from patchprint.networks import weights
+
+IMAGES = (
+    "375 photos of eight scenes: Notre-Dame de Paris and the Statue of Liberty (Photo Tourism and internet photos), three "
+    "Oxford landmarks (Oxford Buildings), castle and entry (Strecha et al. 2008), Sceaux (openMVG); tracks by COLMAP, "
+    "densified; five of the scenes also as warped and re-lit copies"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="what the weights are called in the package")
+    parser.add_argument("--weights", type=Path, required=True, help="best.safetensors of a run")
+    parser.add_argument(
+        "--patch-scale", type=float, required=True, help="chosen on validation data (choose_weights.py)"
+    )
+    parser.add_argument(
+        "--choice", default="results/experiments/choice-shipped.json", help="what choose_weights.py wrote"
+    )
+    arguments = parser.parse_args()
+    network = weights.load_network(arguments.weights)
+    record = dataclasses.replace(
+        network.info.training, recipe=f"{arguments.name.replace('.', '-')}-shipped", data=IMAGES
+    )
+    info = dataclasses.replace(
+        network.info,
+        name=arguments.name,
+        patch_scale=arguments.patch_scale,
+        training=record,
+        license="Apache-2.0",
+        ratio=None,
+        provisional=False,
+        notes=f"trained on one H200; record of the run: results/training/{arguments.name}/; "
+        f"patch scale chosen on held-out data: {arguments.choice}",
+    )
+    info = weights.save(network, weights.WEIGHTS_FOLDER / f"{arguments.name}.safetensors", info, half=True)
+    print(json.dumps(dataclasses.asdict(info), indent=2, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

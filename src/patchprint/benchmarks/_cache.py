@@ -1,0 +1,75 @@
+"""Predictions on disk: a model is run once over a benchmark's data, and scored as often as one likes.
+
+The file name is the checksum of everything that decides the contents: the model's weights, the data, the settings, and the code
+that makes predictions. Changed weights, data or code therefore never meet an old file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import patchprint
+from patchprint.files import atomic_file
+
+Arrays = dict[str, np.ndarray]
+
+# What a prediction passes through on its way: all rooms but those that train, report or talk to the user.
+_APART = ("cli.py", "commands", "pipelines", "report", "training", "losses", "metric_learning", "web", "weights")
+
+
+class PredictionCache:
+    """Arrays by key, in one folder; ``None`` as folder computes everything anew and keeps nothing."""
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, key: dict[str, Any], compute: Callable[[], Arrays]) -> Arrays:
+        """The arrays stored under ``key`` (anything that JSON can write), computed and stored if they are not there."""
+        if self.folder is None:
+            self.misses += 1
+            return compute()
+        path = self.folder / f"{checksum_of(key)}.npz"
+        stored = _read(path)
+        if stored is not None:
+            self.hits += 1
+            return stored
+        self.misses += 1
+        arrays = compute()
+        with atomic_file(path) as temporary, open(temporary, "wb") as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+        return arrays
+
+
+def checksum_of(key: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def code_checksum() -> str:
+    """The sha256 of the source of everything that takes part in a prediction."""
+    root = Path(patchprint.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root)
+        if name.parts[0] not in _APART:
+            digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> Arrays | None:
+    """The stored arrays; a damaged file counts as absent, since it can be made again."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError):
+        return None

@@ -1,0 +1,38 @@
+"""Keypoints and descriptors of the images of a benchmark, each computed once and kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from patchprint.benchmarks._base import Run
+from patchprint.detectors import detect
+from patchprint.interop.sequences import ImageSequence
+from patchprint.types import Features, Keypoints
+
+
+def features_of(
+    run: Run, image: np.ndarray, name: str, detector: str, keypoints: int | None, spread: bool, upright: bool
+) -> Features:
+    """Keypoints with descriptors of one image, uint8 (H, W); ``name`` must be unique in the data set."""
+    what = f"{name} {'upright' if upright else 'oriented'}"
+    found = run.inputs(what, lambda: detect(image, detector, keypoints, spread=spread, upright=upright).to_arrays())
+    return described(run, image, Keypoints.from_arrays(found), what)
+
+
+def described(run: Run, image: np.ndarray, keypoints: Keypoints, what: str) -> Features:
+    """Descriptors at given keypoints; ``what`` says which they are."""
+    arrays = run.predictions(what, lambda: {"descriptors": run.model.describe_keypoints(image, keypoints).numpy()})
+    size = (image.shape[1], image.shape[0])
+    return Features(keypoints, torch.from_numpy(arrays["descriptors"]), size, None, run.model.id, run.model.ratio)
+
+
+def sequence_features(
+    run: Run, sequence: ImageSequence, detector: str, keypoints: int, spread: bool, upright: bool
+) -> dict[int, Features] | None:
+    """Features of the images of a sequence by number; None where ``skip_bad`` leaves no pair with the first image."""
+    found = {
+        number: features_of(run, image, f"{sequence.name}/{number}", detector, keypoints, spread, upright)
+        for number, image in run.readable(dict(sequence.paths), sequence.read)
+    }
+    return found if 1 in found and len(found) > 1 else None

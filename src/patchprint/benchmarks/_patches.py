@@ -1,0 +1,41 @@
+"""Patches of a store, described in chunks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from patchprint.benchmarks._base import Run
+from patchprint.errors import UserError
+from patchprint.patches import PatchSource, PatchStore, open_source
+
+_CHUNK = 1024  # patches that are cut at once: few enough to stay near the processor, enough to fill a GPU
+
+
+def describe(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
+    """Descriptors of patches in chunks: points (U,), views (U,) -> (U, D)."""
+    size = run.model.input_size
+    chunks = list(zip(points.split(_CHUNK), views.split(_CHUNK), strict=True))
+    descriptors = []
+    for some_points, some_views in tqdm(chunks, desc=f"patches of {run.data[0].name}", disable=None):
+        patches = source.sample(some_points.to(source.device), some_views[:, None].to(source.device), size)
+        descriptors.append(run.model.describe_patches(patches[:, 0]))
+    return torch.cat(descriptors)
+
+
+def open_for(run: Run, split: str) -> PatchSource:
+    """The patches in ``--data``, cut at the model's patch scale where they are cut out of images."""
+    for path in run.data:
+        if not path.is_dir():
+            raise UserError(f"{path} is not a folder; give --data a store made by patchprint data build")
+    source = open_source(run.data, run.device, patch_scale=run.model.patch_scale)
+    stored = source.facts["size"] if isinstance(source, PatchStore) else None
+    if stored is not None and stored < run.model.input_size:
+        raise UserError(
+            f"{run.model.info.name} needs patches of {run.model.input_size} pixels, {run.data_name} holds {stored}"
+        )
+    chosen = source if split == "all" else source.split(split)
+    if chosen.num_points == 0:
+        raise UserError(f"the split {split!r} of {run.data_name} is empty; choose another --split")
+    return chosen

@@ -1,0 +1,68 @@
+"""Keypoints of an image: one file for each detector, one `detect` for all of them.
+
+A file ``NAME.py`` in this folder is a detector: it holds ``detector = Detector(...)``. Named settings of it are called
+``NAME-SETTING``, as in ``dog-published`` or ``harris-affine``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import numpy as np
+
+from patchprint.detectors._base import Detector
+from patchprint.detectors._selection import select
+from patchprint.detectors._tiles import search_at_any_size
+from patchprint.errors import UserError
+from patchprint.registry import Registry
+from patchprint.types import Keypoints
+
+MAX_KEYPOINTS = 4096
+
+
+def _discover() -> dict[str, Detector]:
+    found: dict[str, Detector] = {}
+    for module in pkgutil.iter_modules(__path__):
+        if not module.name.startswith("_"):
+            detector: Detector = importlib.import_module(f"{__name__}.{module.name}").detector
+            found[module.name] = detector
+            found |= {f"{module.name}-{setting}": detector.named(setting) for setting in detector.settings}
+    return found
+
+
+DETECTORS: Registry[Detector] = Registry("detector", _discover())
+
+
+def detect(
+    image: np.ndarray,
+    detector: str = "dog",
+    max_keypoints: int | None = MAX_KEYPOINTS,
+    mask: np.ndarray | None = None,
+    spread: bool = True,
+    upright: bool = False,
+) -> Keypoints:
+    """Keypoints of an image, strongest first.
+
+    Args:
+        image: uint8 (H, W).
+        detector: a name in DETECTORS.
+        max_keypoints: how many to keep, by response. None leaves it to the detector: COLMAP's finds 8192 and does not count
+            second angles (of each tile, where the image is large); "dog" finds all.
+        mask: (H, W); keypoints where it is zero are left out.
+        spread: give every part of the image its share before the strongest fill the rest.
+        upright: all angles zero, and a point that was found with two angles counts once.
+    """
+    if max_keypoints is not None and max_keypoints < 1:
+        raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
+    if mask is not None and np.shape(mask) != image.shape:
+        raise UserError(f"the mask has shape {np.shape(mask)}, the image {image.shape}; they must be equal")
+    chosen = DETECTORS[detector]
+    found = search_at_any_size(image, mask, lambda pixels, allowed: chosen.find(pixels, max_keypoints, allowed))
+    if upright:
+        found = found.upright().unique_places()
+    count = len(found) if max_keypoints is None else max_keypoints
+    return select(found, count, (image.shape[1], image.shape[0]), spread)
+
+
+__all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select"]

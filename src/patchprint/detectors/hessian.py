@@ -1,0 +1,32 @@
+"""Hessian blobs through kornia."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from patchprint.detectors._base import Detector
+from patchprint.detectors._shape import FAINTEST, add_shape_and_angle, to_tensor
+from patchprint.extras import require
+from patchprint.interop.kornia import MR_SIZE
+from patchprint.types import Keypoints
+
+MOST = 4096  # where no number is asked for: kornia fills up to a number, it has no threshold
+
+
+@torch.no_grad()
+def find_hessian(
+    image: np.ndarray, max_keypoints: int | None = None, mask: np.ndarray | None = None, affine: bool = False
+) -> Keypoints:
+    """Maxima over position and scale of the Hessian's determinant, strongest first; ``affine`` adds an elliptic shape."""
+    features = require("kornia.feature", extra="eval")
+    if min(image.shape) < 32:  # smaller than the finest frame with its margin
+        return Keypoints.empty()
+    detector = features.ScaleSpaceDetector(max_keypoints or MOST, MR_SIZE, resp_module=features.BlobHessian()).eval()
+    pixels = to_tensor(image)
+    lafs, scores = detector(pixels, None if mask is None else torch.from_numpy(np.asarray(mask) != 0)[None, None])
+    found = scores[0] > FAINTEST
+    return add_shape_and_angle(pixels, lafs[:, found], scores[0, found], affine)
+
+
+detector = Detector("Hessian blobs (kornia)", find_hessian, {"affine": {"affine": True}})

@@ -1,0 +1,21 @@
+"""Which device a computation runs on."""
+
+from __future__ import annotations
+
+import torch
+
+from patchprint.errors import UserError
+
+
+def choose_device(device: str | torch.device = "auto") -> torch.device:
+    """A torch device; "auto" takes CUDA, then MPS, then the CPU. One that is not there is refused by name."""
+    name = str(device)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    kind = name.partition(":")[0]
+    if kind not in available:
+        raise UserError(f"unknown device {name!r}; known are auto, cpu, cuda, cuda:N and mps")
+    if not available[kind]:
+        raise UserError(f"this machine has no {kind} device that PyTorch can use; take --device cpu")
+    return torch.device(name)

@@ -1,0 +1,79 @@
+"""A descriptor with the shape of ``cv2.Feature2D``, to stand where ``cv2.SIFT_create()`` stood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint.detectors import MAX_KEYPOINTS, detect
+from patchprint.extras import require
+from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
+from patchprint.interop import images, opencv
+
+
+class Feature2D:
+    """Detects and describes with OpenCV's types and OpenCV's method names.
+
+    >>> feature = Feature2D("sdgmnet")                                # doctest: +SKIP
+    >>> keypoints, prints = feature.detectAndCompute(image, None)     # doctest: +SKIP
+    >>> matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(prints, other)  # doctest: +SKIP
+
+    Pictures are uint8 (H, W) or (H, W, 3) in BGR order, as ``cv2.imread`` gives them.
+    """
+
+    def __init__(
+        self,
+        model: ModelLike = DEFAULT_MODEL,
+        max_keypoints: int = MAX_KEYPOINTS,
+        detector: str = "dog",
+        upright: bool = False,
+        spread: bool = True,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.model = load(model, device)
+        self.max_keypoints, self.detector = max_keypoints, detector
+        self.upright, self.spread = upright, spread
+
+    def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[Any]:
+        found = detect(_gray(image), self.detector, self.max_keypoints, mask, self.spread, self.upright)
+        return opencv.from_keypoints(found)
+
+    def compute(self, image: np.ndarray, keypoints: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+        """The given keypoints, unchanged and in the same order, and their prints (N, D) float32 or (N, D // 8) uint8."""
+        found = opencv.to_keypoints(list(keypoints))
+        if self.upright:
+            found = found.upright()
+        return list(keypoints), self.model.describe_keypoints(_gray(image), found).numpy()
+
+    def detectAndCompute(
+        self,
+        image: np.ndarray,
+        mask: np.ndarray | None = None,
+        keypoints: Sequence[Any] | None = None,
+        useProvidedKeypoints: bool = False,
+    ) -> tuple[list[Any], np.ndarray]:
+        given = list(keypoints or []) if useProvidedKeypoints else self.detect(image, mask)
+        return self.compute(image, given)
+
+    def descriptorSize(self) -> int:
+        return self.model.width
+
+    def descriptorType(self) -> int:
+        return 0 if self.model.kind == "binary" else 5  # CV_8U, CV_32F
+
+    def defaultNorm(self) -> int:
+        cv2 = require("cv2", extra="images")
+        return int(cv2.NORM_HAMMING if self.model.kind == "binary" else cv2.NORM_L2)
+
+    def getDefaultName(self) -> str:
+        return f"Feature2D.{self.model.id.name}"
+
+    def empty(self) -> bool:
+        return False
+
+
+def _gray(image: np.ndarray) -> np.ndarray:
+    return images.read_gray(image[..., 2::-1] if image.ndim == 3 and image.shape[2] >= 3 else image)

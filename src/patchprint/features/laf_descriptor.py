@@ -1,0 +1,53 @@
+"""A descriptor module for ``kornia.feature.LocalFeature``: images and LAFs in, prints out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from patchprint.errors import UserError
+from patchprint.features.model import ModelLike, NetworkModel, load
+from patchprint.interop.images import to_gray
+from patchprint.patches.sampler import ImagePyramids, sample_patches
+
+
+class LAFDescriptor(nn.Module):
+    """Takes the place of ``kornia.feature.LAFDescriptor``, with our sampler and a network's own patch scale.
+
+    >>> detector = KF.ScaleSpaceDetector(2000, ori_module=KF.LAFOrienter(19))   # doctest: +SKIP
+    >>> feature = KF.LocalFeature(detector, LAFDescriptor("sdgmnet"))   # doctest: +SKIP
+    >>> lafs, responses, prints = feature(image)   # doctest: +SKIP
+
+    Args:
+        model: weights by name or file, a network or a loaded model; binary descriptors come out as signs of unit length, as
+            kornia's matchers expect vectors.
+        mr_size: what the detector multiplied sigma with (kornia's detectors: 6).
+
+    Shape:
+        image (B, 1 | 3, H, W) float in [0, 1], lafs (B, N, 2, 3) -> (B, N, D).
+    """
+
+    def __init__(self, model: ModelLike, mr_size: float = 6.0, chunk: int = 1024) -> None:
+        super().__init__()
+        loaded = load(model)
+        if not isinstance(loaded, NetworkModel):
+            raise UserError(f"{loaded.info.name} has no network; give the name of weights, a weight file or a network")
+        self.network = loaded.network.eval()
+        self.widen = loaded.patch_scale / 2 / mr_size
+        self.chunk = chunk
+
+    @torch.no_grad()
+    def forward(self, image: Tensor, lafs: Tensor) -> Tensor:
+        gray = image[:, 0] if image.shape[1] == 1 else to_gray(image.movedim(1, -1))
+        pyramids = ImagePyramids.build((gray.clamp(0, 1) * 255).round().to(torch.uint8), image.device)
+        count = lafs.shape[1]
+        which = torch.arange(len(lafs), device=image.device).repeat_interleave(count)
+        flat = lafs.reshape(-1, 2, 3).float()
+        parts = []
+        for start in range(0, len(flat), self.chunk):
+            part = slice(start, start + self.chunk)
+            frames = flat[part, :, :2] * self.widen
+            patches = sample_patches(pyramids, which[part], flat[part, :, 2], frames, self.network.input_size)
+            parts.append(self.network(patches))
+        descriptors = torch.cat(parts) if parts else flat.new_zeros(0, self.network.dim)
+        return descriptors.view(len(lafs), count, self.network.dim)

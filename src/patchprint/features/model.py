@@ -1,0 +1,190 @@
+"""The one model object: whatever turns keypoints or patches into descriptors, trained networks and baselines alike."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchprint.devices import choose_device
+from patchprint.errors import UserError
+from patchprint.interop import opencv
+from patchprint.networks import ModelInfo, PatchNetwork, weights
+from patchprint.networks.base import Kind
+from patchprint.patches.sampler import ImagePyramids, cut_patches
+from patchprint.types import Keypoints, ModelId
+
+DEFAULT_MODEL = "sdgmnet"
+LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
+_CHUNK = 1024  # keypoints whose patches are in memory at a time
+
+
+class Model(ABC):
+    """Makes descriptors of one kind; ``patchprint.load`` gives one.
+
+    ``info`` is what is known about it: name, checksum, training, license. The properties say what a user needs: ``kind`` is
+    "float" (unit vectors, compared by Euclidean distance) or "binary" (packed bits, Hamming distance); ``dim`` the number of
+    values or bits; ``patch_scale`` the side of a patch in units of the keypoint's scale; ``input_size`` the pixels along that
+    side; ``ratio`` the calibrated threshold of the ratio test, or None.
+    """
+
+    info: ModelInfo
+
+    @property
+    def id(self) -> ModelId:
+        return ModelId(self.info.name, self.info.sha256)
+
+    @property
+    def kind(self) -> Kind:
+        return self.info.kind
+
+    @property
+    def dim(self) -> int:
+        return self.info.dim
+
+    @property
+    def patch_scale(self) -> float:
+        return self.info.patch_scale
+
+    @property
+    def input_size(self) -> int:
+        return self.info.input_size
+
+    @property
+    def ratio(self) -> float | None:
+        return self.info.ratio
+
+    @property
+    def width(self) -> int:
+        """Numbers or bytes of one stored descriptor."""
+        return self.dim // 8 if self.kind == "binary" else self.dim
+
+    @abstractmethod
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        """Descriptors of patches.
+
+        Shape:
+            patches (N, 1, S, S) uint8 or float in [0, 1] -> (N, dim) float32, or (N, dim // 8) uint8 packed bits, on the CPU.
+        """
+
+    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+        """Descriptors at keypoints of an image, uint8 (H, W); the width is right for N = 0 too."""
+        if len(keypoints) == 0:
+            return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
+        pyramids = ImagePyramids.build([image], self._sampling_device())
+        parts = []
+        for start in range(0, len(keypoints), _CHUNK):
+            chosen = keypoints[start : start + _CHUNK]
+            parts.append(self.describe_patches(cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)))
+        return torch.cat(parts)
+
+    def with_patch_scale(self, patch_scale: float) -> Model:
+        """The same model looking at patches of another size; its calibrated ratio is no longer known to hold."""
+        if not 1 <= patch_scale <= 200:
+            raise UserError(f"a patch scale of {patch_scale:g} is not between 1 and 200 sigma")
+        changed = copy.copy(self)
+        changed.info = dataclasses.replace(self.info, patch_scale=float(patch_scale), ratio=None)
+        return changed
+
+    def _sampling_device(self) -> torch.device:
+        return torch.device("cpu")
+
+
+class NetworkModel(Model):
+    """A patch network with its weights."""
+
+    def __init__(self, network: PatchNetwork) -> None:
+        self.network = network
+        self.info = network.info
+
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        size = self.input_size
+        if patches.ndim == 4 and patches.shape[-1] != size and len(patches):
+            values = patches.float() / (255 if patches.dtype == torch.uint8 else 1)
+            patches = F.interpolate(values, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
+        elif len(patches) == 0:
+            patches = torch.zeros(0, 1, size, size)
+        return self.network.describe(patches).cpu()
+
+    def _sampling_device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+
+class SiftModel(Model):
+    """OpenCV's SIFT or RootSIFT, on the image itself, or on a patch at one upright keypoint that covers it."""
+
+    def __init__(self, root: bool) -> None:
+        self.root = root
+        name = "rootsift" if root else "sift"
+        self.info = ModelInfo(name, network="", patch_scale=opencv.SIFT_GRID, license="OpenCV's", ratio=LOWE_RATIO)
+
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        return torch.from_numpy(opencv.sift_patches(_to_uint8(patches), self.root))
+
+    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+        if keypoints.affine is not None:  # OpenCV knows round keypoints only: straighten the ellipse first
+            return super().describe_keypoints(image, keypoints)
+        return torch.from_numpy(opencv.sift_descriptors(image, keypoints, self.root))
+
+    def with_patch_scale(self, patch_scale: float) -> Model:
+        raise UserError(f"{self.info.name} has its own patch; leave the patch scale out")
+
+
+class PixelModel(Model):
+    """The patch itself, 16 x 16 gray values without their mean, unit length: the floor that any descriptor must beat."""
+
+    side = 16
+
+    def __init__(self) -> None:
+        self.info = ModelInfo("pixels", network="", dim=self.side**2)
+
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        if len(patches) == 0:
+            return torch.zeros(0, self.dim)
+        values = F.adaptive_avg_pool2d(patches.float().cpu(), self.side).flatten(1)
+        return F.normalize(values - values.mean(1, keepdim=True), dim=1)
+
+
+BASELINES: dict[str, Callable[[], Model]] = {
+    "sift": lambda: SiftModel(root=False),
+    "rootsift": lambda: SiftModel(root=True),
+    "pixels": PixelModel,
+}
+
+ModelLike = str | Path | PatchNetwork | Model
+
+
+def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu") -> Model:
+    """A model by name, from a file, or around a network.
+
+    Args:
+        model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
+            patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
+        device: where a network that is read is put: auto, cpu, cuda, mps.
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, PatchNetwork):
+        return NetworkModel(model)
+    if isinstance(model, str) and model in BASELINES:
+        return BASELINES[model]()
+    return NetworkModel(weights.load_network(model, choose_device(device), also_known=BASELINES))
+
+
+def list_models() -> list[ModelInfo]:
+    """The models that come with the package: shipped weights, sorted by name, then baselines."""
+    return [*weights.list_weights(), *(create().info for create in BASELINES.values())]
+
+
+def _to_uint8(patches: Tensor) -> np.ndarray:
+    values = patches.detach().cpu()
+    if values.dtype != torch.uint8:
+        values = (values.float().clamp(0, 1) * 255).round().to(torch.uint8)
+    return values[:, 0].contiguous().numpy()

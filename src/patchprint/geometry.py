@@ -1,0 +1,80 @@
+"""Plane and space geometry that all rooms share: homographies of points and keypoints, similarities of point sets.
+
+Arrays are NumPy float64, because positions in large images need the digits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from patchprint.types import Keypoints
+
+
+def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    """Points through a homography; those on or beyond the horizon become infinite.
+
+    Shape:
+        homography (3, 3), xy (N, 2) -> (N, 2) float64.
+    """
+    points = np.concatenate([xy, np.ones((len(xy), 1))], axis=1) @ np.asarray(homography, np.float64).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(points[:, 2:] > 1e-9, points[:, :2] / points[:, 2:], np.inf)
+
+
+def jacobian(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
+    """How a homography stretches the surroundings of each point.
+
+    Shape:
+        homography (3, 3), xy (N, 2) -> (N, 2, 2) float64.
+    """
+    w = xy @ homography[2, :2] + homography[2, 2]
+    ahead = project(homography, xy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (homography[None, :2, :2] - ahead[:, :, None] * homography[None, 2:, :2]) / w[:, None, None]
+
+
+def transport(keypoints: Keypoints, homography: np.ndarray) -> Keypoints:
+    """Where keypoints go under a homography, with scale and angle by its derivative at each of them."""
+    xy = keypoints.xy.cpu().double().numpy()
+    stretch = jacobian(homography, xy)
+    angle = keypoints.angle.cpu().double().numpy()
+    direction = stretch @ np.stack([np.cos(angle), np.sin(angle)], -1)[:, :, None]
+    scale = keypoints.scale.cpu() * torch.from_numpy(np.sqrt(np.abs(np.linalg.det(stretch))))
+    turned = np.arctan2(direction[:, 1, 0], direction[:, 0, 0])
+    return Keypoints(torch.from_numpy(project(homography, xy)), scale, torch.from_numpy(turned), keypoints.score)
+
+
+def inside(xy: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Whether points lie on the pixels of an image of shape (H, W).
+
+    Shape:
+        xy (N, 2) -> (N,) bool.
+    """
+    right, bottom = shape[1] - 0.5, shape[0] - 0.5
+    return (xy[:, 0] >= -0.5) & (xy[:, 1] >= -0.5) & (xy[:, 0] <= right) & (xy[:, 1] <= bottom)
+
+
+def rotation(angle: np.ndarray | float) -> np.ndarray:
+    """Rotations of the plane from the x axis towards the y axis.
+
+    Shape:
+        angle (...) radians -> (..., 2, 2).
+    """
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return np.stack([np.stack([cosine, -sine], -1), np.stack([sine, cosine], -1)], -2)
+
+
+def align_similarity(source: np.ndarray, target: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Umeyama's similarity: ``scale * turn @ source + shift`` is nearest to the target in the sense of least squares.
+
+    Shape:
+        source (N, 3), target (N, 3) -> scale, turn (3, 3), shift (3,).
+    """
+    middle_source, middle_target = source.mean(0), target.mean(0)
+    a, b = source - middle_source, target - middle_target
+    u, values, vt = np.linalg.svd(b.T @ a)
+    sign = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
+    turn = u @ sign @ vt
+    scale = float((values * np.diag(sign)).sum() / (a**2).sum())
+    return scale, turn, middle_target - scale * turn @ middle_source

@@ -1,0 +1,103 @@
+"""Results side by side: the few numbers of each benchmark that one looks at first, with what the papers print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchprint.benchmarks import BENCHMARKS
+from patchprint.errors import UserError
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of one benchmark with one setting on one data set: rows of numbers by model, None where unknown."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[str, list[float | None]]]
+    lower_is_better: frozenset[str] = frozenset()
+
+
+def headline(result: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a result that go into tables, by name; of a result that is no benchmark's, all plain numbers."""
+    scores, name = result["scores"], result["benchmark"]
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]().headline(scores)
+    return {key: value for key, value in scores.items() if isinstance(value, int | float)}
+
+
+def cell(value: float | None) -> str:
+    """A number with four places, whole numbers whole, nothing as a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"
+
+
+def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
+    """Group results that may be compared: same benchmark, settings, data and seed."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        same = [result["benchmark"], result["settings"], result["data"]["sha256"], result["seed"]]
+        groups.setdefault(json.dumps(same, sort_keys=True), []).append(result)
+    return [_comparison(group, with_published) for group in groups.values()]
+
+
+def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Result files of ``patchprint eval``, others refused by name."""
+    if not files:
+        raise UserError("no result files were given; name some, as in results/oxford/*.json")
+    results: list[dict[str, Any]] = []
+    for path in files:
+        try:
+            value = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, UnicodeDecodeError):
+            raise UserError(f"{path} is not a JSON file") from None
+        for entry in value if isinstance(value, list) else [value]:
+            needed = ("benchmark", "settings", "data", "seed", "scores", "model")
+            if not isinstance(entry, dict) or any(name not in entry for name in needed):
+                raise UserError(f"{path} is not a result of patchprint eval")
+            results.append(entry)
+    return results
+
+
+def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str]) -> Comparison:
+    """FPR95 of models on the sets they were not trained on: one row, columns ``train>test`` and their mean."""
+    cells: dict[str, float] = {}
+    for result, train in zip(results, trained_on, strict=True):
+        test = data_name(result)
+        if test != train:
+            cells[f"{train}>{test}"] = result["scores"]["fpr95"]
+    if not cells:
+        raise UserError("every model was tested on its own training set; give the other sets with --data")
+    mean = sum(cells.values()) / len(cells)
+    return Comparison("ubc: FPR95 % by training > test set", [*cells, "mean"], [("FPR95 %", [*cells.values(), mean])])
+
+
+def data_name(result: dict[str, Any]) -> str:
+    """The last part of the data's path; of several folders, their common parent."""
+    folders = [Path(name) for name in str(result["data"]["path"]).split(",")]
+    return folders[0].parent.name if len(folders) > 1 else folders[0].name
+
+
+def _comparison(group: list[dict[str, Any]], with_published: bool) -> Comparison:
+    rows = [(_label(result), headline(result)) for result in group]
+    first, errors = group[0], frozenset[str]()
+    if first["benchmark"] in BENCHMARKS:
+        benchmark = BENCHMARKS[first["benchmark"]]()
+        errors = benchmark.lower_is_better
+        rows += [(name, benchmark.headline(scores)) for name, scores in benchmark.beside(first["scores"]).items()]
+        if with_published:
+            rows += [(f"published: {name}", row) for name, row in benchmark.published(first).items()]
+    columns = list(headline(group[0]))
+    changed = {name: value for name, value in group[0]["settings"].items() if value not in (None, (), [], False, "all")}
+    title = f"{group[0]['benchmark']} on {data_name(group[0])} ({', '.join(f'{k} {v}' for k, v in changed.items())})"
+    return Comparison(title, columns, [(label, [row.get(column) for column in columns]) for label, row in rows], errors)
+
+
+def _label(result: dict[str, Any]) -> str:
+    scale = result["model"].get("patch_scale")
+    return result["model"]["name"] + ("" if scale in (None, 12.0) else f" at {scale:g} sigma")

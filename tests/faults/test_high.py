@@ -1,0 +1,323 @@
+"""The defects H1, H2, H3 and H5 of the review of reliability: nothing of the user's is lost, and runs can go on.
+
+H4 stands in test_adapt.py, beside the scene that it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import training_data
+from known_images import texture
+from patchprint import cli
+from patchprint.features import extract, match
+from patchprint.interop import colmap, colmap_sfm, opencv_files
+from patchprint.patches import manifest
+from patchprint.training import resolve
+from patchprint.training.loop import train
+from three_views import write_views
+
+SMALL = ["--model", "pixels", "--max-keypoints", "50"]
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(3):
+        cv2.imwrite(str(folder / f"{number}.png"), texture(120, 160, number))
+    return folder
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder of the user's, with names in it that patchprint uses as well."""
+    folder = tmp_path / "mine"
+    (folder / "features").mkdir(parents=True)
+    for name in ("letter.txt", "config.json", "manifest.json", "features.json", "features/features.json"):
+        (folder / name).write_text("{}")
+    return folder
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def build(source: Path, out: Path, *flags: str) -> int:
+    return cli.main(["data", "build", "homographies", str(source), str(out), "--num-views", "2", *flags])
+
+
+def describe(source: Path, out: Path, form: str, *flags: str) -> int:
+    return cli.main(["describe", str(source), "--out", str(out), "--format", form, *SMALL, *flags])
+
+
+def sfm(source: Path, out: Path, *flags: str) -> int:
+    return cli.main(["sfm", str(source), "--out", str(out), *SMALL, *flags])
+
+
+def training(_: Path, out: Path, *flags: str) -> int:
+    config = resolve("tfeat", **{**training_data.SHORT, "steps": 1})
+    try:
+        train(config, training_data.images(), out, force="--force" in flags)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def yml(source: Path, out: Path, *flags: str) -> int:
+    return describe(source, out, "opencv-yml", *flags)
+
+
+def npz(source: Path, out: Path, *flags: str) -> int:
+    return describe(source, out, "npz", *flags)
+
+
+Writer = Callable[..., int]
+
+
+@pytest.mark.parametrize("write", [build, yml, npz, sfm, training])
+def test_h1_force_leaves_folders_that_patchprint_did_not_make(
+    write: Writer, images: Path, mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = snapshot(mine)
+    assert write(images, mine, "--force") == 2
+    assert f"{mine} was not made by patchprint" in capsys.readouterr().err
+    assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("write", [build, yml, npz, sfm])
+def test_h1_an_output_that_is_or_holds_the_photos_is_refused(
+    write: Writer, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = snapshot(images)
+    (tmp_path / "link").symlink_to(images)
+    for out in (images, tmp_path, tmp_path / "link", images / ".." / "photos"):
+        assert write(images, out, "--force") == 2
+        assert "is or holds the input" in capsys.readouterr().err
+    assert snapshot(images) == before
+
+
+def test_h1_sfm_does_not_write_where_it_would_read_its_own_picture(
+    images: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sfm(images, images / "sfm") == 2
+    assert "lies in the input" in capsys.readouterr().err
+    assert not (images / "sfm").exists()
+
+
+@pytest.mark.parametrize("write", [build, yml, npz, training])
+def test_h1_force_replaces_what_patchprint_made_unless_other_files_lie_in_it(
+    write: Writer, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert write(images, out) == 0
+    assert write(images, out, "--force") == 0
+    (out / "sub").mkdir()
+    (out / "sub" / "notes.txt").write_text("years of work")
+    before = snapshot(out)
+    assert write(images, out, "--force") == 2
+    assert f"holds {Path('sub') / 'notes.txt'}" in capsys.readouterr().err
+    assert snapshot(out) == before
+    (out / "sub" / "notes.txt").unlink()
+    assert write(images, out, "--force") == 0
+
+
+def test_h1_sfm_with_force_starts_again_but_keeps_a_folder_with_other_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_views(tmp_path / "photos")
+    command = ["sfm", str(tmp_path / "photos"), "--out", str(tmp_path / "out"), "--model", "sift", "--single-camera"]
+    command += ["--max-keypoints", "600"]
+    assert cli.main([*command, "--compare-sift"]) == 0
+    dense = tmp_path / "out" / "model" / "dense"
+    dense.mkdir()
+    (dense / "fused.ply").write_text("made by COLMAP itself in a week")
+    before = snapshot(tmp_path / "out")
+    assert cli.main([*command, "--force"]) == 2
+    assert "fused.ply" in capsys.readouterr().err
+    assert snapshot(tmp_path / "out") == before
+    (dense / "fused.ply").unlink()
+    assert cli.main([*command, "--force"]) == 0
+    assert not (tmp_path / "out" / "compare").exists()
+
+
+def write_store(folder: Path, text: str, force: bool) -> None:
+    with manifest.new_store(folder, force) as temporary:
+        for name in ("a.txt", "b.txt"):
+            (temporary / name).write_text(text)
+        manifest.write(temporary, "test", {})
+
+
+def killed_at(moment: int, action: Callable[[], None]) -> bool:
+    """Run ``action`` in a process that is killed before its ``moment``-th change of the disk; whether it got that far."""
+    child = os.fork()
+    if child:
+        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    left = moment
+
+    def kill(event: str, _: tuple) -> None:
+        nonlocal left
+        if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "tempfile.mkdtemp", "tempfile.mkstemp"):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        sys.addaudithook(kill)
+        action()
+    finally:
+        os._exit(0)
+
+
+def test_h2_a_kill_at_any_moment_of_a_replacement_keeps_the_old_or_the_new_store(tmp_path: Path) -> None:
+    store, moment = tmp_path / "store", 0
+    write_store(store, "old", force=False)
+    texts, rubbish = set(), set()
+    while killed_at(moment := moment + 1, lambda: write_store(store, "new", force=True)):
+        # The next run that writes there finds what the killed one left, even if it fails itself.
+        with pytest.raises(RuntimeError), manifest.new_store(store, force=True):
+            raise RuntimeError
+        manifest.verify(store)
+        texts.add((store / "a.txt").read_text())
+        rubbish |= {path.name for path in tmp_path.iterdir()} - {"store"}
+        write_store(store, "old", force=True)
+    assert moment > 10 and texts == {"old", "new"} and not rubbish
+
+
+def test_h2_the_second_of_two_writers_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with manifest.new_store(store, force=False) as temporary:
+        (temporary / "a.txt").write_text("first")
+        with pytest.raises(ValueError, match=r"another process is writing .*store"):
+            write_store(store, "second", force=True)
+    assert (store / "a.txt").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_h2_without_force_a_folder_that_appeared_meanwhile_stays(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with pytest.raises(ValueError, match="exists already"), manifest.new_store(store, force=False) as temporary:
+        (temporary / "a.txt").write_text("ours")
+        store.mkdir()
+        (store / "letter.txt").write_text("theirs")
+    assert snapshot(tmp_path) == {"store/letter.txt": b"theirs"}
+
+
+def test_h2_a_second_training_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from patchprint.training import checkpoint
+
+    config = resolve("tfeat", **{**training_data.SHORT, "steps": 2, "checkpoint_every": 1})
+    write = checkpoint.write
+
+    def start_another(*args: object) -> Path:
+        monkeypatch.undo()
+        with pytest.raises(ValueError, match="another process is writing"):
+            train(config, training_data.images(), tmp_path / "run", force=True)
+        return write(*args)
+
+    monkeypatch.setattr(checkpoint, "write", start_another)
+    assert train(config, training_data.images(), tmp_path / "run").steps == 2
+
+
+@contextmanager
+def files_limited_to(size: int) -> Iterator[None]:
+    """The system refuses further bytes of a file, as a full disk does."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_h3_a_full_disk_leaves_the_old_yml_and_says_so(tmp_path: Path) -> None:
+    features = extract(texture(300, 400), "rootsift", max_keypoints=200)
+    path = tmp_path / "a.yml"
+    opencv_files.write_features(path, features)
+    before = path.read_bytes()
+    with files_limited_to(len(before) // 2), pytest.raises(OSError, match="too large"):
+        opencv_files.write_features(path, features)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_h3_describe_on_a_full_disk_fails_and_names_the_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "photos").mkdir()
+    cv2.imwrite(str(tmp_path / "photos" / "a.png"), texture(300, 400))
+    command = ["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "yml"), "--format", "opencv-yml"]
+    command += ["--model", "rootsift", "--max-keypoints", "200"]
+    with files_limited_to(200_000):  # room for the .npz, not for the .yml
+        assert cli.main(command) == 1
+    assert f"{tmp_path / 'yml'} could not be written" in capsys.readouterr().err
+    assert not (tmp_path / "yml").exists()
+    assert cli.main(command) == 0
+    assert len(opencv_files.read_features(tmp_path / "yml" / "a.png.yml").keypoints) == 200
+
+
+def test_h3_the_yml_is_what_opencv_itself_writes(tmp_path: Path) -> None:
+    opencv_files.write_features(tmp_path / "ours.yml", extract(texture(100, 100), "rootsift", max_keypoints=1))
+    ours = (tmp_path / "ours.yml").read_text()
+    store = cv2.FileStorage(str(tmp_path / "theirs.yml"), cv2.FILE_STORAGE_WRITE)
+    read = cv2.FileStorage(str(tmp_path / "ours.yml"), cv2.FILE_STORAGE_READ)
+    store.write("descriptors", read.getNode("descriptors").mat())
+    store.release()
+    theirs = (tmp_path / "theirs.yml").read_text()
+    head, _, matrix = theirs.partition("descriptors")
+    assert ours.startswith(head) and ours.endswith(matrix)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict, dict]:
+    folder = tmp_path_factory.mktemp("scene") / "photos"
+    names = write_views(folder, pattern="view-{}.png")
+    features = {name: extract(folder / name, "rootsift", max_keypoints=600) for name in names}
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    matches = {(a, b): match(features[a], features[b], ratio=0.85).indices.numpy() for a, b in pairs}
+    return folder, {name: item.keypoints for name, item in features.items()}, matches
+
+
+def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(
+    scene: tuple[Path, dict, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapping, work = colmap.pycolmap.incremental_mapping, tmp_path / "work"
+
+    def on_a_full_disk(*args: object) -> dict:
+        with files_limited_to(40_000):  # enough for SQLite's side files, not for images.bin
+            return mapping(*args)
+
+    monkeypatch.setattr(colmap.pycolmap, "incremental_mapping", on_a_full_disk)
+    with pytest.raises(OSError, match=r"sparse could not be written"):
+        colmap_sfm.reconstruct(*scene, work)
+    assert not (work / "sparse").exists()
+    monkeypatch.undo()
+    assert colmap_sfm.reconstruct(*scene, work).num_reg_images() == 3
+
+
+@pytest.mark.parametrize("name", ["rigs", "cameras", "frames", "images", "points3D"])
+def test_h5_every_file_of_a_model_is_checked(name: str, tmp_path: Path) -> None:
+    """Rigs of two cameras, so that all kinds of records occur."""
+    options = colmap.pycolmap.SyntheticDatasetOptions(
+        num_rigs=2, num_cameras_per_rig=2, num_frames_per_rig=2, num_points3D=20
+    )
+    colmap.pycolmap.synthesize_dataset(options).write_binary(tmp_path)
+    assert colmap.is_complete(tmp_path)
+    assert colmap.read_model(tmp_path).num_reg_images() == 8
+    path = tmp_path / f"{name}.bin"
+    whole = path.read_bytes()
+    for length in {0, 4, 8, 9, *np.random.default_rng(0).integers(0, len(whole), 50).tolist()}:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="cut short or damaged"):
+            colmap.read_model(tmp_path)

@@ -1,0 +1,59 @@
+"""Tables about prints in use show what the result files hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from patchprint.adapt import MEASURES
+
+from tools import use_tables
+
+RUN = {"machine": {"cores": 2}, "seconds": 600}
+
+
+def save(folder: Path, name: str, scores: dict[str, Any]) -> None:
+    result = {"scores": scores, "run": RUN, "seed": 0, "model": {"name": "m"}}
+    (folder / "experiments").mkdir(exist_ok=True)
+    (folder / "experiments" / name).write_text(json.dumps(result), encoding="utf-8")
+
+
+def rows(text: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+    ]
+
+
+def test_inliers_by_pair_and_rule(tmp_path: Path) -> None:
+    found = {"mutual": {"inliers": 7}, "mutual, ratio 0.8": {"inliers": 5}}
+    save(tmp_path, "inliers.json", {"graf": {"sift": found, "possible": {"near": 9}}, "stereo": {"sift": found}})
+    header, _, only = rows(use_tables.inliers(tmp_path))
+    assert header[1] == "graf: mutual"
+    assert only == ["sift", "7", "5", "", "7", "5", ""]
+
+
+def test_models_show_the_error_of_the_cameras_where_it_is_known(tmp_path: Path) -> None:
+    numbers = {"registered": 2, "photos": 3, "points": 1000, "observations": 5000, "track_length": 5.0}
+    numbers["reprojection_error_px"] = 0.4
+    known = {**numbers, "against_true_cameras": {"position": {"median": 0.0023}}}
+    save(tmp_path, "sfm-fountain.json", {"ours": known, "other": numbers})
+    _, _, ours, other = rows(use_tables.sfm(tmp_path))
+    assert ours == ["ours", "2 of 3", "1,000", "5,000", "5.00", "0.40", "0.0023"]
+    assert other[-1] == ""
+
+
+def test_compressions_from_large_to_small(tmp_path: Path) -> None:
+    save(
+        tmp_path,
+        "compression.json",
+        {"bits": {"bytes": 16, "map": 0.5, "loss": 0.1}, "fp16": {"bytes": 256, "map": 0.6, "loss": 0}},
+    )
+    assert [row[:2] for row in rows(use_tables.compression(tmp_path))[2:]] == [["`fp16`", "256"], ["`bits`", "16"]]
+
+
+def test_tuning_shows_every_measure_and_its_time(tmp_path: Path) -> None:
+    save(tmp_path, "adapt.json", {"start": dict.fromkeys(MEASURES, 0.02), "tuned": dict.fromkeys(MEASURES, 0.01)})
+    text = use_tables.adapted(tmp_path)
+    assert rows(text)[3] == ["tuned", *["1.00 %"] * len(MEASURES)]
+    assert "10 minutes on 2 cores" in text

@@ -1,0 +1,1 @@
+"""Upkeep of this repository; not part of the package."""

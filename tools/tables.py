@@ -1,0 +1,144 @@
+"""Tables in Markdown files, made from ``results/``, so that no number in the documentation is typed by hand.
+
+A file holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; what stands between them is replaced.
+
+    python -m tools.tables README.md MODELS.md docs/*.md            write
+    python -m tools.tables README.md MODELS.md docs/*.md --check    exit code 1 where a table is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from patchprint.files import write_text
+from patchprint.registry import Registry
+from tools import use_tables, weights_tables
+from tools.markdown import read, table
+
+# Trained like the default model, to show how far that repeats; not shipped.
+OTHER_SEED = "sdgmnet.long-wide-24-seed1"
+
+
+def demo(results: Path) -> str:
+    result = read(results / "demo.json")
+    models = {name: score for name, score in result["scores"].items() if "fpr95" in score}
+    rows = [
+        [
+            name,
+            f"{100 * score['fpr95']:.2f} %",
+            f"{score['matching_ap']:.3f}",
+            f"{score['stereo']['ap']:.3f}",
+            f"{score['stereo']['correct']} of {score['stereo']['possible']}",
+        ]
+        for name, score in models.items()
+    ]
+    header = ["", "FPR95, held out", "matching AP, held out", "matching AP, stereo pair", "correct, stereo pair"]
+    return table(header, rows, "`make demo` on photographs that come with scikit-image: results/demo.json.")
+
+
+def training_speed(results: Path) -> str:
+    result = read(results / "speed" / "training-speed.json")
+    variants = result["scores"]["variants"]
+    plain = variants["plain eager float32"]["milliseconds"]
+    names = {
+        "plain eager float32": "`sdgmnet`, plain eager float32 step in the manner of the authors' code",
+        "sdgmnet": "`sdgmnet` (FRN trunk)",
+        "hardnet": "`hardnet` (batch-norm trunk)",
+    }
+    rows = []
+    for name, label in names.items():
+        time = variants[name]["milliseconds"]
+        # The plain step is of sdgmnet, so only its own row compares.
+        rows.append([label, f"{time:.2f} ms", f"{plain / time:.1f}" if name == "sdgmnet" else ""])
+    caption = f"Median time of one step on one {result['run']['machine']['gpu']}: results/speed/training-speed.json."
+    return table(["", "one step", "times faster"], rows, caption)
+
+
+def oxford(results: Path) -> str:
+    """Every model at the patch scale that suits it best, best model first."""
+    found = [read(path) for path in sorted((results / "oxford").glob("*.json"))]
+    tried = Counter(result["model"]["name"] for result in found)
+    best: dict[str, dict[str, Any]] = {}
+    for result in sorted(found, key=lambda result: -result["scores"]["map"]):
+        best.setdefault(result["model"]["name"], result)
+    best.pop(OTHER_SEED, None)
+    scale = {name: f" (patch of {result['model']['patch_scale']:g} sigma, its best)" for name, result in best.items()}
+    return _oxford_rows({name + scale[name] * (tried[name] > 1): result["scores"] for name, result in best.items()})
+
+
+def oxford_seeds(results: Path) -> str:
+    """The default model beside the same run with another seed."""
+    names = {"sdgmnet": "sdgmnet", OTHER_SEED: "sdgmnet, another seed (not shipped)"}
+    return _oxford_rows({label: read(results / "oxford" / f"{name}.json")["scores"] for name, label in names.items()})
+
+
+def _oxford_rows(scores: dict[str, dict[str, Any]]) -> str:
+    sequences = list(next(iter(scores.values()))["sequences"])
+    rows = [
+        [label, *(f"{score['sequences'][name]:.3f}" for name in sequences), f"**{score['map']:.3f}**"]
+        for label, score in scores.items()
+    ]
+    caption = "mAP on the six Oxford sequences, 2000 SIFT keypoints a photo, right within 4 px: results/oxford/."
+    return table(["", *sequences, "all"], rows, caption)
+
+
+TABLES: Registry[Callable[[Path], str]] = Registry(
+    "table",
+    {
+        "demo": demo,
+        "training-speed": training_speed,
+        "oxford": oxford,
+        "oxford-seeds": oxford_seeds,
+        "shipped": weights_tables.shipped,
+        "hpatches": weights_tables.hpatches,
+        "eth": weights_tables.eth,
+        "comparison": weights_tables.comparison,
+        "statistics": weights_tables.statistics,
+        "tries": weights_tables.tries,
+        "tries-neighbours": weights_tables.tries_neighbors,
+        "tries-long": weights_tables.tries_long,
+        "chosen-scales": weights_tables.chosen_scales,
+        "inliers": use_tables.inliers,
+        "sfm": use_tables.sfm,
+        "compression": use_tables.compression,
+        "adapt": use_tables.adapted,
+    },
+)
+
+
+def fill(text: str, results: Path) -> str:
+    """``text`` with every table made anew."""
+
+    def replace(found: re.Match[str]) -> str:
+        name = found.group(1)
+        return f"<!-- begin {name} -->\n{TABLES[name](results)}\n<!-- end {name} -->"
+
+    return re.sub(r"<!-- begin (\S+) -->\n.*?<!-- end \1 -->", replace, text, flags=re.DOTALL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fill the tables of Markdown files from results/.")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a table is out of date")
+    arguments = parser.parse_args()
+    stale = 0
+    for path in arguments.files:
+        old = path.read_text(encoding="utf-8")
+        new = fill(old, arguments.results)
+        if arguments.check and new != old:
+            print(f"{path} is out of date: make tables", file=sys.stderr)
+            stale = 1
+        elif new != old:
+            write_text(path, new)
+    return stale
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

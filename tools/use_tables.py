@@ -1,0 +1,76 @@
+"""Tables about prints in use, made from ``results/``: 3D models, compression, tuning to one's own photos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from patchprint.adapt import MEASURES
+
+from tools.markdown import read, table
+
+
+def sfm(results: Path) -> str:
+    """``patchprint sfm`` on fountain beside RootSIFT on the same keypoints and COLMAP's own SIFT."""
+    result = read(results / "experiments" / "sfm-fountain.json")
+    rows = []
+    for name, score in result["scores"].items():
+        against = score.get("against_true_cameras", {})
+        position = against.get("position", {}).get("median")
+        rows.append(
+            [
+                name,
+                f"{score['registered']} of {score['photos']}",
+                f"{score['points']:,}",
+                f"{score['observations']:,}",
+                f"{score['track_length']:.2f}",
+                f"{score['reprojection_error_px']:.2f}",
+                "" if position is None else f"{position:.4f}",
+            ]
+        )
+    header = [
+        "prints",
+        "photos",
+        "points",
+        "observations",
+        "track length",
+        "reprojection px",
+        "camera position, median error",
+    ]
+    caption = "`patchprint sfm --compare-sift` on Strecha's fountain: results/experiments/sfm-fountain.json."
+    return table(header, rows, caption)
+
+
+def inliers(results: Path) -> str:
+    """Verified matches of two pairs, by model and rule."""
+    result = read(results / "experiments" / "inliers.json")
+    rules = ("mutual", "mutual, ratio 0.8", "mutual, calibrated ratio")
+    pairs = result["scores"]
+    models = [name for name in next(iter(pairs.values())) if name != "possible"]
+    rows = [
+        [model, *(str(pairs[pair][model].get(rule, {}).get("inliers", "")) for pair in pairs for rule in rules)]
+        for model in models
+    ]
+    caption = "Verified matches of two pairs, and the most by chance: results/experiments/inliers.json."
+    return table(["", *(f"{pair}: {rule}" for pair in pairs for rule in rules)], rows, caption)
+
+
+def compression(results: Path) -> str:
+    """What each compression costs on Oxford."""
+    result = read(results / "experiments" / "compression.json")
+    rows = [
+        [f"`{name}`", str(score["bytes"]), f"{score['map']:.3f}", f"{score['loss']:.3f}"]
+        for name, score in sorted(result["scores"].items(), key=lambda item: -item[1]["bytes"])
+    ]
+    caption = "mAP on the six Oxford sequences by compression: results/experiments/compression.json."
+    return table([f"`{result['model']['name']}`", "bytes a print", "Oxford mAP", "loss"], rows, caption)
+
+
+def adapted(results: Path) -> str:
+    """``patchprint adapt`` on a scene that the start model has not seen."""
+    result = read(results / "experiments" / "adapt.json")
+    rows = [[name, *(f"{100 * score[key]:.2f} %" for key in MEASURES)] for name, score in result["scores"].items()]
+    run = result["run"]
+    time = f"{run['seconds'] / 60:.0f} minutes on {run['machine']['cores']} cores, reconstruction included"
+    return table(
+        ["", *MEASURES.values()], rows, f"`patchprint adapt` on bodleian, {time}: results/experiments/adapt.json."
+    )
