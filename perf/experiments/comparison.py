@@ -34,8 +34,8 @@ from patchprint.benchmarks import ubc
 from patchprint.distances import pack_bits
 from patchprint.metrics.verification import fpr95
 from patchprint.networks import PatchNetwork, weights
+from patchprint.training import resolve
 from patchprint.training.loop import train
-from patchprint.training.recipes import resolve
 from patchprint.training.run_folder import read_metrics
 
 METHODS = ("l2net", "tfeat", "doap", "hardnet", "cdf", "sosnet", "hynet", "hardnet-frn", "sdgmnet")

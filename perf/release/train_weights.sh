@@ -23,7 +23,22 @@ warp castle 12
 warp oxford-landmarks/allsouls 14
 warp oxford-landmarks/christchurch 14
 
-for run in perf/weights/*.json; do "$PYTHON" -m patchprint.training "$run"; done
+dense() { for scene; do echo "data/dense/$scene"; done; }
+warped() { for scene; do echo "data/warped/$scene"; done; }
+DATA="$(dense notredame liberty castle entry sceaux radcliffe allsouls christchurch) \
+  $(warped castle entry sceaux allsouls christchurch)"
+train() { # NAME RECIPE FLAGS: the words of DATA are the stores, in the order of the runs on record
+  name=$1 recipe=$2
+  shift 2
+  # shellcheck disable=SC2086
+  "$PATCHPRINT" train "$recipe" --data $DATA --out "runs/weights/$name" "$@"
+}
+train sdgmnet sdgmnet-shipped
+train sdgmnet-seed1 sdgmnet-shipped --seed 1
+train hynet hynet-shipped
+train hardnet hardnet-shipped
+train hardnet.small hardnet-small-shipped
+train doap-binary doap-binary-shipped
 "$PYTHON" -m perf.experiments.choose_weights --models runs/weights/*/best.safetensors \
   --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian --scales 24 28 32 \
   --num-images 3 --points 1000 --out results/experiments/choice-shipped.json

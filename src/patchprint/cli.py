@@ -1,19 +1,21 @@
 """The command line: finds the subcommand, lets tyro read its flags, turns errors into one sentence and an exit code.
 
 Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.commands``; a module that
-holds several (``data build``, ``train hardnet``) lists them in COMMANDS, otherwise the function is called ``main``.
+holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
+the function is called ``main``. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import io
 import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import patchprint
@@ -59,14 +61,14 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     name, rest = _choose(arguments[0], SUBCOMMANDS, "patchprint"), arguments[1:]
     module = importlib.import_module(f"patchprint.commands.{name}")
-    prog, function = f"patchprint {name}", getattr(module, "main", None)
-    if function is None:
+    prog, command = f"patchprint {name}", getattr(module, "main", None) or module.COMMANDS
+    while isinstance(command, Mapping):
         if not rest or rest[0] in ("-h", "--help"):
-            print(_listing(prog, module))
+            print(_listing(prog, command))
             return 0 if rest else 2
-        function = module.COMMANDS[_choose(rest[0], module.COMMANDS, prog)]
+        command = command[_choose(rest[0], command, prog)]
         prog, rest = f"{prog} {rest[0]}", rest[1:]
-    call = _parse(function, rest, prog)
+    call = _parse(command, rest, prog)
     return int(call() or 0)
 
 
@@ -74,31 +76,25 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
     """Read flags with tyro, whose boxed messages become one sentence."""
     import tyro
 
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+    pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
+    signature = inspect.signature(function, eval_str=True)
     errors = io.StringIO()
     captured: dict[str, Any] = {}
 
     def remember(*args: Any, **kwargs: Any) -> None:
         captured["call"] = lambda: function(*args, **kwargs)
 
-    remember.__wrapped__ = function  # type: ignore[attr-defined]
     remember.__doc__ = function.__doc__
-    remember.__signature__ = _signature(function)  # type: ignore[attr-defined]
-    remember.__annotations__ = function.__annotations__
+    remember.__signature__ = signature  # type: ignore[attr-defined]
+    remember.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     try:
         with contextlib.redirect_stderr(errors):
-            tyro.cli(remember, args=arguments, prog=prog, config=config)
+            tyro.cli(remember, args=arguments, prog=prog, config=(tyro.conf.OmitArgPrefixes, *pairs))
     except SystemExit as stop:
         if stop.code == 0:
             return lambda: 0
         raise UserError(_one_sentence(errors.getvalue(), prog)) from None
     return captured["call"]
-
-
-def _signature(function: Callable[..., Any]) -> Any:
-    import inspect
-
-    return inspect.signature(function, eval_str=True)
 
 
 def _one_sentence(box: str, prog: str) -> str:
@@ -126,13 +122,17 @@ def _overview() -> str:
     return "\n".join(["usage: patchprint COMMAND ...", "", *lines, "", "patchprint COMMAND --help says more."])
 
 
-def _listing(prog: str, module: Any) -> str:
-    width = max(map(len, module.COMMANDS))
-    lines = [
-        f"  {name.ljust(width)}  {(function.__doc__ or '').strip().splitlines()[0]}"
-        for name, function in module.COMMANDS.items()
-    ]
+def _listing(prog: str, commands: Mapping[str, Any]) -> str:
+    width = max(map(len, commands))
+    lines = [f"  {name.ljust(width)}  {_summary(command)}" for name, command in commands.items()]
     return "\n".join([f"usage: {prog} WHAT ...", "", *lines, "", f"{prog} WHAT --help says more."])
+
+
+def _summary(command: Any) -> str:
+    """The first line of what a command says about itself; the names in a group of commands."""
+    if isinstance(command, Mapping):
+        return f"WHAT is one of {', '.join(command)}"
+    return (command.__doc__ or "").strip().splitlines()[0]
 
 
 def _fail(error: object, code: int) -> int:

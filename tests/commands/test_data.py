@@ -1,12 +1,15 @@
 """``patchprint data`` from the command line: exit codes, JSON, contact sheets."""
 
+import inspect
 import json
+import re
 
 import cv2
 import numpy as np
 import pytest
 
 from patchprint.cli import main
+from patchprint.patches.sources import BUILDERS, builder
 from small_sfm import write_model
 
 
@@ -40,10 +43,12 @@ def test_info_and_contact_sheet(store, tmp_path, capsys):
 
 def test_wrong_use_is_one_sentence(store, tmp_path, capsys):
     wrong = {
-        "does not belong to the source rome": ["build", "rome", str(tmp_path), str(tmp_path / "o"), "--densify"],
+        "Unrecognized options: --densify": ["build", "rome", str(tmp_path), str(tmp_path / "o"), "--densify"],
         "holds no COLMAP model": ["build", "colmap", str(tmp_path), str(tmp_path / "o")],
         "is not a patch store": ["info", str(tmp_path)],
-        "invalid choice": ["build", "colmp", "a", "b"],
+        "did you mean colmap?": ["build", "colmp", "a", "b"],
+        "did you mean build?": ["biuld", "colmap", "a", "b"],
+        "did you mean --num-views?": ["build", "homographies", "a", "b", "--num-viewz", "3"],
         "there is no public set": ["download", "libery"],
     }
     for message, arguments in wrong.items():
@@ -51,6 +56,40 @@ def test_wrong_use_is_one_sentence(store, tmp_path, capsys):
         error = capsys.readouterr().err
         assert message in error and "Traceback" not in error and len(error.strip().splitlines()) == 1
     assert not (tmp_path / "o").exists()
+
+
+def test_help_on_every_level(capsys):
+    assert main(["data", "--help"]) == 0
+    assert "build" in capsys.readouterr().out
+    assert main(["data", "build", "--help"]) == 0
+    listing = capsys.readouterr().out
+    assert all(f"  {kind} " in listing for kind in BUILDERS)
+    assert main(["data", "build"]) == 2
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_a_builder_explains_each_of_its_flags(kind, capsys):
+    assert main(["data", "build", kind, "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").replace("|", " ").split())
+    for name in inspect.signature(builder(kind)).parameters:
+        text = re.search(rf"\n +{name}: (.*)", builder(kind).__doc__)
+        assert text is not None and " ".join(text[1].split()) in shown, name
+        assert name in ("src", "out") or f"--{name.replace('_', '-')}" in shown
+
+
+def test_all_flags_of_old_are_there(capsys):
+    shown = ""
+    for kind in BUILDERS:
+        main(["data", "build", kind, "--help"])
+        shown += capsys.readouterr().out
+    flags = "images sparse database densify patch-scale max-mb matching single-camera work max-keypoints max-image-size"
+    flags += " num-views strength max-side split mine-labels seed force json"
+    assert [flag for flag in flags.split() if f"--{flag} " not in shown] == []
+
+
+def test_photos_are_a_kind_of_data(tmp_path, capsys):
+    assert main(["data", "build", "photos", str(tmp_path), str(tmp_path / "out"), "--matching", "exhaustive"]) == 2
+    assert "holds no pictures" in capsys.readouterr().err
 
 
 def test_download_lists_sets_and_finds_a_copy(tmp_path, capsys):

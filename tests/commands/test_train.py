@@ -1,5 +1,6 @@
-"""``patchprint train`` and ``python -m patchprint.training``: flags, suggestions, exit codes, what is printed."""
+"""``patchprint train`` and ``python -m patchprint.training``: flags, files, suggestions, exit codes, what is printed."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -7,8 +8,12 @@ import sys
 import pytest
 
 from patchprint.cli import main
+from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.__main__ import main as main_without_cli
+from patchprint.training.resolving import CHOICES, RunFile, registered
 from training_data import SHORT, images, narrow
+
+SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +23,30 @@ def store(tmp_path_factory):
     return str(folder)
 
 
-SMALL = ["--steps", "2", "--batch", "8", "--network", "width=4", "--network", "dim=16", "--device", "cpu"]
+@pytest.fixture
+def config_of(monkeypatch, capsys):
+    """The config that a command line stands for, without training by it."""
+
+    def read(*arguments):
+        seen = []
+
+        def stop(config, source, out, resume, force):
+            seen.extend((config, out))
+            raise OSError("enough seen")
+
+        monkeypatch.setattr("patchprint.commands.train.train", stop)
+        assert main(["train", *arguments]) == 1, capsys.readouterr().err
+        return tuple(seen)
+
+    return read
+
+
+SMALL = ["--steps", "2", "--batch", "8", "--network-options", "width=4", "dim=16", "--device", "cpu"]
 
 
 def test_trains_and_prints_the_outcome(store, tmp_path, capsys):
     run = tmp_path / "run"
-    flags = ["--sec", "0.5", "--lr", "0.1", "--loss", "margin=0.5", "--freeze", "features.0", "--json"]
+    flags = ["--sec", "0.5", "--lr", "0.1", "--loss-settings", "margin=0.5", "--freeze", "features.0", "--json"]
     assert main(["train", "hardnet", "--data", store, "--out", str(run), *SMALL, *flags]) == 0
     outcome = json.loads(capsys.readouterr().out)
     assert outcome["steps"] == 2
@@ -32,6 +55,88 @@ def test_trains_and_prints_the_outcome(store, tmp_path, capsys):
     assert config["network_options"] == {"dropout": 0.3, "width": 4, "dim": 16}
     assert (config["sec"], config["lr"], config["freeze"]) == (0.5, 0.1, ["features.0"])
     assert main(["train", "hardnet", "--data", store, "--out", str(run), *SMALL, *flags, "--resume"]) == 0
+    assert main(["train", "hardnet", "--out", str(run), "--resume"]) == 0, "the settings of the run are in its folder"
+    assert main(["train", "hardnet", "--out", str(run), "--resume", "--lr", "2"]) == 2, "and are not changed on the way"
+
+
+@pytest.mark.parametrize("recipe", SHIPPED)
+def test_shipped_recipes_start_from_the_command_line_alone(recipe, store, tmp_path):
+    flags = ["--steps", "20", "--batch", "32", "--network-options", "width=4", "--device", "cpu"]
+    if resolve(recipe).batcher == "neighbors":
+        flags += ["--batcher-options", "run=4"]
+    assert main(["train", recipe, "--data", store, "--out", str(tmp_path / "run"), *flags]) == 0
+    assert (tmp_path / "run" / "best.safetensors").is_file()
+
+
+# A word for each kind of value; all differ from what the recipe hardnet says.
+GIVEN = {
+    "network": ("sosnet", "sosnet"), "loss": ("sosnet", "sosnet"), "batcher": ("neighbors", "neighbors"),
+    "augmentation": ("wide", "wide"), "network_options": ("dim=64", {"dropout": 0.3, "dim": 64}),
+    "loss_settings": ("margin=0.5", {"margin": 0.5}), "batcher_options": ("run=8", {"run": 8}),
+    "optimizer": ("adam", "adam"), "schedule": ("cosine", "cosine"), "precision": ("float64", "float64"),
+    "acceleration": ("eager", "eager"), "average": ("0.25", 0.25),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(TrainConfig) if field.name != "recipe"])
+def test_every_setting_has_a_flag(name, config_of):
+    before, flag = resolve("hardnet"), "--" + name.replace("_", "-")
+    value = getattr(before, name)
+    arguments = ["--batcher", "neighbors"] if name == "batcher_options" else []
+    if isinstance(value, bool):
+        arguments += [flag.replace("--", "--no-") if value else flag]
+        expected = not value
+    else:
+        words, expected = GIVEN.get(name) or (
+            ("7", type(value)(7)) if isinstance(value, int | float) else
+            ("7.5", 7.5) if name == "patch_scale" else
+            ("here", ("here",)) if isinstance(value, tuple) else ("here", "here")
+        )  # fmt: skip
+        arguments += [flag, words]
+    data = [] if name == "data" else ["--data", "somewhere"]
+    config, _ = config_of("hardnet", *data, *arguments)
+    assert getattr(config, name) == expected != value
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_help_lists_what_is_registered(choice, capsys):
+    assert main(["train", "hardnet", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").replace("|", " ").split())
+    assert ", ".join(registered(choice)) in shown
+
+
+def test_any_loss_on_any_network(config_of):
+    config, _ = config_of("hynet", "--data", "x", "--network", "tfeat", "--loss", "sdgm")
+    assert (config.network, config.loss, config.network_options) == ("tfeat", "sdgm", {})
+    assert config.optimizer == "adam"
+
+
+def test_flags_win_over_the_file_and_the_file_over_the_recipe(tmp_path, config_of):
+    path, recipe = tmp_path / "run.json", resolve("hardnet")
+    written = {"recipe": "hardnet", "lr": 3, "steps": 77, "data": ["a", "b"], "out": "there", "separate_views": False}
+    path.write_text(json.dumps(written | {"network_options": {"width": 8, "dim": 64}, "patch_scale": 24.0}))
+    config, out = config_of("hardnet", "--config", str(path))
+    assert (config.lr, config.steps, config.data, str(out)) == (3.0, 77, ("a", "b"), "there")
+    assert config.batch == recipe.batch and not config.separate_views
+    flags = ["--lr", str(recipe.lr), "--separate-views", "--patch-scale", "None", "--data", "c", "--data", "d", "e"]
+    options = ["--network-options", "width=16", "--network-options", "dropout=0"]
+    config, out = config_of("hardnet", "--config", str(path), *flags, *options, "--out", "here")
+    assert (config.lr, config.separate_views, config.patch_scale) == (recipe.lr, True, None), "equal to the recipe's"
+    assert (config.steps, config.data, str(out)) == (77, ("c", "d", "e"), "here")
+    assert config.network_options == {"dropout": 0, "width": 16, "dim": 64}
+
+
+def test_config_of_a_finished_run_repeats_it(store, tmp_path):
+    flags = ["--network", "tfeat", "--loss", "sdgm", "--loss-settings", "margin=0.5", "--no-tensorboard"]
+    small = ["--steps", "2", "--batch", "8", "--network-options", "width=4", "--batcher", "neighbors"]
+    first, again = tmp_path / "first", tmp_path / "again"
+    run = ["train", "sdgmnet", "--data", store, *flags, *small, "--batcher-options", "run=4", "--out", str(first)]
+    assert main(run) == 0
+    assert main(["train", "sdgmnet", "--config", str(first / "config.json"), "--out", str(again)]) == 0
+    assert (first / "config.json").read_text() == (again / "config.json").read_text()
+    assert resolve("sdgmnet", RunFile.read(first / "config.json")).to_json() == json.loads(
+        (first / "config.json").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,9 +145,18 @@ def test_trains_and_prints_the_outcome(store, tmp_path, capsys):
         (["hardnett"], "did you mean hardnet"),
         (["hardnet"], "needs --data"),
         (["hardnet", "--data", "nowhere"], "nowhere"),
-        (["hardnet", "--data", "STORE", "--network", "wide=4"], "did you mean width"),
-        (["hardnet", "--data", "STORE", "--network", "width"], "name=value"),
-        (["hardnet", "--data", "STORE", "--batch", "8", "--augmentation", "wild"], "no augmentation 'wild'"),
+        (["hardnet", "--data", "STORE", "--network", "hardnt"], "there is no network 'hardnt'; did you mean hardnet"),
+        (["hardnet", "--data", "STORE", "--loss", "sgdm"], "there is no loss 'sgdm'; did you mean sdgm"),
+        (["hardnet", "--data", "STORE", "--batcher", "pair"], "there is no batcher 'pair'; did you mean pairs"),
+        (["hardnet", "--data", "STORE", "--augmentation", "wild"], "no augmentation 'wild'; did you mean wide"),
+        (["hardnet", "--data", "STORE", "--network", "width=4"], "given by --network-options width=4"),
+        (["hardnet", "--data", "STORE", "--loss", "margin=4"], "given by --loss-settings margin=4"),
+        (["hardnet", "--data", "STORE", "--network-options", "wide=4"], "did you mean width"),
+        (["hardnet", "--data", "STORE", "--network-options", "width"], "name=value"),
+        (["hardnet", "--data", "STORE", "--network", "tfeat", "--network-options", "dropout=0"], "no option 'dropout'"),
+        (["hardnet", "--data", "STORE", "--loss-settings", "marg=1"], "did you mean margin"),
+        (["hardnet", "--data", "STORE", "--batcher-options", "run=8"], "batcher 'pairs' has no option 'run'"),
+        (["hardnet", "--data", "STORE", "--schedule", "cubic"], "cubic"),
         (["hardnet", "--data", "STORE", "--device", "abacus"], "abacus"),
         (["hardnet", "--data", "STORE", "--batch", "100000"], "fewer than --batch 100000; give --batch 32"),
     ],
@@ -50,6 +164,28 @@ def test_trains_and_prints_the_outcome(store, tmp_path, capsys):
 def test_wrong_use_is_one_sentence_and_exit_code_2(arguments, words, store, tmp_path, capsys):
     arguments = [store if word == "STORE" else word for word in arguments]
     assert main(["train", *arguments, "--out", str(tmp_path / "run")]) == 2
+    _is_one_sentence(capsys, words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"recipe": "hynet", "data": ["x"]}', "is of the recipe hynet, not hardnet"),
+        ('{"stepz": 3}', "run.json has no setting 'stepz'; did you mean steps"),
+        ('{"steps": "many"}', "run.json: steps is 'many'"),
+        ('{"network": "hardnt"}', "did you mean hardnet"),
+        ('{"network_options": {"wide": 4}}', "did you mean width"),
+        ('{"out": 3}', "out is 3"),
+        ("[]", "holds no JSON object"),
+    ],
+)
+def test_wrong_files_are_one_sentence_and_exit_code_2(text, words, tmp_path, capsys):
+    (tmp_path / "run.json").write_text(text)
+    assert main(["train", "hardnet", "--config", str(tmp_path / "run.json")]) == 2
+    _is_one_sentence(capsys, words)
+
+
+def _is_one_sentence(capsys, words):
     captured = capsys.readouterr()
     assert words in captured.err
     assert "Traceback" not in captured.err
@@ -80,7 +216,9 @@ def test_json_file_trains_without_the_command_line_packages(store, tmp_path, mon
         ("{", "is not JSON", 2),
         ("[]", "holds no JSON object", 2),
         ('{"recipe": "hardnet", "data": []}', "lacks 'out'", 2),
-        ('{"recipe": "hardnet", "data": [], "out": "x", "stepz": 1}', "did you mean 'steps'", 2),
+        ('{"data": [], "out": "x"}', "lacks 'recipe'", 2),
+        ('{"recipe": "hardnet", "out": "x"}', "lacks 'data'", 2),
+        ('{"recipe": "hardnet", "data": [], "out": "x", "stepz": 1}', "did you mean steps", 2),
         (None, "No such file", 1),
     ],
 )

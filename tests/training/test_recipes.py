@@ -5,6 +5,8 @@ import json
 import pytest
 
 import pinned_curves
+from patchprint.errors import UserError
+from patchprint.networks import weights
 from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.optimizers import learning_rate
 
@@ -66,7 +68,7 @@ def test_config_survives_json():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"stepz": 3}, "did you mean 'steps'"),
+        ({"stepz": 3}, "did you mean steps"),
         ({"steps": 0}, "--steps is 0"),
         ({"steps": 2.5}, "steps is 2.5"),
         ({"lr": -1.0}, "--lr is -1"),
@@ -79,6 +81,32 @@ def test_config_survives_json():
 def test_wrong_settings_are_named(changes, words):
     with pytest.raises(ValueError, match=words):
         resolve("hardnet", **changes)
+
+
+def test_another_network_takes_the_options_that_it_knows():
+    assert resolve("hynet", network="tfeat").network_options == {}
+    assert resolve("hynet", network="hardnet", network_options={"width": 8}).network_options == {
+        "dropout": 0.3,
+        "width": 8,
+    }
+    assert resolve("hardnet-gor", loss="hynet", loss_settings={"alpha": 3.0}).loss_settings == {"alpha": 3.0}
+    assert resolve("sdgmnet-shipped", batcher="pairs").batcher_options == {}
+    with pytest.raises(UserError, match="network 'tfeat' has no option 'dropout'"):
+        resolve("hynet", network="tfeat", network_options={"dropout": 0.1})
+    with pytest.raises(UserError, match="loss 'hynet' has no option 'gor'"):
+        resolve("hardnet-gor", loss="hynet", loss_settings={"gor": 0.5})
+
+
+# What a repetition of the run may choose: data, what is written, and what the settings started from before they had a name.
+FREE = {"recipe", "data", "log_every", "checkpoint_every", "tensorboard"}
+
+
+@pytest.mark.parametrize("file", sorted(weights.WEIGHTS_FOLDER.glob("*.safetensors")), ids=lambda file: file.stem)
+def test_shipped_recipes_are_the_runs_that_made_the_weights(file):
+    record = weights.read_info(file).training
+    assert record.recipe == f"{file.stem.replace('.', '-')}-shipped"
+    recipe = resolve(record.recipe).to_json()
+    assert {name for name in recipe if recipe[name] != record.config[name]} <= FREE
 
 
 def test_unknown_recipe_gets_a_suggestion():

@@ -2,84 +2,45 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
+from collections.abc import Callable
+from inspect import Parameter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say
-from patchprint.errors import UserError
 from patchprint.patches import manifest, open_source
+from patchprint.patches.sources import BUILDERS, builder
 
-Source = Literal["phototour", "hpatches", "hpatches-sequences", "rome", "colmap", "photos", "homographies"]
 
+def _build_command(kind: str) -> Callable[..., None]:
+    """A typed function for tyro: the parameters of a builder, and --json."""
+    build = builder(kind)
 
-def build(
-    source: tyro.conf.Positional[Source],
-    src: tyro.conf.Positional[Path],
-    out: tyro.conf.Positional[Path],
-    images: Path | None = None,
-    sparse: Path | None = None,
-    database: Path | None = None,
-    densify: bool = False,
-    patch_scale: float | None = None,
-    max_mb: float | None = None,
-    matching: Literal["auto", "exhaustive", "sequential", "retrieval"] | None = None,
-    single_camera: bool = False,
-    work: Path | None = None,
-    max_keypoints: int | None = None,
-    max_image_size: int | None = None,
-    num_views: int | None = None,
-    strength: float | None = None,
-    max_side: int | None = None,
-    split: Literal["a", "b", "c", "full", "illum", "view"] | None = None,
-    mine_labels: bool = False,
-    seed: int | None = None,
-    force: bool = False,
-    json: bool = False,
-) -> None:
-    """Turn photos, models or published patches into a store that training and benchmarks read.
+    def command(src: Path, out: Path, *, force: bool, json: bool, **options: Any) -> None:
+        for read in filter(None, (src, *map(options.get, ("images", "sparse", "database")))):
+            files.refuse_overlap(out, read)
+        manifest.refuse_overwrite(out, force)
+        build(src, out, force=force, **options)
+        facts = describe(out)
+        emit(facts, json, as_text(facts))
 
-    Args:
-        source: what SRC holds.
-        src: folder to read. colmap: with images/, sparse/ and, if it can be had, database.db. photos: bare pictures.
-        out: folder to write.
-        images: colmap: where the photos are, if not in SRC/images.
-        sparse: colmap: where the model is, if not in SRC/sparse.
-        database: colmap: the database with the keypoints, if not SRC/database.db.
-        densify: colmap, photos: add views that SIFT did not match but the model predicts.
-        patch_scale: colmap, photos: side of a patch in sigma (12).
-        max_mb: colmap, photos, homographies: encode the photos again until they take no more than this.
-        matching: photos: which pairs are matched; auto is exhaustive below 150 photos and retrieval above.
-        single_camera: photos: one camera took them all, with one zoom.
-        work: photos: folder for the reconstruction; the run goes on from there if it was stopped.
-        max_keypoints: photos, homographies, hpatches-sequences: keypoints per picture.
-        max_image_size: photos: longer sides are reduced for SIFT.
-        num_views: homographies: warped copies of each picture.
-        strength: homographies: of warps and light changes, 1 is the usual one.
-        max_side: homographies: larger pictures are made smaller first.
-        split: hpatches: the published test sequences become the held-out part.
-        mine_labels: hpatches: mine which patches of a sequence surely differ (DOAP).
-        seed: photos, homographies, hpatches-sequences: of everything random.
-        force: replace OUT if it exists.
-        json: print the facts of the new store as JSON.
-    """
-    given = {name: value for name, value in locals().items() if value not in (None, False)}
-    options = {name: value for name, value in given.items() if name not in ("source", "src", "out", "json")}
-    builder = importlib.import_module(f"patchprint.patches.sources.{source.replace('-', '_')}").build
-    unknown = [name for name in options if name not in inspect.signature(builder).parameters]
-    if unknown:
-        flag = "--" + unknown[0].replace("_", "-")
-        raise UserError(f"{flag} does not belong to the source {source}")
-    for source_path in filter(None, (src, images, sparse, database)):
-        files.refuse_overlap(out, source_path)
-    manifest.refuse_overwrite(out, force)
-    builder(src, out, **options)
-    facts = describe(out)
-    emit(facts, json, as_text(facts))
+    folders = {
+        name: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar=name.upper())] for name in ("src", "out")
+    }
+    parameters = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=folders.get(name, parameter.annotation))
+        for name, parameter in inspect.signature(build, eval_str=True).parameters.items()
+    ]
+    as_json = Annotated[bool, tyro.conf.arg(help="print the facts of the new store as JSON")]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*parameters, Parameter("json", Parameter.KEYWORD_ONLY, default=False, annotation=as_json)]
+    )
+    command.__doc__ = build.__doc__
+    return command
 
 
 def info(
@@ -161,4 +122,4 @@ def as_text(facts: dict[str, Any]) -> str:
     return "\n".join(f"{name.replace('_', ' ').ljust(width)}  {value}" for name, value in shown.items() if value != "")
 
 
-COMMANDS = {"build": build, "info": info, "download": download}
+COMMANDS = {"build": {kind: _build_command(kind) for kind in BUILDERS}, "info": info, "download": download}

@@ -1,99 +1,48 @@
-"""``patchprint train RECIPE --data STORE --out RUN``: one command for each published method."""
+"""``patchprint train RECIPE --data STORE --out RUN``: one command for each recipe, one flag for each setting of a run."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
+import inspect
+import typing
+from collections.abc import Callable, Iterable
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import tyro
 
 from patchprint.commands.output import emit
 from patchprint.errors import UserError
-from patchprint.training import RECIPES, distributed, resolve, train
-from patchprint.training.config import Acceleration, Optimizer, Precision, Schedule
+from patchprint.training import RECIPES, TrainConfig, distributed, resolve, train
+from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, registered
 
-
-@dataclass(frozen=True)
-class Settings:
-    """Numbers of the recipe to change; what is not given stays as published."""
-
-    steps: int | None = None
-    """Length of the run; schedule, warm-up and moving averages follow it."""
-    batch: int | None = None
-    """Points in a batch, over all processes."""
-    views: int | None = None
-    """Patches of each point in a batch."""
-    augmentation: str | None = None
-    """none, strong, or the setting of a paper: l2net, hardnet, hardnet2018, hynet, sdgmnet, cdf, doap, tfeat."""
-    patch_scale: float | None = None
-    """Side of patches cut from photos, in units of the keypoint's sigma."""
-    optimizer: Optimizer | None = None
-    """The optimiser."""
-    lr: float | None = None
-    """Learning rate at the start."""
-    weight_decay: float | None = None
-    """Weight decay."""
-    schedule: Schedule | None = None
-    """How the learning rate falls."""
-    sec: float | None = None
-    """Weight of the spherical embedding constraint; 0 leaves it out."""
-    average: float | None = None
-    """Decay of a running average of the weights, which is then validated and saved; 0 for none."""
-    seed: int | None = None
-    """Seed of everything random."""
-    init: str | None = None
-    """Weights to start from: a name or a file."""
-    device: str | None = None
-    """cpu, cuda or auto."""
-    precision: Precision | None = None
-    """Precision of the network; the loss is computed in float32 always."""
-    acceleration: Acceleration | None = None
-    """eager, compiled, or compiled and recorded as a CUDA graph."""
-    log_every: int | None = None
-    """Steps between lines of metrics.jsonl."""
-    validate_every: int | None = None
-    """Steps between validations."""
-    validation_pairs: int | None = None
-    """Pairs of held-out patches in a validation."""
-    checkpoint_every: int | None = None
-    """Steps between checkpoints."""
+# --freeze a b, or --freeze a --freeze b
+Words = tuple[tuple[str, ...], ...]
+Switch = tyro.conf.FlagCreatePairsOff[bool]
 
 
 def _command(recipe: str) -> Callable[..., int]:
+    """A typed function for tyro: the flags of every run, and one for each field of TrainConfig."""
+
     def command(
-        data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
-        out: Path = Path("runs") / recipe,
-        settings: Settings = Settings(),  # noqa: B008 - frozen
-        network: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-        loss: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-        freeze: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-        select_on_test: Annotated[
-            tyro.conf.UseAppendAction[tuple[Path, ...]], tyro.conf.arg(name="select-on-test-as-the-papers-did")
-        ] = (),
-        resume: bool = False,
-        force: bool = False,
-        deterministic: bool = False,
-        json: bool = False,
+        *,
+        config: Path | None = None,
+        out: Path | None = None,
+        resume: Switch = False,
+        force: Switch = False,
+        json: Switch = False,
+        settings: dict[str, Any],
+        **words: Words,
     ) -> int:
-        if not data:
+        if config is None and resume:
+            config = _config_of(out or _default_out(recipe))
+        file = None if config is None else RunFile.read(config)
+        run = resolve(recipe, file, **settings, **_read_words(words))
+        if not run.data:
             raise UserError(f"patchprint train {recipe} needs --data STORE; patchprint data build makes one")
-        changes: dict[str, Any] = {k: v for k, v in dataclasses.asdict(settings).items() if v is not None}
-        for name, given in (("network_options", network), ("loss_settings", loss)):
-            if given:
-                changes[name] = _read_options(given)
-        config = resolve(
-            recipe,
-            **changes,
-            data=tuple(map(str, data)),
-            freeze=freeze,
-            select_on_test=tuple(map(str, select_on_test)),
-            deterministic=deterministic,
-        )
+        out = out or (Path(file.out) if file and file.out else _default_out(recipe))
         try:
-            outcome = train(config, None, out, resume, force)
+            outcome = train(run, None, out, resume, force)
             score = (
                 "" if outcome.best_fpr95 is None else f", {outcome.selected_on} FPR95 {100 * outcome.best_fpr95:.2f} %"
             )
@@ -106,22 +55,68 @@ def _command(recipe: str) -> Callable[..., int]:
     command.__doc__ = f"""{RECIPES[recipe].__doc__}
 
     Args:
-        data: store to learn from (``patchprint data build``); give it again for several.
-        out: folder of the run.
-        settings: numbers of the recipe to change.
-        network: option of the network, like width=16; repeatable.
-        loss: setting of the loss, like margin=0.5; repeatable.
-        freeze: layer that does not learn, like layer1 or features.0; repeatable.
-        select_on_test: choose the best weights on these stores, as the papers did on their test sets; repeatable.
-        resume: go on from the last checkpoint in --out.
+        config: JSON file with settings, like the config.json of a run; flags win over it.
+        out: folder of the run; if not given, the one that --config names, or runs/{recipe}.
+        resume: go on from the last checkpoint in --out, with the settings of that run.
         force: replace a run that is in --out already.
-        deterministic: the same bits in every run on this machine (always so on a CPU).
         json: print the outcome as JSON.
     """
+    command.__signature__ = _with_settings(inspect.signature(command, eval_str=True), recipe)  # type: ignore[attr-defined]
+    command.paired_flags = True  # type: ignore[attr-defined]
     return command
 
 
-def _read_options(words: tuple[str, ...]) -> dict[str, Any]:
+def _with_settings(signature: Signature, recipe: str) -> Signature:
+    """A flag for each setting in place of ``settings`` and ``words``; those not given are not in them."""
+    parameters = [parameter for name, parameter in signature.parameters.items() if name not in ("settings", "words")]
+    defaults, single = RECIPES[recipe](), {}
+    for name, (kind, text) in _settings().items():
+        value = getattr(defaults, name)
+        if name in CHOICES:
+            text += f": {', '.join(registered(name))}"
+        if isinstance(value, tuple | dict):
+            metavar = "NAME=VALUE" if isinstance(value, dict) else None
+            kind = _flag(tyro.conf.UseAppendAction[Words], text, f"(default: {_shown(value)}; repeatable)", metavar)
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=(), annotation=kind))
+        else:
+            single[name] = _flag(kind, text, f"(default: {value})")
+    # Of all types that tyro reads, only this one leaves out what was not given.
+    settings = TypedDict("settings", single, total=False)  # type: ignore[misc]
+    return Signature([*parameters, Parameter("settings", Parameter.KEYWORD_ONLY, annotation=settings)])
+
+
+def _settings() -> dict[str, tuple[Any, str]]:
+    """Type and help of every setting of a run; the recipe is chosen by the command."""
+    annotated = typing.get_type_hints(TrainConfig, include_extras=True)
+    return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
+
+
+def _flag(kind: Any, text: str, hint: str, metavar: str | None = None) -> Any:
+    return Annotated[kind, tyro.conf.arg(help=text, help_behavior_hint=hint, metavar=metavar)]
+
+
+def _shown(value: tuple[str, ...] | dict[str, Any]) -> str:
+    words = [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
+    return " ".join(words) or "none"
+
+
+def _default_out(recipe: str) -> Path:
+    return Path("runs") / recipe
+
+
+def _config_of(run: Path) -> Path | None:
+    """What a run was started with, so that it need not be said again to resume it."""
+    path = run / "config.json"
+    return path if path.is_file() else None
+
+
+def _read_words(words: dict[str, Words]) -> dict[str, Any]:
+    """Settings that hold several words, those that were given: tuples of names, or options by name."""
+    given = {name: tuple(word for several in parts for word in several) for name, parts in words.items() if parts}
+    return {name: _read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
+
+
+def _read_options(words: Iterable[str]) -> dict[str, Any]:
     """name=value words; values are read as JSON where they are, else as text."""
     import json
 

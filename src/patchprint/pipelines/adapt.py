@@ -30,7 +30,7 @@ from patchprint.networks import ModelInfo, weights
 from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.splits import TRAIN
 from patchprint.patches.tracks import Tracks, TrackStore
-from patchprint.training import checkpoint, recipes
+from patchprint.training import checkpoint, resolve
 from patchprint.training.held_out import HeldOutPoints
 from patchprint.training.loop import train
 from patchprint.types import Result
@@ -89,7 +89,7 @@ def adapt(
             "give photos that overlap more, or more of them"
         )
     report(f"2/3  tuning {plan.model} on {points} points, {plan.steps} steps")
-    config = recipes.resolve(
+    config = resolve(
         "sdgmnet",
         network=start.info.network,
         network_options=start.info.options,

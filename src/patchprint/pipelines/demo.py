@@ -20,7 +20,7 @@ from patchprint.extras import require
 from patchprint.features import Model, describe, draw, load, match, verify
 from patchprint.patches.sources import bundled
 from patchprint.report.page import Figure, Page, Section, Table, best_of, write
-from patchprint.training import recipes
+from patchprint.training import resolve
 from patchprint.training.loop import train
 from patchprint.types import Result
 
@@ -37,7 +37,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     started = time.monotonic()
     _say("1/4  making training pairs from the photographs that scikit-image ships")
     source = bundled.training_source()
-    config = recipes.resolve(
+    config = resolve(
         "sdgmnet",
         network="hardnet",  # batch norm and ReLU take half the time of FRN and TLU on a CPU
         network_options={"width": 16, "dropout": 0.1},

@@ -2,6 +2,7 @@
 
 from patchprint.training.config import TrainConfig
 from patchprint.training.loop import Outcome, train
-from patchprint.training.recipes import RECIPES, resolve
+from patchprint.training.recipes import RECIPES
+from patchprint.training.resolving import resolve
 
 __all__ = ["RECIPES", "Outcome", "TrainConfig", "resolve", "train"]

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from patchprint.errors import UserError
 from patchprint.training import distributed
-from patchprint.training.config import read_config
 from patchprint.training.loop import train
-from patchprint.training.recipes import resolve
+from patchprint.training.resolving import RunFile, resolve
 
 
 def main() -> int:
@@ -23,12 +22,11 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in out")
     arguments = parser.parse_args()
     try:
-        settings = read_config(arguments.config)
-        for name in ("recipe", "data", "out"):
-            if name not in settings:
-                raise UserError(f"{arguments.config} lacks {name!r}")
-        recipe, out = settings.pop("recipe"), settings.pop("out")
-        outcome = train(resolve(recipe, **settings), None, out, resume=arguments.resume)
+        file = RunFile.read(arguments.config)
+        if file.recipe is None or file.out is None or "data" not in file.settings:
+            missing = "recipe" if file.recipe is None else "out" if file.out is None else "data"
+            raise UserError(f"{arguments.config} lacks {missing!r}")
+        outcome = train(resolve(file.recipe, file), None, file.out, resume=arguments.resume)
         if distributed.rank() == 0:
             print(json.dumps(outcome.to_json(), indent=2))
     except (UserError, OSError) as error:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import types
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from patchprint.errors import UserError
+from patchprint.errors import UserError, suggest
 
-Batcher = Literal["pairs", "neighbors", "progressive", "groups", "sequence-pairs"]
 Optimizer = Literal["sgd", "adam"]
 Schedule = Literal["constant", "linear", "drops", "cosine"]
 Precision = Literal["auto", "bf16", "float32", "float64"]
@@ -27,63 +25,72 @@ class TrainConfig:
 
     ``batch`` counts points over all processes; with ``views`` patches of each, a step sees ``batch * views`` patches.
     Where ``lr_for_patches`` is not 0, ``lr`` belongs to a batch of that many patches and scales with its size.
+
+    The text beside a type is the help of its flag: the command line is made from these fields.
     """
 
-    recipe: str
-    network: str
-    loss: str
-    network_options: dict[str, Any] = field(default_factory=dict)
-    loss_settings: dict[str, Any] = field(default_factory=dict)
-    sec: float = 0.0
+    recipe: Annotated[str, "what the settings started from"]
+    network: Annotated[str, "network that learns"]
+    loss: Annotated[str, "what it learns by"]
+    network_options: Annotated[dict[str, Any], "options of the network, like width=16"] = field(default_factory=dict)
+    loss_settings: Annotated[dict[str, Any], "settings of the loss, like margin=0.5"] = field(default_factory=dict)
+    sec: Annotated[float, "weight of the spherical embedding constraint; 0 leaves it out"] = 0.0
     # What a step sees.
-    data: tuple[str, ...] = ()
-    patch_scale: float | None = None
-    batcher: Batcher = "pairs"
-    batch: int = 1024
-    views: int = 2
-    batcher_options: dict[str, Any] = field(default_factory=dict)
-    augmentation: str = "none"
-    separate_views: bool = True
+    data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
+    patch_scale: Annotated[
+        float | None, "side of patches cut from photos, in sigma of the keypoint; None: the store's"
+    ] = None
+    batcher: Annotated[str, "which points make a batch"] = "pairs"
+    batch: Annotated[int, "points in a batch, over all processes"] = 1024
+    views: Annotated[int, "patches of each point in a batch"] = 2
+    batcher_options: Annotated[dict[str, Any], "options of the batcher, like run=128"] = field(default_factory=dict)
+    augmentation: Annotated[str, "random changes of the patches"] = "none"
+    separate_views: Annotated[bool, "batch statistics of each view apart, not of all patches together"] = True
     # How the weights move.
-    steps: int = 200_000
-    optimizer: Optimizer = "sgd"
-    lr: float = 1.0
-    lr_for_patches: int = 0
-    momentum: float = 0.9
-    dampening: float = 0.0
-    weight_decay: float = 0.0
-    schedule: Schedule = "constant"
-    drop_every: float = 0.1
-    drop_factor: float = 0.5
-    final_lr: float = 0.0
-    average: float = 0.0
+    steps: Annotated[int, "length of the run; schedule, warm-up and moving averages follow it"] = 200_000
+    optimizer: Annotated[Optimizer, "the optimizer"] = "sgd"
+    lr: Annotated[float, "learning rate at the start"] = 1.0
+    lr_for_patches: Annotated[int, "patches in the batch that lr belongs to, it scales with other batches; 0: any"] = 0
+    momentum: Annotated[float, "momentum of sgd"] = 0.9
+    dampening: Annotated[float, "dampening of the momentum of sgd"] = 0.0
+    weight_decay: Annotated[float, "weight decay"] = 0.0
+    schedule: Annotated[Schedule, "how the learning rate falls"] = "constant"
+    drop_every: Annotated[float, "schedule drops: part of the run between two drops"] = 0.1
+    drop_factor: Annotated[float, "schedule drops: what a drop multiplies the rate by"] = 0.5
+    final_lr: Annotated[float, "schedules linear and cosine: learning rate at the end"] = 0.0
+    average: Annotated[float, "decay of a running average of the weights, which is judged and saved then; 0: none"] = (
+        0.0
+    )
     # Where it starts.
-    seed: int = 0
-    init: str | None = None
-    freeze: tuple[str, ...] = ()
+    seed: Annotated[int, "seed of everything random"] = 0
+    init: Annotated[str | None, "weights to start from: a name or a file"] = None
+    freeze: Annotated[tuple[str, ...], "layers that do not learn, like layer1 or features.0"] = ()
     # What is written, and when.
-    log_every: int = 100
-    validate_every: int = 1000
-    checkpoint_every: int = 1000
-    validation_pairs: int = 10_000
-    select_on_test: tuple[str, ...] = ()
-    tensorboard: bool = True
+    log_every: Annotated[int, "steps between lines of metrics.jsonl"] = 100
+    validate_every: Annotated[int, "steps between validations, which choose the best weights"] = 1000
+    checkpoint_every: Annotated[int, "steps between checkpoints"] = 1000
+    validation_pairs: Annotated[int, "pairs of held-out patches in a validation"] = 10_000
+    select_on_test: Annotated[
+        tuple[str, ...],
+        "choose the best weights on these stores, as the papers did on their test sets; no fair result then",
+    ] = ()
+    tensorboard: Annotated[bool, "write events for TensorBoard, where it is installed"] = True
     # How it runs.
-    device: str = "auto"
-    precision: Precision = "auto"
-    acceleration: Acceleration = "auto"
-    deterministic: bool = False
+    device: Annotated[str, "cpu, cuda, mps or auto"] = "auto"
+    precision: Annotated[Precision, "precision of the network; the loss is computed in float32 at least"] = "auto"
+    acceleration: Annotated[Acceleration, "eager, compiled, or compiled and recorded as a CUDA graph"] = "auto"
+    deterministic: Annotated[bool, "the same bits in every run on this machine (always so on a CPU)"] = False
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "log_every", "validate_every", "checkpoint_every", "validation_pairs"):
             if getattr(self, name) < 1:
-                raise UserError(f"{_flag(name)} is {getattr(self, name)}; it must be at least 1")
+                raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
         if self.views < 2:
             raise UserError(f"--views is {self.views}; a point needs at least 2 views to have a positive")
         for name in ("lr", "weight_decay", "sec"):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
-                raise UserError(f"{_flag(name)} is {value}; it must be a number that is not negative")
+                raise UserError(f"{flag(name)} is {value}; it must be a number that is not negative")
         if not 0 <= self.average < 1:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 
@@ -93,7 +100,7 @@ class TrainConfig:
 
     @staticmethod
     def from_json(values: dict[str, Any], where: str = "config") -> TrainConfig:
-        """Read what ``to_json`` wrote; unknown names and wrong types raise ValueError naming ``where``."""
+        """Read what ``to_json`` wrote; unknown names and wrong types raise UserError naming ``where``."""
         missing = [name for name in ("recipe", "network", "loss") if name not in values]
         if missing:
             raise UserError(f"{where} lacks {missing[0]!r}")
@@ -106,9 +113,7 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
     result = {}
     for name, value in values.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            raise UserError(f"{where} has no setting {name!r}; {hint}")
+            raise UserError(f"{where} has no setting {name!r}; {suggest(name, known)}")
         if isinstance(value, list):
             value = tuple(value)
         if isinstance(value, int) and not isinstance(value, bool) and known[name] is float:
@@ -127,7 +132,7 @@ def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a file; ValueError where there is none."""
+    """The JSON object in a file; UserError where there is none."""
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -137,7 +142,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
     return values
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """How a setting is written on the command line."""
     return "--" + name.replace("_", "-")
 
 

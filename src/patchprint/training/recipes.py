@@ -2,19 +2,18 @@
 
 One function for each method, with the numbers of the papers and their code; docstrings say where sources leave a gap.
 Steps are those of training on one of the UBC sets. A flag changes a number; drops, warm-up and moving averages are
-fractions of the run and follow ``steps`` by themselves.
+fractions of the run and follow ``steps`` by themselves. The last ones, called ``-shipped``, made the weights of the package.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Callable
 from typing import Any
 
-from patchprint.errors import UserError
-from patchprint.training.config import TrainConfig, checked
+from patchprint.registry import Registry
+from patchprint.training.config import TrainConfig
 
 
 def l2net() -> TrainConfig:
@@ -232,23 +231,51 @@ def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
     return dataclasses.replace(sdgmnet(), recipe=name, loss_settings=settings)
 
 
+def sdgmnet_shipped() -> TrainConfig:
+    """The default weights of the package: SDGMNet on photos, against neighbours in the same photo, strong changes."""
+    return _shipped(
+        sdgmnet(),
+        "sdgmnet-shipped",
+        steps=50_000,
+        batcher="neighbors",
+        batcher_options={"run": 128},
+        augmentation="wide",
+    )
+
+
+def hynet_shipped() -> TrainConfig:
+    """The weights hynet of the package: HyNet on photos, patches standardized first."""
+    options = {"dropout": 0.3, "input_norm": "standard"}
+    return _shipped(hynet(), "hynet-shipped", steps=20_000, network_options=options, schedule="linear")
+
+
+def hardnet_shipped() -> TrainConfig:
+    """The weights hardnet of the package: HardNet on photos."""
+    return _shipped(hardnet(), "hardnet-shipped", steps=15_000)
+
+
+def hardnet_small_shipped() -> TrainConfig:
+    """The weights hardnet.small of the package: SDGMNet's loss on HardNet's network with half the channels."""
+    options = {"dropout": 0.3, "width": 16}
+    return _shipped(sdgmnet(), "hardnet-small-shipped", steps=20_000, network="hardnet", network_options=options)
+
+
+def doap_binary_shipped() -> TrainConfig:
+    """The weights doap-binary of the package: 256 bits learned on photos."""
+    return _shipped(doap_binary(), "doap-binary-shipped", steps=15_000)
+
+
+def _shipped(method: TrainConfig, name: str, **changes: Any) -> TrainConfig:
+    """What all shipped weights share: patches of 24 sigma cut from photos, averaged weights, the best of few validations."""
+    shared = {"patch_scale": 24.0, "augmentation": "photos", "average": 0.999, "validate_every": 5000}
+    return dataclasses.replace(method, recipe=name, **{**shared, **changes})
+
+
 _ALL: tuple[Callable[[], TrainConfig], ...] = (
     l2net, l2net_cs, doap, doap_binary, doap_st, doap_st_lm, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_sosr,
     hardnet_frn, sosnet_frn, sdgmnet, sdgmnet_theta, sdgmnet_s, sdgmnet_l2, sdgmnet_step, sdgmnet_no_coupling,
-    sdgmnet_no_power,
+    sdgmnet_no_power, sdgmnet_shipped, hynet_shipped, hardnet_shipped, hardnet_small_shipped, doap_binary_shipped,
 )  # fmt: skip
-RECIPES: dict[str, Callable[[], TrainConfig]] = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
-
-
-def resolve(recipe: str, **changes: Any) -> TrainConfig:
-    """The config of a recipe with some settings changed. ``network_options`` and ``loss_settings`` are merged."""
-    if recipe not in RECIPES:
-        close = difflib.get_close_matches(recipe, RECIPES, n=2)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(RECIPES)}"
-        raise UserError(f"there is no recipe {recipe!r}; {hint}")
-    config = RECIPES[recipe]()
-    changes = checked(changes, f"recipe {recipe}")
-    for name in ("network_options", "loss_settings", "batcher_options"):
-        if name in changes:
-            changes[name] = {**getattr(config, name), **changes[name]}
-    return dataclasses.replace(config, **changes)
+RECIPES: Registry[Callable[[], TrainConfig]] = Registry(
+    "recipe", {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
+)

@@ -30,11 +30,22 @@ def build(
     seed: int = 0,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Reconstruct the photos below ``src`` and write the TrackStore ``out``.
+    """Bare photos that overlap; COLMAP finds cameras and points first.
 
-    All pairs are matched below 150 photos; above, each photo with those that look like it. The reconstruction lies in ``work``
-    (a hidden folder beside ``out`` where none is given, removed at the end) and goes on from there if it was stopped; with
-    ``force`` the hidden folder of a stopped run is removed first.
+    Args:
+        src: folder with photos.
+        out: store to write.
+        matching: which pairs are matched; auto is exhaustive below 150 photos, above each with those that look like it.
+        single_camera: one camera took them all, with one zoom.
+        work: folder for the reconstruction, which goes on from there if it was stopped; if none is given, a hidden one beside
+            the store, removed at the end.
+        max_keypoints: keypoints in a photo.
+        max_image_size: longer sides are reduced for SIFT.
+        densify: add views that SIFT did not match but the model predicts.
+        patch_scale: side of a patch in sigma.
+        max_mb: encode the photos again until they take no more megabytes than this.
+        seed: of everything random.
+        force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
     manifest.refuse_overwrite(out, force)
     root, target = Path(src), Path(out)

@@ -25,9 +25,22 @@ def build(
     scene_name: str | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write a TrackStore of the model in ``src``, which holds ``images/``, ``sparse/`` and, if it can be had, ``database.db``.
+    """A COLMAP model and its photos.
 
-    Returns how many views densification added (0 without it).
+    Args:
+        src: folder with images/, sparse/ and, if it can be had, database.db.
+        out: store to write.
+        images: where the photos are, if not in images/ of the folder.
+        sparse: where the model is, if not in sparse/ of the folder.
+        database: the database with the keypoints, if not database.db in the folder.
+        densify: add views that SIFT did not match but the model predicts.
+        patch_scale: side of a patch in sigma.
+        max_mb: encode the photos again until they take no more megabytes than this.
+        scene_name: what the scene is called in the store, if not like the folder.
+        force: replace the store if it exists.
+
+    Returns:
+        How many views densification added (0 without it).
     """
     manifest.refuse_overwrite(out, force)
     root = Path(src)

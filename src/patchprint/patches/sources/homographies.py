@@ -145,9 +145,18 @@ def build(
     max_mb: float | None = None,
     force: bool = False,
 ) -> None:
-    """Turn a folder of pictures into a TrackStore at ``out``; pictures above ``max_side`` are made smaller first.
+    """Single images, each shown again under random homographies and other light.
 
-    Rendered pictures are stored losslessly, or as JPEG where ``max_mb`` limits their size.
+    Args:
+        src: folder with images.
+        out: store to write; rendered images are stored losslessly, or as JPEG where their size is limited.
+        num_views: warped copies of each image.
+        seed: of everything random.
+        max_keypoints: keypoints in an image.
+        strength: of warps and light changes, 1 is the usual one.
+        max_side: larger images are made smaller first.
+        max_mb: encode the images again until they take no more megabytes than this.
+        force: replace the store if it exists.
     """
     names = list_images(src)
     originals = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))

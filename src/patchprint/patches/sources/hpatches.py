@@ -26,10 +26,14 @@ STRIPS = ("ref", *(f"{level}{number}" for level in "eht" for number in range(1, 
 def build(
     src: str | Path, out: str | Path, split: Split | None = None, mine_labels: bool = False, force: bool = False
 ) -> None:
-    """Write the sequences below ``src`` as a PatchStore.
+    """The released patch strips of HPatches.
 
-    With ``split`` the published test sequences become the "val" part and the others "train"; without it, some sequences at
-    the end of the alphabet are held out. ``mine_labels`` adds DOAP's label mining.
+    Args:
+        src: folder with the sequences (folders like i_ajuntament with ref.png, e1.png ...).
+        out: store to write.
+        split: hold the published test sequences out; without it, some sequences at the end of the alphabet.
+        mine_labels: mine which patches of a sequence surely differ (DOAP).
+        force: replace the store if it exists.
     """
     manifest.refuse_overwrite(out, force)
     root = Path(src)

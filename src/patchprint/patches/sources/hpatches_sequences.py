@@ -51,9 +51,16 @@ def build(
     seed: int = 0,
     force: bool = False,
 ) -> None:
-    """Write the sequences below ``src`` as a PatchStore of 16 views in the order of ``hpatches.STRIPS``.
+    """Patches like those of HPatches, made from image sequences with homographies.
 
-    ``max_keypoints`` limits each of the three detectors.
+    Args:
+        src: folder with the sequences, images 1 to 6 and homographies H_1_2 ... in each.
+        out: store to write, of 16 views in the order of ``hpatches.STRIPS``.
+        max_keypoints: keypoints in the first image of a sequence, of each of the three detectors.
+        split: hold the published test sequences out; without it, some sequences at the end of the alphabet.
+        mine_labels: mine which patches of a sequence surely differ (DOAP).
+        seed: of everything random.
+        force: replace the store if it exists.
     """
     manifest.refuse_overwrite(out, force)
     sequences = [_six_images(sequence) for sequence in find_sequences(src)]

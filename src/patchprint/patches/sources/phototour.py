@@ -25,7 +25,13 @@ PATCH_SCALE = 12.0  # as kornia and the published networks take it
 
 
 def build(src: str | Path, out: str | Path, force: bool = False) -> None:
-    """Write the set in the folder ``src`` as a PatchStore with its pair lists and the photo of each patch."""
+    """A set of the UBC / Brown patches (Photo Tour), with its pair lists and the photo of each patch.
+
+    Args:
+        src: folder with patches*.bmp, info.txt, interest.txt and m50_*.txt.
+        out: store to write.
+        force: replace the store if it exists.
+    """
     manifest.refuse_overwrite(out, force)
     root = Path(src)
     point = first_column(root / "info.txt")

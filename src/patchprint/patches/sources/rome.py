@@ -22,7 +22,14 @@ GROUP = 10
 
 
 def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bool = False) -> None:
-    """Write ``src/train`` and ``src/test`` as a PatchStore; the test part becomes "val"."""
+    """RomePatches; its test part becomes the held-out one.
+
+    Args:
+        src: folder with train/ and test/.
+        out: store to write.
+        patch_scale: side of a patch in sigma, as far as it is known.
+        force: replace the store if it exists.
+    """
     manifest.refuse_overwrite(out, force)
     root = Path(src)
     parts = [root / "train", root / "test"]

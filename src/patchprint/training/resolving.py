@@ -1,0 +1,87 @@
+"""From a recipe, a file and flags to the config of a run; what comes later wins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchprint import losses
+from patchprint.errors import UserError
+from patchprint.networks import catalog
+from patchprint.patches import augment
+from patchprint.registry import Registry, check_options, option_names
+from patchprint.training import batchers
+from patchprint.training.config import TrainConfig, checked, flag, read_config
+from patchprint.training.recipes import RECIPES
+
+# Settings that are chosen by name, and where the options of what was chosen stand.
+OPTIONS_OF = {"network": "network_options", "loss": "loss_settings", "batcher": "batcher_options"}
+CHOICES = (*OPTIONS_OF, "augmentation")
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """Settings in a JSON file: the config.json of a run, or one written by hand, which may also name ``out``."""
+
+    path: Path
+    recipe: str | None
+    out: str | None
+    settings: dict[str, Any]
+
+    @staticmethod
+    def read(path: str | Path) -> RunFile:
+        settings = read_config(path)
+        named = {name: settings.pop(name, None) for name in ("recipe", "out")}
+        for name, value in named.items():
+            if not isinstance(value, str | None):
+                raise UserError(f"{path}: {name} is {value!r}, which is not a name")
+        return RunFile(Path(path), settings=settings, **named)
+
+
+def resolve(recipe: str, file: RunFile | None = None, **changes: Any) -> TrainConfig:
+    """The config of a recipe, changed by a file and then by ``changes``, both named like the fields of TrainConfig.
+
+    Options of network, loss and batcher are merged with those that the recipe has. Where another network is chosen, it takes
+    over the options that it knows, and the others fall away; options that are given must be known. Likewise loss and batcher.
+    """
+    config = RECIPES[recipe]()
+    if file is not None:
+        if file.recipe not in (None, recipe):
+            raise UserError(f"{file.path} is of the recipe {file.recipe}, not {recipe}; train {file.recipe} with it")
+        config = _change(config, file.settings, str(file.path))
+    return _change(config, changes, f"recipe {recipe}")
+
+
+def registered(choice: str) -> Registry[Any]:
+    """What there is to choose from for one of CHOICES."""
+    everything: dict[str, Mapping[str, Any]] = {
+        "network": catalog.NETWORKS,
+        "loss": losses.LOSSES,
+        "batcher": batchers.BATCHERS,
+        "augmentation": augment.PRESETS,
+    }
+    return Registry(choice, everything[choice])
+
+
+def _change(config: TrainConfig, changes: dict[str, Any], where: str) -> TrainConfig:
+    values = checked(changes, where)
+    for choice in CHOICES:
+        _check_name(choice, values.get(choice, getattr(config, choice)))
+    for choice, options in OPTIONS_OF.items():
+        name, given = values.get(choice, getattr(config, choice)), values.get(options, {})
+        known = batchers.option_names(name) if choice == "batcher" else option_names(registered(choice)[name])
+        check_options(f"{choice} {name!r}", given, known)
+        kept = {option: value for option, value in getattr(config, options).items() if option in known}
+        values[options] = {**kept, **given}
+    return dataclasses.replace(config, **values)
+
+
+def _check_name(choice: str, name: str) -> None:
+    if "=" in name and choice in OPTIONS_OF:
+        raise UserError(
+            f"{flag(choice)} takes a name, not {name!r}; options are given by {flag(OPTIONS_OF[choice])} {name}"
+        )
+    registered(choice)[name]  # raises where there is none
