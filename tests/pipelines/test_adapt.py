@@ -13,7 +13,9 @@ cv2 = pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
 
-from patchprint import adapt, cli, networks  # noqa: E402
+from fake_models import ConstantModel  # noqa: E402
+from patchprint import cli, networks  # noqa: E402
+from patchprint.features import load  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
 from patchprint.patches import track_files  # noqa: E402
 from patchprint.patches.codecs import encode_png  # noqa: E402
