@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchprint.adapt import MEASURES
-
+from patchprint.pipelines.adapt import MEASURES
 from tools.markdown import read, table
 
 

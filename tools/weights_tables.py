@@ -8,8 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from patchprint.benchmarks.published import UBC_FPR95
-
+from patchprint.benchmarks import ubc
 from patchprint.networks import weights
 from tools.markdown import read, table
 
@@ -80,7 +79,7 @@ def comparison(results: Path) -> str:
         for label, kind in ((f"`{recipe}`", "fpr95"), (f"`{recipe}`, signs", "fpr95_of_signs")):
             scores = _by_column(mine, kind)
             if all(scores.get(column) for column in columns):
-                published = UBC_FPR95.get(_PUBLISHED.get(recipe, ""), ()) if kind == "fpr95" else ()
+                published = ubc.PUBLISHED.get(_PUBLISHED.get(recipe, ""), ()) if kind == "fpr95" else ()
                 rows.append(
                     [
                         label,

@@ -4,9 +4,10 @@
         --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian \
         --out results/experiments/choice.json
 
-Scenes with depth (``tracks``, held-out points): each point is described in two of its photos, and its print in the one picks
-among all points in the other (accuracy). Flat scenes (``photos``, of a scene that no model learned from): photos and their
-warped, re-lit copies, keypoints detected in each (average precision of nearest neighbours). Both count equally.
+Scenes with depth (``tracks``): held-out points in two of their photos, judged as training judges them; the part of them to
+which no other point is nearer than their own (accuracy). Flat scenes (``images``, of a scene that no model learned from):
+photos and their warped, re-lit copies, keypoints detected in each (average precision of nearest neighbours). Both count
+equally.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
-from patchprint.features.describers import NetworkDescriber, choose_device
 
-from patchprint import files, provenance, rng
+from patchprint import files, provenance
 from patchprint.benchmarks.bundled import ImagePair, matching
-from patchprint.interop.opencv import detect_sift
+from patchprint.detectors import detect
+from patchprint.devices import choose_device
+from patchprint.features import load
+from patchprint.geometry import transport
 from patchprint.networks import PatchNetwork, weights
-from patchprint.patches import TrackStore, open_source
-from patchprint.patches.sources.homographies import render_views, transport
+from patchprint.patches import TrackStore
+from patchprint.patches.sources.homographies import render_views
+from patchprint.training.held_out import HeldOutPoints
+from patchprint.types import Keypoints
 
 STRENGTH = 1.5  # of warps and light: about what the harder half of published planar scenes shows
 WARPED = 3  # copies of a photo
@@ -45,8 +51,11 @@ def main() -> None:
     arguments = parser.parse_args()
     started = time.monotonic()
     device = choose_device()
-    stores = {Path(folder).name: open_source(folder, device).split("val") for folder in arguments.tracks}
-    pairs = warped_pairs(open_source(arguments.images), arguments.num_images, arguments.seed)  # type: ignore[arg-type]
+    scenes = {
+        Path(folder).name: HeldOutPoints(TrackStore.open(folder, device).split("val"), arguments.points, arguments.seed)
+        for folder in arguments.tracks
+    }
+    pairs = warped_pairs(TrackStore.open(arguments.images), arguments.num_images, arguments.seed)
     scores: dict[str, dict[str, Any]] = {}
     models: dict[str, str] = {}
     for model in arguments.models:
@@ -54,10 +63,8 @@ def main() -> None:
         models[model] = network.info.sha256
         scores[model] = {}
         for scale in arguments.scales:
-            depth = {name: accuracy(network, store, scale, arguments) for name, store in stores.items()}  # type: ignore[arg-type]
-            describer = NetworkDescriber(network)
-            describer.patch_scale = scale
-            flat = fmean(matching(describer, pair)["ap"] for pair in pairs)
+            depth = {name: accuracy(network, points, scale) for name, points in scenes.items()}
+            flat = fmean(matching(load(network).with_patch_scale(scale), pair)["ap"] for pair in pairs)
             mean = (fmean(depth.values()) + flat) / 2
             scores[model][f"{scale:g}"] = {"depth": depth, "flat": flat, "mean": mean}
             print(
@@ -76,20 +83,10 @@ def main() -> None:
     files.write_json(arguments.out, result.to_json())
 
 
-def accuracy(network: PatchNetwork, store: TrackStore, scale: float, arguments: argparse.Namespace) -> float:
-    store.patch_scale = scale
-    key = rng.key(arguments.seed, device=store.device)
-    usable = torch.nonzero(store.num_views >= 2)[:, 0]
-    points = usable[rng.permutation(key, len(usable))[: arguments.points]]
-    number = store.num_views[points]
-    first = rng.integers(rng.fold_in(key, 1), number, (len(points),))
-    second = (first + 1 + rng.integers(rng.fold_in(key, 2), number - 1, (len(points),))) % number
-    patches = store.sample(points, torch.stack([first, second], 1), network.input_size)
-    a, b = network.describe(patches.transpose(0, 1).flatten(0, 1)).chunk(2)
-    if network.kind == "binary":
-        shifts = torch.arange(8, dtype=torch.uint8, device=a.device)
-        a, b = ((((bits[:, :, None] >> shifts) & 1).flatten(1).float() * 2 - 1) for bits in (a, b))
-    return ((a @ b.T).argmax(1) == torch.arange(len(a), device=a.device)).double().mean().item()
+def accuracy(network: PatchNetwork, points: HeldOutPoints, scale: float) -> float:
+    """The part of the points that are found again between two of their views."""
+    points.source.patch_scale = scale
+    return 1.0 - points.measure(network).confusion
 
 
 def warped_pairs(store: TrackStore, num_images: int, seed: int) -> list[ImagePair]:
@@ -97,12 +94,16 @@ def warped_pairs(store: TrackStore, num_images: int, seed: int) -> list[ImagePai
     pairs = []
     for number in torch.linspace(0, len(store.images) - 1, num_images).round().int().tolist():
         original, *warped = render_views(store.images.pixels(number), WARPED, seed + number, STRENGTH)
-        keypoints = detect_sift(original.image, max_keypoints=KEYPOINTS)
+        keypoints = find(original.image)
         for view in warped:
-            found = detect_sift(view.image, max_keypoints=KEYPOINTS)
             truth = transport(keypoints, view.homography).xy
-            pairs.append(ImagePair(f"{number}", (original.image, view.image), (keypoints, found), truth))
+            images = (original.image, view.image)
+            pairs.append(ImagePair(f"{number}", images, (keypoints, find(view.image)), truth))
     return pairs
+
+
+def find(image: np.ndarray) -> Keypoints:
+    return detect(image, "dog-published", KEYPOINTS, spread=False)
 
 
 if __name__ == "__main__":

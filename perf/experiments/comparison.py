@@ -26,12 +26,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from patchprint.benchmarks.setup import Setup
-from patchprint.features.describers import NetworkDescriber, choose_device
-
 from patchprint import files, provenance
-from patchprint.benchmarks import ubc
+from patchprint.benchmarks import BENCHMARKS, Run, ubc
+from patchprint.devices import choose_device
 from patchprint.distances import pack_bits
+from patchprint.features import load
 from patchprint.metrics.verification import fpr95
 from patchprint.networks import PatchNetwork, weights
 from patchprint.training import resolve
@@ -131,8 +130,9 @@ def test(network: PatchNetwork, sets: dict[str, str], pairs: int) -> dict[str, d
     """FPR95 in percent on each set, of the prints and, where they are floats, of their signs."""
     scores: dict[str, dict[str, float]] = {"fpr95": {}, "fpr95_of_signs": {}}
     for name, folders in sets.items():
-        setup = Setup(NetworkDescriber(network), Path(folders), device=choose_device())
-        chosen, descriptors, _ = ubc.described_pairs(setup, ubc.Settings(pairs=pairs))
+        settings, data = ubc.Settings(pairs=pairs), tuple(map(Path, folders.split(",")))
+        run = Run(BENCHMARKS["ubc"](), settings, load(network), data, device=choose_device())
+        chosen, descriptors, _ = ubc.described_pairs(run, settings)
         scores["fpr95"][name] = 100 * fpr95(ubc.distances(chosen, descriptors), chosen.is_match)
         if network.kind == "float":
             scores["fpr95_of_signs"][name] = 100 * fpr95(ubc.distances(chosen, pack_bits(descriptors)), chosen.is_match)

@@ -9,40 +9,38 @@ Principal components are fitted on scikit-image's training photographs, never on
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import torch
-from patchprint.benchmarks.images import features_of
-from patchprint.benchmarks.sequences import list_sequences, read_sequence
-from patchprint.benchmarks.setup import Setup
 
 from patchprint import provenance
 from patchprint.benchmarks.oxford import Settings, score_pair
-from patchprint.features import describers, extract
+from patchprint.features import Model, extract, load
 from patchprint.features.compress import Pca, compress
+from patchprint.features.model import DEFAULT_MODEL
 from patchprint.files import write_json
+from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.ranking import mean_average_precision
 from patchprint.patches.sources import bundled
 from patchprint.types import Features
 
 
-def measure(describer: describers.Describer, data: Path, keypoints: int, sequences: tuple[str, ...]) -> dict[str, Any]:
+def measure(model: Model, data: Path, keypoints: int, sequences: tuple[str, ...]) -> dict[str, Any]:
     """Mean average precision over all pairs and bytes per print, for the prints as they are and each compression."""
     settings = Settings(keypoints=keypoints)
     ways: dict[str, Any] = {"float32": None, "fp16": "fp16", "int8": "int8", "bits": "bits"}
-    training = torch.cat([extract(bundled.image(name), describer).descriptors for name in bundled.TRAINING])
+    training = torch.cat([extract(bundled.image(name), model).descriptors for name in bundled.TRAINING])
     for count in (96, 64, 32):
-        if count < describer.dim:
+        if count < model.dim:
             ways[f"pca{count}"] = Pca.fit(training, count)
     precision: dict[str, list[float]] = {name: [] for name in ways}
     size: dict[str, int] = {}
-    for folder in list_sequences(data, sequences):
-        setup = Setup(describer, data)
-        sequence = read_sequence(folder, setup)
-        assert sequence is not None
+    for sequence in find_sequences(data, sequences):
         plain = {
-            n: features_of(setup, image, f"{folder.name}/{n}", "dog", keypoints) for n, image in sequence.images.items()
+            number: extract(path, model, max_keypoints=keypoints, detector=settings.detector, spread=settings.spread)
+            for number, path in sequence.paths.items()
         }
         for name, how in ways.items():
             small = {n: item if how is None else compress(item, how) for n, item in plain.items()}
@@ -50,7 +48,7 @@ def measure(describer: describers.Describer, data: Path, keypoints: int, sequenc
             for number, homography in sequence.homographies.items():
                 precision[name].append(score_pair(small[1], small[number], homography, settings)["ap"])
         print(
-            folder.name,
+            sequence.name,
             {name: round(mean_average_precision(values), 4) for name, values in precision.items()},
             flush=True,
         )
@@ -70,20 +68,20 @@ def _bytes(features: Features) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--model", default=describers.DEFAULT_MODEL)
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--keypoints", type=int, default=2000)
     parser.add_argument("--sequences", nargs="*", default=[])
     parser.add_argument("--device", default="auto")
     arguments = parser.parse_args()
-    describer = describers.create(arguments.model, arguments.device)
-    scores = measure(describer, arguments.data, arguments.keypoints, tuple(arguments.sequences))
+    model = load(arguments.model, arguments.device)
+    scores = measure(model, arguments.data, arguments.keypoints, tuple(arguments.sequences))
     result = provenance.record(
         "compression",
         settings={"benchmark": "oxford", "keypoints": arguments.keypoints, "sequences": arguments.sequences or "all"},
-        model={"name": describer.id.name, "sha256": describer.id.sha256},
+        model=dataclasses.asdict(model.id),
         data={"path": str(arguments.data), "sha256": provenance.sha256_of_folder(arguments.data)},
         scores=scores,
     )

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 
 from patchprint import files, provenance
-from patchprint.features import describers, extract, match, verify
-from patchprint.patches.sources import bundled, homographies
+from patchprint.features import extract, load, match, verify
+from patchprint.geometry import transport
+from patchprint.patches.sources import bundled
 from patchprint.types import Features, wrap_angle
 
 SEQUENCES = ("bikes", "boat", "graf", "leuven", "ubc", "wall")
@@ -42,19 +43,19 @@ def main() -> None:
     graf, stereo = arguments.oxford / "graf", bundled.stereo_pair()
     images = [next((arguments.oxford / name).glob("img1.*")) for name in SEQUENCES]
     scores: dict[str, Any] = {"graf 1-3": {}, "stereo": {}, "unrelated, at most": {}}
-    for model in arguments.models:
-        describer = describers.create(model)
-        calibrated = calibrated_ratio(arguments.results / f"ratio/{model}.json")
+    for name in arguments.models:
+        model = load(name)
+        calibrated = calibrated_ratio(arguments.results / f"ratio/{name}.json")
         rules = {"mutual": None, "mutual, ratio 0.8": 0.8}
         if calibrated is not None:
             rules["mutual, calibrated ratio"] = calibrated
-        a, b = extract(graf / "img1.png", describer), extract(graf / "img3.png", describer)
-        scores["graf 1-3"][model] = {rule: counts(a, b, ratio, "homography") for rule, ratio in rules.items()}
-        left, right = extract(stereo.left, describer), extract(stereo.right, describer)
-        scores["stereo"][model] = {rule: counts(left, right, ratio, "fundamental") for rule, ratio in rules.items()}
-        different = [extract(image, describer) for image in images]
-        scores["unrelated, at most"][model] = {rule: by_chance(different, ratio) for rule, ratio in rules.items()}
-        print(model, *(f"{pair}: {found[model]}" for pair, found in scores.items()), sep="\n  ", flush=True)
+        a, b = extract(graf / "img1.png", model), extract(graf / "img3.png", model)
+        scores["graf 1-3"][name] = {rule: counts(a, b, ratio, "homography") for rule, ratio in rules.items()}
+        left, right = extract(stereo.left, model), extract(stereo.right, model)
+        scores["stereo"][name] = {rule: counts(left, right, ratio, "fundamental") for rule, ratio in rules.items()}
+        different = [extract(image, model) for image in images]
+        scores["unrelated, at most"][name] = {rule: by_chance(different, ratio) for rule, ratio in rules.items()}
+        print(name, *(f"{pair}: {found[name]}" for pair, found in scores.items()), sep="\n  ", flush=True)
     scores["graf 1-3"]["possible"] = possible(a, b, np.loadtxt(graf / "H1to3p"))
     print(scores["graf 1-3"]["possible"])
     result = provenance.record(
@@ -74,7 +75,7 @@ def calibrated_ratio(path: Path) -> float | None:
 
 
 def counts(a: Features, b: Features, ratio: float | None, geometry: Any) -> dict[str, Any]:
-    found = match(a, b, ratio=ratio)
+    found = match(a, b, "mutual" if ratio is None else "mutual+ratio", ratio)
     return {"matches": len(found), "inliers": verify(a, b, found, geometry).num_inliers, "ratio": ratio}
 
 
@@ -86,8 +87,8 @@ def by_chance(images: list[Features], ratio: float | None) -> dict[str, Any]:
 
 def possible(a: Features, b: Features, homography: np.ndarray) -> dict[str, int]:
     """Keypoints of a with a partner in b, and with one whose scale and angle are right too."""
-    there = homographies.transport(a.keypoints, homography)
-    back = homographies.transport(b.keypoints, np.linalg.inv(homography))
+    there = transport(a.keypoints, homography)
+    back = transport(b.keypoints, np.linalg.inv(homography))
     near = (torch.cdist(there.xy, b.keypoints.xy) <= PIXELS) & (torch.cdist(a.keypoints.xy, back.xy) <= PIXELS)
     scale = (b.keypoints.scale.log()[None] - there.scale.log()[:, None]).abs() <= np.log(MAX_SCALE_RATIO)
     turn = wrap_angle(b.keypoints.angle[None] - there.angle[:, None]).abs() <= MAX_ANGLE

@@ -2,8 +2,7 @@
 
     python -m perf.release.ship_weights sdgmnet --weights runs/weights/sdgmnet/best.safetensors --patch-scale 24 \
         --choice results/experiments/choice-long.json
-    python -m perf.release.calibrate_ratio --model src/patchprint/weights/sdgmnet.safetensors \
-        --out results/ratio/sdgmnet.json --write
+    patchprint calibrate src/patchprint/weights/sdgmnet.safetensors --write --json > results/ratio/sdgmnet.json
 
 The settings of the run are read from the weights themselves; its record (config, metrics) lies in results/training/NAME.
 """

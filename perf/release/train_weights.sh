@@ -44,8 +44,7 @@ train doap-binary doap-binary-shipped
   --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
 ship() { # NAME PATCH_SCALE
   "$PYTHON" -m perf.release.ship_weights "$1" --weights "runs/weights/$1/best.safetensors" --patch-scale "$2"
-  "$PYTHON" -m perf.release.calibrate_ratio --model "src/patchprint/weights/$1.safetensors" --write \
-    --out "results/ratio/$1.json"
+  "$PATCHPRINT" calibrate "src/patchprint/weights/$1.safetensors" --write --json > "results/ratio/$1.json"
 }
 ship sdgmnet 24
 ship hynet 24

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from patchprint import networks, provenance
-from patchprint.features import describers, detect, extract
+from patchprint.detectors import detect
+from patchprint.features import extract, load
 from patchprint.files import write_json
 from patchprint.types import Keypoints
 
@@ -44,13 +45,13 @@ def describe(count: int, width: int, height: int, network: str) -> dict[str, Any
     rng = np.random.default_rng(1)
     xy = torch.from_numpy(rng.uniform(0, [width, height], (count, 2)))
     scale, angle = torch.from_numpy(rng.uniform(1.5, 12, count)), torch.from_numpy(rng.uniform(-3, 3, count))
-    model = describers.create(networks.create(network).eval())
+    model = load(networks.create(network).eval())
     features = extract(image(width, height), model, keypoints=Keypoints(xy, scale, angle))
     return {"keypoints": len(features), "descriptors": list(features.descriptors.shape)}
 
 
 def find(count: int, width: int, height: int, detector: str) -> dict[str, Any]:
-    found = detect.detect(image(width, height), detector, count)
+    found = detect(image(width, height), detector, count)
     return {"keypoints": len(found)}
 
 
@@ -65,7 +66,7 @@ def _run_part(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--part", choices=["describe", "detect"], help="run one part in this process and print it")
     parser.add_argument("--count", type=int, default=100_000)

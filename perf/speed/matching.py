@@ -35,9 +35,9 @@ def measure(count: int, repeats: int, threads: int, seed: int) -> dict[str, Any]
     vectors = [F.normalize(torch.randn(count, 128, generator=generator)) for _ in range(2)]
     bits = [torch.randint(0, 256, (count, 32), dtype=torch.uint8, generator=generator) for _ in range(2)]
     ways: dict[str, Callable[[], Any]] = {
-        "patchprint, 256 bits": lambda: match(_features(bits[0]), _features(bits[1])),
-        "patchprint, 128 floats": lambda: match(_features(vectors[0]), _features(vectors[1])),
-        "FAISS, 128 floats": lambda: match(_features(vectors[0]), _features(vectors[1]), backend="faiss"),
+        "patchprint, 256 bits": lambda: match(_features(bits[0]), _features(bits[1]), "mutual"),
+        "patchprint, 128 floats": lambda: match(_features(vectors[0]), _features(vectors[1]), "mutual"),
+        "FAISS, 128 floats": lambda: match(_features(vectors[0]), _features(vectors[1]), "mutual", backend="faiss"),
         "OpenCV, 128 floats": lambda: _opencv(cv2.NORM_L2, vectors),
         "OpenCV, 256 bits": lambda: _opencv(cv2.NORM_HAMMING, bits),
     }
@@ -67,7 +67,7 @@ def _opencv(norm: int, descriptors: list[torch.Tensor]) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--count", type=int, default=4096)
     parser.add_argument("--repeats", type=int, default=8)

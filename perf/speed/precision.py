@@ -28,7 +28,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", type=Path, default=Path("results/speed/training-precision.json"))
     parser.add_argument("--recipe", default="sdgmnet")

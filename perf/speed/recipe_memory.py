@@ -25,7 +25,7 @@ from patchprint.training.step import TrainStep
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", type=Path, default=Path("results/speed/training-memory.json"))
     parser.add_argument("--batch", type=int, default=None, help="other than published, to try the script")

@@ -32,7 +32,7 @@ DIMENSION, VIEWS = 128, 2
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--speed", type=Path, default=Path("results/speed/training-speed.json"))
     parser.add_argument("--out", type=Path, default=Path("results/speed/scaling.json"))
     arguments = parser.parse_args()

@@ -42,7 +42,7 @@ GROUPS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results/speed/training-speed.json"))
     parser.add_argument("--data", default=None, help="a store; without it, photos are made up")
     parser.add_argument("--pairs", type=int, default=1024)

@@ -21,12 +21,11 @@ from statistics import median
 
 import numpy as np
 import torch
-from patchprint.benchmarks.setup import Setup
-from patchprint.benchmarks.stored import open_for
-from patchprint.features.describers import NetworkDescriber
 
 from patchprint import files, networks, provenance
-from patchprint.benchmarks import ubc
+from patchprint.benchmarks import BENCHMARKS, Run, ubc
+from patchprint.benchmarks._patches import open_for
+from patchprint.features.model import NetworkModel
 from patchprint.patches import PatchStore
 
 
@@ -39,20 +38,21 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     started = time.monotonic()
-    describer = TimedDescriber(networks.create(options.network).eval().to(options.device))
+    model = TimedModel(networks.create(options.network).eval().to(options.device))
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         write_noise(store, points=options.pairs, views=2)
-        setup = Setup(describer, store, device=torch.device(options.device))
-        settings = ubc.Settings(pairs=options.pairs)
-        patches = distinct_patches(setup, settings)
-        describer.describe_patches(patches[:4096])
+        benchmark, settings = BENCHMARKS["ubc"](), ubc.Settings(pairs=options.pairs)
+        run = Run(benchmark, settings, model, (store,), device=options.device)
+        patches = distinct_patches(run, settings)
+        model.describe_patches(patches[:4096])
         alone, inside, whole = [], [], []
         for _ in range(options.repeats):
-            alone.append(timed(lambda: describer.describe_patches(patches)))
-            describer.seconds = 0.0
-            whole.append(timed(lambda: ubc.evaluate(dataclasses.replace(setup), settings)))
-            inside.append(describer.seconds)
+            alone.append(timed(lambda: model.describe_patches(patches)))
+            model.seconds = 0.0
+            # A fresh run, so that the checksum of the data counts each time.
+            whole.append(timed(lambda: benchmark.evaluate(dataclasses.replace(run), settings)))
+            inside.append(model.seconds)
             print(
                 f"network alone {alone[-1]:.2f} s; benchmark {whole[-1]:.2f} s, network {inside[-1]:.2f} s of it",
                 flush=True,
@@ -66,13 +66,14 @@ def main() -> None:
         "inside_over_alone": median(inside) / median(alone),
     }
     chosen = {name: getattr(options, name) for name in ("pairs", "network", "device", "repeats")}
-    model = {"name": options.network}
-    result = provenance.record("ubc-speed", settings=chosen, scores=scores, model=model, seed=0, started=started)
+    result = provenance.record(
+        "ubc-speed", settings=chosen, scores=scores, model={"name": options.network}, seed=0, started=started
+    )
     files.write_json(options.out, result.to_json())
     print(f"overhead {scores['overhead_percent']:.1f} %")
 
 
-class TimedDescriber(NetworkDescriber):
+class TimedModel(NetworkModel):
     """Adds up how long its network takes."""
 
     seconds = 0.0
@@ -84,11 +85,11 @@ class TimedDescriber(NetworkDescriber):
         return descriptors
 
 
-def distinct_patches(setup: Setup, settings: ubc.Settings) -> torch.Tensor:
+def distinct_patches(run: Run, settings: ubc.Settings) -> torch.Tensor:
     """The patches that the benchmark will describe, at the network's size, (U, 1, S, S)."""
-    source = open_for(setup, "all")
-    pairs = ubc.draw_pairs(source, settings.pairs, setup.seed)
-    size = setup.describer.input_size
+    source = open_for(run, "all")
+    pairs = ubc.draw_pairs(source, settings.pairs, run.seed)
+    size = run.model.input_size
     parts = [
         source.sample(points.to(source.device), views[:, None].to(source.device), size)[:, 0]
         for points, views in zip(pairs.points.split(4096), pairs.views.split(4096), strict=True)
@@ -100,7 +101,7 @@ def write_noise(folder: Path, points: int, views: int) -> None:
     rng = np.random.default_rng(0)
     point = np.repeat(np.arange(points), views)
     blocks = (rng.integers(0, 256, (min(4096, len(point) - i), 64, 64), np.uint8) for i in range(0, len(point), 4096))
-    PatchStore.write(folder, blocks, point, np.zeros(len(point), int), ["noise"])
+    PatchStore.write(folder, blocks, point, np.zeros(len(point), int), ["noise"], patch_scale=12.0)
 
 
 def timed(function: Callable[[], object]) -> float:

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from patchprint.adapt import MEASURES
-
+from patchprint.pipelines.adapt import MEASURES
 from tools import use_tables
 
 RUN = {"machine": {"cores": 2}, "seconds": 600}
