@@ -51,17 +51,17 @@ def test_value_and_gradient(name: str, seed: int) -> None:
 
 
 def test_semi_hard_takes_the_next_negative_and_else_the_farthest_unlike_the_library() -> None:
-    # On a circle: anchor 0 deg, positive 60 deg; negatives at 30, 80 and 120 deg. Beyond 60 the nearest is 80.
-    degrees = torch.deg2rad(torch.tensor([0.0, 60.0, 30.0, 80.0, 120.0], dtype=torch.float64))
+    # On a circle: anchor 0 deg, positive 60 deg; negatives at 30, 80 and 115 deg. Beyond 60 the nearest is 80.
+    degrees = torch.deg2rad(torch.tensor([0.0, 60.0, 30.0, 80.0, 115.0], dtype=torch.float64))
     x = torch.stack([degrees.cos(), degrees.sin()], 1)
 
     def squared(angle: float) -> float:
         return 2 - 2 * np.cos(np.deg2rad(angle))
 
     labels = torch.tensor([0, 0, 1, 2, 3])
-    # From 60 deg all negatives are at most 60 away: 30, 20, and 60 itself, which is not strictly farther: the farthest.
+    # From 60 deg all negatives are nearer than the positive, 30, 20 and 55 deg away: the farthest.
     loss = SemiHardTripletLoss(margin=1.0)(x, labels)
-    first, second = 1.0 + squared(60) - squared(80), 1.0 + squared(60) - squared(60)
+    first, second = 1.0 + squared(60) - squared(80), 1.0 + squared(60) - squared(55)
     assert loss.item() == pytest.approx((first + second) / 2, abs=1e-6)
     # The library's miner leaves the second pair out, and would take all of several semi-hard negatives of the first.
     distance = distances.LpDistance(power=2)
