@@ -1,7 +1,7 @@
 """A short training of a narrow network with any loss, on photographs that scikit-image ships.
 
-``python tests/loss_training.py NAME ...`` writes the curves that the test compares with (tests/assets/loss-curves/NAME.json;
-of all losses without a name).
+``python tests/loss_training.py NAME ...`` writes the curves that the test compares with (tests/losses/curves/NAME.json; of all
+losses without a name).
 Everything is in float64, so that other processors follow the same curve closely; patches are cut at random places, so that
 no version of a keypoint detector matters.
 """
@@ -25,7 +25,7 @@ from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import bundled
 from patchprint.types import DescriptorBatch
 
-CURVES = Path(__file__).parent / "assets" / "loss-curves"
+CURVES = Path(__file__).parent / "losses" / "curves"
 STEPS, PAIRS, LOGGED_EVERY = 30, 16, 5
 
 
