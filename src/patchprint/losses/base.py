@@ -46,7 +46,11 @@ class Loss(nn.Module):
         return {}
 
     def forward(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        """Check the batch and compute in at least float32; parts are 0-dim."""
+        """Check the batch and compute in at least float32.
+
+        Shape:
+            batch.desc (P, K, D), P at least 2 -> ``total`` and parts, each 0-dim.
+        """
         if batch.num_points < 2:
             raise UserError("batch must hold at least two points, since negatives come from the other points")
         if self.needs_maps and batch.maps is None:
@@ -55,7 +59,11 @@ class Loss(nn.Module):
             return self.compute(batch)
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        """What ``forward`` returns, without autocast; a subclass implements it."""
+        """What ``forward`` returns, without autocast; a subclass implements it.
+
+        Shape:
+            batch.desc (P, K, D) -> ``total`` and detached parts, each 0-dim.
+        """
         raise NotImplementedError
 
 
@@ -78,7 +86,11 @@ class Pairs(NamedTuple):
 
     @property
     def ignore_across(self) -> Tensor | None:
-        """The part of ``ignore`` between anchors (rows) and positives (columns), (P, P)."""
+        """The part of ``ignore`` between anchors (rows) and positives (columns).
+
+        Shape:
+            -> (P, P) bool or None.
+        """
         return None if self.ignore is None else self.ignore.chunk(2)[0].chunk(2, dim=1)[1]
 
 
@@ -99,7 +111,11 @@ class PairLoss(Loss):
         return self.compute_pairs(_split(batch))
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
-        """What ``forward`` returns, from pairs in at least float32; a subclass implements it."""
+        """What ``forward`` returns; a subclass implements it.
+
+        Shape:
+            pairs.anchor, pairs.positive (P, D), at least float32 -> ``total`` and detached parts, each 0-dim.
+        """
         raise NotImplementedError
 
 

@@ -57,7 +57,11 @@ class _AveragePrecisionLoss(Loss):
         raise NotImplementedError
 
     def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
-        """Distances in units of a bin: between all patches (M, M), and inside the groups (P, K, K)."""
+        """Distances in units of a bin, between all M = P * K patches and inside the groups.
+
+        Shape:
+            batch.desc (P, K, D) -> (M, M), (P, K, K).
+        """
         raise NotImplementedError
 
 
