@@ -1,4 +1,4 @@
-"""Batches and the list of losses with their settings, for all tests of losses."""
+"""Batches, and every loss with the settings that it wants to be tested with, for all tests of losses."""
 
 from __future__ import annotations
 
@@ -11,39 +11,13 @@ from patchprint import losses
 from patchprint.types import DescriptorBatch
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "l2net": ("l2net", {}),
-    "l2net-e1-e2": ("l2net", {"e3": False}),
-    "doap": ("doap", {"bins": 10}),
-    "doap-binary": ("doap-binary", {}),
-    "doap-binary-wide": ("doap-binary", {"bins": 5}),
-    **{
-        f"hardnet-{mining}-{form}": ("hardnet", {"mining": mining, "form": form})
-        for mining in ("hardest", "average", "random")
-        for form in ("triplet", "softmax", "contrastive")
-    },
-    "hardnet-no-swap": ("hardnet", {"swap": False}),
-    "hardnet-active-only": ("hardnet", {"margin": 0.3, "active_only": True}),
-    "hardnet-gor-cpr": ("hardnet", {"gor": 1.0, "cpr": 0.5}),
-    "sosnet": ("sosnet", {"neighbors": 2}),
-    "hynet": ("hynet", {}),
-    "hynet-second-order": ("hynet", {"second_order": 0.5}),
-    "sdgm": ("sdgm", {}),
-    **{f"sdgm-{weight}": ("sdgm", {"self_weight": weight}) for weight in ("theta", "s", "l2")},
-    "sdgm-step": ("sdgm", {"coupled": "step"}),
-    "sdgm-self-weight-only": ("sdgm", {"coupled": "none"}),
-    "sdgm-soft": ("sdgm", {"margin": 0.0}),
-    "sdgm-no-power": ("sdgm", {"power_adjustment": False}),
-    "cdf": ("cdf", {"bins": 6}),
-    "cdf-binary": ("cdf", {"bins": 6, "binary": True}),
-    "scale-aware": ("scale-aware", {}),
-    "scale-aware-raw": ("scale-aware", {"normalized": False}),
-    "tfeat-margin": ("tfeat", {}),
-    "tfeat-ratio": ("tfeat", {"form": "ratio", "swap": False}),
-    "exp-tl": ("exp-tl", {}),
+    f"{name}-{suffix}".removesuffix("-"): (name, settings)
+    for name, loss in losses.LOSSES.items()
+    for suffix, settings in loss.variants.items()
 }
+"""Names and settings of the losses as they declare them, by the name of the variant."""
 
-RANDOM = ("hardnet-random-", "hardnet-gor-cpr", "tfeat-")
-"""Variants that draw their negatives by position in the batch, by the start of their name."""
+EVERY_LOSS = (*VARIANTS, "sec:hardnet-hardest-triplet", "norm:doap")
 
 
 def make_loss(variant: str) -> losses.Loss:
@@ -56,7 +30,9 @@ def make_loss(variant: str) -> losses.Loss:
     return losses.create(name, **settings)
 
 
-EVERY_LOSS = (*VARIANTS, "sec:hardnet-hardest-triplet", "norm:doap")
+def is_pair_loss(variant: str) -> bool:
+    """Whether the loss of a variant, wrapped or not, takes exactly two views of a point."""
+    return isinstance(make_loss(variant.rpartition(":")[2]), losses.PairLoss)
 
 
 def random_raw(points: int = 6, views: int = 2, dim: int = 8, seed: int = 0, noise: float = 0.6) -> Tensor:
@@ -72,7 +48,7 @@ def batch_of(raw: Tensor, progress: float = 0.5, step: int = 3, **more: Any) -> 
         desc=torch.nn.functional.normalize(raw, dim=-1),
         raw=raw,
         maps=(0.3 * raw, raw),
-        progress=torch.tensor(progress),
-        step=torch.tensor(step),
+        progress=progress,
+        step=step,
         **more,
     )

@@ -1,6 +1,7 @@
 """A short training of a narrow network with any loss, on photographs that scikit-image ships.
 
-``python tests/loss_training.py`` writes the curves that the test compares with (tests/assets/loss-curves.json).
+``python tests/loss_training.py NAME ...`` writes the curves that the test compares with (tests/losses/curves/NAME.json; of all
+losses without a name).
 Everything is in float64, so that other processors follow the same curve closely; patches are cut at random places, so that
 no version of a keypoint detector matters.
 """
@@ -9,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +25,8 @@ from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import bundled
 from patchprint.types import DescriptorBatch
 
-ASSET = Path(__file__).parent / "assets" / "loss-curves.json"
+CURVES = Path(__file__).parent / "losses" / "curves"
 STEPS, PAIRS, LOGGED_EVERY = 30, 16, 5
-# Settings that differ from the defaults because the batch and the run are short.
-SETTINGS: dict[str, dict[str, Any]] = {"cdf": {"bins": PAIRS // 2}, "sdgm": {"total_steps": STEPS}}
 
 
 @dataclass(frozen=True)
@@ -95,15 +94,15 @@ def one_thread() -> Iterator[None]:
 @one_thread()
 def train(name: str, training: Tensor, held_out: Tensor) -> ShortRun:
     random = np.random.default_rng(0)
-    kind = "binary" if name == "doap-binary" else "float"
+    settings = losses.LOSSES[name].settings_for_run(steps=STEPS, batch=PAIRS, seed=0)
+    loss = losses.create(name, **settings).double()
+    kind = "binary" if loss.binary else "float"
     network = networks.create("hardnet", dim=32, width=4, dropout=0.0, kind=kind).double().train()
     networks.set_num_views(network, 2)
-    for (
-        weight
-    ) in network.parameters():  # NumPy's numbers are the same on every processor, PyTorch's normal ones are not
+    # NumPy's numbers are the same on every processor, PyTorch's normal ones are not.
+    for weight in network.parameters():
         values = random.normal(size=tuple(weight.shape)) / np.sqrt(weight[0].numel())
         weight.data.copy_(torch.from_numpy(values))
-    loss = losses.create(name, **SETTINGS.get(name, {})).double()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     totals = []
     for step in range(STEPS):
@@ -117,8 +116,8 @@ def train(name: str, training: Tensor, held_out: Tensor) -> ShortRun:
             desc=by_point(network.head(raw)),
             raw=by_point(raw),
             maps=None if maps is None else tuple(by_point(value) for value in maps),
-            progress=torch.tensor(step / STEPS),
-            step=torch.tensor(step),
+            progress=step / STEPS,
+            step=step,
         )
         total = loss(batch)["total"]
         optimizer.zero_grad()
@@ -137,16 +136,14 @@ def data() -> tuple[Tensor, Tensor]:
     return patches_of(("astronaut", "coins"), 600, seed=0), patches_of(("camera",), 200, seed=1)
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     training, held_out = data()
-    rows = {}
-    for name in losses.LOSSES:
-        result = train(name, training, held_out)
-        rows[name] = {"curve": result.curve, "fpr95": result.fpr95}
-        print(name, rows[name], flush=True)
+    for name in names or losses.LOSSES:
+        row = asdict(train(name, training, held_out))
+        print(name, row, flush=True)
+        (CURVES / f"{name}.json").write_text(json.dumps(row) + "\n")
     print("raw pixels", false_positives(raw_pixels(held_out)))
-    ASSET.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

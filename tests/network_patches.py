@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from patchprint.networks import PatchNetwork, create
+from patchprint.networks import NETWORKS, PatchNetwork, create
+from patchprint.registry import option_names
 
 
 def smooth_patches(count: int, size: int = 32, seed: int = 0) -> Tensor:
@@ -14,6 +15,11 @@ def smooth_patches(count: int, size: int = 32, seed: int = 0) -> Tensor:
     noise = torch.rand(count, 1, 6, 6, generator=torch.Generator().manual_seed(seed))
     smooth = F.interpolate(noise, size=(size, size), mode="bicubic", align_corners=False).clamp(0, 1)
     return (smooth * 255).round().to(torch.uint8)
+
+
+def known_options(name: str, **options: object) -> dict[str, object]:
+    """Those of the options that the network has."""
+    return {option: value for option, value in options.items() if option in option_names(NETWORKS[name])}
 
 
 def trained_looking(name: str, seed: int = 0, **options: object) -> PatchNetwork:

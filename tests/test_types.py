@@ -54,6 +54,15 @@ def test_wrong_shapes_are_named() -> None:
         DescriptorBatch(torch.zeros(4, 8), torch.zeros(4, 8))
 
 
+def test_progress_and_step_may_be_numbers() -> None:
+    batch = DescriptorBatch(torch.zeros(4, 2, 8), torch.zeros(4, 2, 8), progress=1, step=3)
+    assert isinstance(batch.progress, torch.Tensor) and batch.progress.dtype == torch.float32
+    assert isinstance(batch.step, torch.Tensor) and batch.step.dtype == torch.int64
+    assert (batch.progress.item(), batch.step.item()) == (1.0, 3)
+    step = torch.tensor(5)
+    assert DescriptorBatch(batch.desc, batch.raw, step=step).step is step
+
+
 def test_bits_are_told_by_their_type() -> None:
     assert Features(three(), torch.zeros(3, 32, dtype=torch.uint8), (9, 9), None, ModelId("x")).is_binary
     assert not Features(three(), torch.zeros(3, 32), (9, 9), None, ModelId("x")).is_binary

@@ -220,8 +220,9 @@ class DescriptorBatch:
     Shape:
         desc (P, K, D) unit length; raw (P, K, D) before normalisation; valid (P, K) bool or None for ragged groups;
         ignore (P*K, P*K) bool or None: pairs that count neither as positive nor as negative; maps: pairs of normalised
-        maps (P, K, F), first and last layer, or None; progress: 0-dim tensor in [0, 1], the part of training done
-        (a Python float would recompile); step: 0-dim int64 tensor, the key of whatever is random in a loss.
+        maps (P, K, F), first and last layer, or None; progress: 0-dim tensor in [0, 1], the part of training done;
+        step: 0-dim int64 tensor, the key of whatever is random in a loss. Python numbers become such tensors; inside a
+        compiled function they would be constants of it, hence the tensors.
     """
 
     desc: Tensor
@@ -229,8 +230,8 @@ class DescriptorBatch:
     valid: Tensor | None = None
     ignore: Tensor | None = None
     maps: tuple[Tensor, ...] | None = None
-    progress: Tensor = dataclasses.field(default_factory=lambda: torch.tensor(0.0))
-    step: Tensor = dataclasses.field(default_factory=lambda: torch.tensor(0))
+    progress: Tensor | float = 0.0
+    step: Tensor | int = 0
 
     def __post_init__(self) -> None:
         if self.desc.ndim != 3 or self.desc.shape != self.raw.shape:
@@ -238,6 +239,10 @@ class DescriptorBatch:
                 f"desc and raw must both be (points, views, dimension), got {tuple(self.desc.shape)} "
                 f"and {tuple(self.raw.shape)}"
             )
+        if not isinstance(self.progress, Tensor):
+            object.__setattr__(self, "progress", torch.tensor(float(self.progress)))
+        if not isinstance(self.step, Tensor):
+            object.__setattr__(self, "step", torch.tensor(int(self.step)))
 
     @property
     def num_points(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from network_patches import smooth_patches, trained_looking
+from network_patches import known_options, smooth_patches, trained_looking
 from patchprint.commands.export import measure_parity
 from patchprint.interop.onnx import INPUT, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.networks import NETWORKS, create
@@ -19,7 +19,7 @@ pytest.importorskip("cv2")
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_exported_networks_agree_with_torch(name: str, tmp_path: Path) -> None:
-    network = trained_looking(name, width=8)
+    network = trained_looking(name, **known_options(name, width=8))
     export_onnx(network, network.input_size, tmp_path / "net.onnx", {"name": name})
     patches = smooth_patches(5, network.input_size).float() / 255
     with torch.no_grad():

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from loss_batches import batch_of
 from patchprint.losses import SEC, create
-from patchprint.losses.distances import angle, hardest_across, hardest_cosine, hardest_everywhere
 from patchprint.losses.doap import cumulative_counts, relaxed_average_precision
 from patchprint.losses.hardnet import correlation_penalty, global_orthogonality, other_points
+from patchprint.losses.mining import angle, hardest_across, hardest_cosine, hardest_everywhere
 from patchprint.rng import key
 from patchprint.types import DescriptorBatch
 from reference.average_precision import exact_average_precision

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from loss_batches import batch_of, random_raw
-from patchprint.losses.sdgm import SDGM, Spread, averaging_rate
+from patchprint.losses.sdgm import SDGMLoss, Spread, averaging_rate
 
 # Last line of the log of the released run on Liberty, 1024 pairs.
 POSITIVE, NEGATIVE, RELATIVE = (0.827, 0.202), (1.170, 0.081), (-0.343, 0.218)
 POWER_POSITIVE, POWER_NEGATIVE, PSEUDO_LOSS = 279, 293, -0.2104
 
 
-def simulate(loss: SDGM) -> tuple[float, float, float]:
+def simulate(loss: SDGMLoss) -> tuple[float, float, float]:
     """Powers at 1024 pairs and pseudo loss for a million pairs with the logged means and deviations.
 
     Positive angles are gamma distributed with skew 0.8, negative ones normal; both are independent, as the logged
@@ -34,14 +34,14 @@ def simulate(loss: SDGM) -> tuple[float, float, float]:
 
 
 def test_steady_state_is_the_published_one() -> None:
-    power_positive, power_negative, pseudo = simulate(SDGM())
+    power_positive, power_negative, pseudo = simulate(SDGMLoss())
     assert power_positive == pytest.approx(POWER_POSITIVE, rel=0.02)
     assert power_negative == pytest.approx(POWER_NEGATIVE, rel=0.02)
     assert pseudo == pytest.approx(PSEUDO_LOSS, rel=0.02)
 
 
 def test_the_step_form_does_not_reach_it() -> None:
-    power_positive, power_negative, pseudo = simulate(SDGM(coupled="step"))
+    power_positive, power_negative, pseudo = simulate(SDGMLoss(coupled="step"))
     assert (power_positive, power_negative) == (pytest.approx(349, rel=0.02), pytest.approx(366, rel=0.02))
     assert pseudo == pytest.approx(-0.228, rel=0.02)
 
@@ -50,15 +50,15 @@ def test_averages_look_back_over_the_same_part_of_any_run() -> None:
     assert averaging_rate(None) == averaging_rate(200_000) == 0.001
     assert averaging_rate(20_000) == pytest.approx(0.01)
     assert averaging_rate(100) == 0.1
-    assert SDGM(total_steps=20_000).rate == pytest.approx(0.01)
+    assert SDGMLoss(total_steps=20_000).rate == pytest.approx(0.01)
 
 
 def test_initial_power_is_a_ramp_that_grows_with_the_batch() -> None:
-    loss = SDGM(rate=0.5)
+    loss = SDGMLoss(rate=0.5)
     loss(batch_of(random_raw(points=32), progress=0.0))
     expected = 0.5 * (10_000 / 1024) * 32 + 0.5 * 32  # in warm-up all 32 weights are 1
     assert loss.powers.tolist() == pytest.approx([expected, expected])
-    no_ramp = SDGM(initial_power=1.0)
+    no_ramp = SDGMLoss(initial_power=1.0)
     no_ramp(batch_of(random_raw(points=32), progress=0.0))
     assert no_ramp.powers.tolist() == pytest.approx([32, 32])
 
@@ -67,7 +67,7 @@ def test_warm_up_ends_at_a_tenth_and_the_guard_begins() -> None:
     # Two anchors 0.3 rad apart: hard negatives in warm-up, false ones afterwards.
     angles = torch.tensor([[0.0, 0.1], [0.3, 2.5], [4.0, 4.2]], dtype=torch.float64)
     raw = torch.stack([angles.cos(), angles.sin()], -1)
-    seen = {progress: SDGM()(batch_of(raw, progress=progress)) for progress in (0.0, 0.09, 0.1, 1.0)}
+    seen = {progress: SDGMLoss()(batch_of(raw, progress=progress)) for progress in (0.0, 0.09, 0.1, 1.0)}
     early = torch.tensor([0.2, 0.2, 1.5]).mean().item()
     late = torch.tensor([2 * math.pi - 4.2, 1.5, 1.5]).mean().item()
     assert [seen[p]["negative"].item() for p in (0.0, 0.09)] == pytest.approx([early] * 2, abs=1e-6)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -11,7 +14,7 @@ from reference.metric_losses import sphere_deviation
 library = pytest.importorskip("pytorch_metric_learning")
 from pytorch_metric_learning import distances, losses, miners, reducers  # noqa: E402
 
-from patchprint.metric_learning.regularizers import SECRegularizer  # noqa: E402
+from patchprint.metric_learning import SECRegularizer  # noqa: E402
 
 LABELS = torch.tensor([0, 0, 1, 1, 2, 2])
 
@@ -66,3 +69,18 @@ def test_it_shrinks_the_variance_of_norms() -> None:
         loss(x, LABELS).backward()
         optimizer.step()
     assert x.detach().norm(dim=1).var().item() < 0.05 * before
+
+
+def test_the_package_imports_without_the_library_and_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pytorch_metric_learning'] = None\n"
+        "from patchprint import metric_learning\n"
+        "from patchprint.errors import UserError\n"
+        "metric_learning.SemiHardTripletLoss(), metric_learning.TupletMarginLoss()\n"
+        "for use in ('metric_learning.SECRegularizer', 'metric_learning.normalized_n_pair()'):\n"
+        "    try: eval(use)\n"
+        "    except UserError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pip install 'patchprint[metric-learning]'") == 2

@@ -68,6 +68,14 @@ def test_view_batch_norm_is_several_passes_in_one(dtype):
     assert torch.equal(ours.eval()(x), plain.eval()(x))
 
 
+def test_a_batch_norm_that_cannot_be_told_of_views_is_named():
+    network = nn.Sequential(ViewBatchNorm2d(2), nn.Sequential(nn.BatchNorm2d(2)), nn.BatchNorm1d(3))
+    expected = r"1\.0 \(BatchNorm2d\), 2 \(BatchNorm1d\); use patchprint\.networks\.blocks\.ViewBatchNorm2d"
+    with pytest.warns(UserWarning, match=expected):
+        set_num_views(network, 2)
+    assert network[0].num_views == 2
+
+
 def test_views_that_do_not_divide_the_batch_are_refused():
     layer = ViewBatchNorm2d(2)
     layer.num_views = 2

@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from network_patches import smooth_patches, trained_looking
-from patchprint.networks import create
+import patchprint
+from network_patches import known_options, smooth_patches, trained_looking
+from patchprint.networks import NETWORKS, create, weights
+from patchprint.networks.hynet import HyNet
+from patchprint.types import Keypoints
 
 
 def test_options_change_width_dimension_and_kind():
@@ -16,6 +19,17 @@ def test_options_change_width_dimension_and_kind():
     assert network.features[18].p == 0.25
     assert network.describe(smooth_patches(2)).shape == (2, 3)
     assert network.info.options == {"dim": 24, "width": 4, "dropout": 0.25, "kind": "binary"}
+
+
+def test_a_network_made_by_its_class_is_called_like_it_and_describes(tmp_path):
+    network = HyNet(dim=16, width=4)
+    assert (network.info.name, network.info.network, network.info.dim) == ("hynet", "", 16)
+    image, point = smooth_patches(1, 64)[0, 0].numpy(), Keypoints([[32.0, 32.0]], [2.0], [0.0])
+    features = patchprint.extract(image, network, keypoints=point)
+    assert (features.model.name, tuple(features.descriptors.shape)) == ("hynet", (1, 16))
+    with pytest.raises(ValueError, match=r"a HyNet that was made by its class .* networks\.create"):
+        weights.save(network, tmp_path / "w.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def test_unknown_names_are_answered_with_close_ones():
@@ -63,10 +77,10 @@ def test_hynet_as_published_feels_brightness_and_its_standardised_form_does_not(
     assert moved["standard"] < 1e-3
 
 
-@pytest.mark.parametrize("name", ["hardnet", "sosnet", "sdgmnet", "l2net-cs", "doap-binary", "doap-st", "tfeat"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_one_graph_without_breaks(name):
-    """One of each structure: torch.compile needs no return to Python."""
-    network = trained_looking(name, width=8)
+    """torch.compile needs no return to Python."""
+    network = trained_looking(name, **known_options(name, width=8))
     patches = smooth_patches(4, network.input_size)
     torch.compiler.reset()
     compiled = torch.compile(network, backend="eager", fullgraph=True)

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 import patchprint
-from network_patches import smooth_patches, trained_looking
+from network_patches import known_options, smooth_patches, trained_looking
 from patchprint.networks import NETWORKS, TrainingRecord, create, weights
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers"
@@ -30,12 +30,12 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_saved_weights_rebuild_the_network(name, tmp_path):
-    network = trained_looking(name, width=4, dim=16)
+    network = trained_looking(name, **known_options(name, width=4, dim=16))
     info = weights.save(network, tmp_path / "w.safetensors", dataclasses.replace(network.info, **OPTIONS, name="mine"))
     loaded = patchprint.load(tmp_path / "w.safetensors")
     assert not loaded.training
     assert loaded.info == info
-    assert (info.network, info.dim, info.license, info.ratio) == (name, 16, "Apache-2.0", 0.85)
+    assert (info.network, info.dim, info.license, info.ratio) == (name, network.dim, "Apache-2.0", 0.85)
     patches = smooth_patches(3, network.input_size)
     assert torch.equal(loaded.describe(patches), network.describe(patches))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reference.pair_losses import dot, norm
+from reference.mining import dot, norm
 
 
 def unit(x):

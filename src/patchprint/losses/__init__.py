@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
-from patchprint.errors import UserError
 from patchprint.losses.base import Loss, PairLoss
-from patchprint.losses.cdf import CDF
-from patchprint.losses.doap import DOAP, BinaryDOAP
-from patchprint.losses.exp_tl import ExpTLSurrogate
-from patchprint.losses.hardnet import HardNet
-from patchprint.losses.hynet import HyNet
-from patchprint.losses.l2net import L2Net
-from patchprint.losses.scale_aware import ScaleAware
-from patchprint.losses.sdgm import SDGM
+from patchprint.losses.cdf import CDFLoss
+from patchprint.losses.doap import BinaryDOAPLoss, DOAPLoss
+from patchprint.losses.exp_tl import ExpTLSurrogateLoss
+from patchprint.losses.hardnet import HardNetLoss
+from patchprint.losses.hynet import HyNetLoss
+from patchprint.losses.l2net import L2NetLoss
+from patchprint.losses.scale_aware import ScaleAwareLoss
+from patchprint.losses.sdgm import SDGMLoss
 from patchprint.losses.sec import SEC, NormPenalty
-from patchprint.losses.sosnet import SOSNet
-from patchprint.losses.tfeat import TFeat
+from patchprint.losses.sosnet import SOSNetLoss
+from patchprint.losses.tfeat import TFeatLoss
+from patchprint.registry import Registry
 
-LOSSES: dict[str, type[Loss]] = {
-    "l2net": L2Net,
-    "doap": DOAP,
-    "doap-binary": BinaryDOAP,
-    "hardnet": HardNet,
-    "sosnet": SOSNet,
-    "hynet": HyNet,
-    "sdgm": SDGM,
-    "cdf": CDF,
-    "scale-aware": ScaleAware,
-    "tfeat": TFeat,
-    "exp-tl": ExpTLSurrogate,
-}
+LOSSES: Registry[type[Loss]] = Registry(
+    "loss",
+    {
+        "l2net": L2NetLoss,
+        "doap": DOAPLoss,
+        "doap-binary": BinaryDOAPLoss,
+        "hardnet": HardNetLoss,
+        "sosnet": SOSNetLoss,
+        "hynet": HyNetLoss,
+        "sdgm": SDGMLoss,
+        "cdf": CDFLoss,
+        "scale-aware": ScaleAwareLoss,
+        "tfeat": TFeatLoss,
+        "exp-tl": ExpTLSurrogateLoss,
+    },
+)
 
 
 def create(name: str, **settings: Any) -> Loss:
     """Make a loss by its name; settings are the arguments of its class."""
-    if name not in LOSSES:
-        raise UserError(f"unknown loss {name!r}; there are {', '.join(LOSSES)}")
-    known = inspect.signature(LOSSES[name]).parameters
-    for setting in settings:
-        if setting not in known:
-            raise UserError(f"loss {name!r} has no setting {setting!r}; there are {', '.join(known)}")
-    return LOSSES[name](**settings)
+    loss: Loss = LOSSES.create(name, **settings)
+    return loss
 
 
 __all__ = ["LOSSES", "SEC", "Loss", "NormPenalty", "PairLoss", "create"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from patchprint.types import DescriptorBatch
 
 
 def at_least_float32(value: Tensor) -> Tensor:
-    """Half precision becomes float32; float64 stays. Distances of nearly equal descriptors need the digits."""
+    """Half precision becomes float32; float64 stays. Distances of nearly equal descriptors need the digits. Any shape."""
     return value if value.dtype == torch.float64 else value.float()
 
 
@@ -21,12 +21,36 @@ class Loss(nn.Module):
 
     Running statistics are buffers: they are in the checkpoint and move with ``.to()``. They are updated in training mode
     only, on the device. A loss knows nothing of ranks; in distributed training it is given the gathered batch.
+
+    A loss says here what training and tests must know of it; what depends on a setting is set again in ``__init__``.
     """
 
     needs_maps: bool = False
     """Whether ``DescriptorBatch.maps`` must be there."""
 
+    binary: bool = False
+    """Whether it learns sign bits, for a network whose kind is "binary"."""
+
+    draws_by_position: bool = False
+    """Whether something random goes by the place in the batch, so that points in another order give another value."""
+
+    smallest_positive: float | None = None
+    """The reported part ``positive`` where both views are the same patch, or None for a loss that reports no such part."""
+
+    variants: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
+    """Settings that the tests run, by the suffix of their name (``hardnet-no-swap`` is ``no-swap`` of ``hardnet``)."""
+
+    @classmethod
+    def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
+        """Settings that follow from a run of ``steps`` steps on ``batch`` points, where a user gives none."""
+        return {}
+
     def forward(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        """Check the batch and compute in at least float32.
+
+        Shape:
+            batch.desc (P, K, D), P at least 2 -> ``total`` and parts, each 0-dim.
+        """
         if batch.num_points < 2:
             raise UserError("batch must hold at least two points, since negatives come from the other points")
         if self.needs_maps and batch.maps is None:
@@ -35,6 +59,11 @@ class Loss(nn.Module):
             return self.compute(batch)
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        """What ``forward`` returns, without autocast; a subclass implements it.
+
+        Shape:
+            batch.desc (P, K, D) -> ``total`` and detached parts, each 0-dim.
+        """
         raise NotImplementedError
 
 
@@ -57,7 +86,11 @@ class Pairs(NamedTuple):
 
     @property
     def ignore_across(self) -> Tensor | None:
-        """The part of ``ignore`` between anchors (rows) and positives (columns), (P, P)."""
+        """The part of ``ignore`` between anchors (rows) and positives (columns).
+
+        Shape:
+            -> (P, P) bool or None.
+        """
         return None if self.ignore is None else self.ignore.chunk(2)[0].chunk(2, dim=1)[1]
 
 
@@ -78,6 +111,11 @@ class PairLoss(Loss):
         return self.compute_pairs(_split(batch))
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
+        """What ``forward`` returns; a subclass implements it.
+
+        Shape:
+            pairs.anchor, pairs.positive (P, D), at least float32 -> ``total`` and detached parts, each 0-dim.
+        """
         raise NotImplementedError
 
 
@@ -89,8 +127,8 @@ def _split(batch: DescriptorBatch) -> Pairs:
     if ignore is not None:
         count = batch.num_points
         ignore = ignore.view(count, 2, count, 2).permute(1, 0, 3, 2).reshape(2 * count, 2 * count)
-    # Both are there already in training; a caller's default lives on the CPU.
-    progress, step = batch.progress.to(anchor.device), batch.step.to(anchor.device)
+    # Both are there already in training; a caller's number lives on the CPU.
+    progress, step = (torch.as_tensor(value, device=anchor.device) for value in (batch.progress, batch.step))
     return Pairs(anchor, positive, raw_anchor, raw_positive, maps, ignore, progress, step)
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
-from patchprint.losses.distances import L2_GUARD, NOTHING_LEFT, hardest_across, l2, same_point
+from patchprint.losses.mining import L2_GUARD, NOTHING_LEFT, SMALLEST_L2, hardest_across, l2, same_point
 
 
-class CDF(PairLoss):
+class CDFLoss(PairLoss):
     """``mean_i w_i (d+_i - d-_i)``, where w_i is the share of recent triplets that are at most as hard (detached).
 
     The distribution of ``d+ - d-`` over [-2, 2] is a histogram with ``bins`` nodes, filled by linear interpolation and
@@ -21,6 +21,9 @@ class CDF(PairLoss):
     weights are read with the bits (signs of ``raw``, candidates under ``guard_bits`` skipped), while values and gradients
     come from ``tanh(raw)``.
     """
+
+    smallest_positive: float | None = SMALLEST_L2
+    variants: ClassVar = {"": {"bins": 6}, "binary": {"bins": 6, "binary": True}}
 
     histogram: Tensor
     started: Tensor
@@ -40,9 +43,15 @@ class CDF(PairLoss):
         self.rate = rate
         self.guard = require_at_least("guard", guard, 0.0)
         self.binary = binary
+        if binary:
+            self.smallest_positive = None  # the relaxed distance of a vector to itself depends on its length
         self.guard_bits = int(require_at_least("guard_bits", guard_bits, 0))
         self.register_buffer("histogram", torch.zeros(self.bins))
         self.register_buffer("started", torch.tensor(False))
+
+    @classmethod
+    def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
+        return {"bins": max(2, batch // 2)}  # published as 512 for batches of 1024
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         if self.bins > len(pairs.anchor):

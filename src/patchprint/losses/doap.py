@@ -15,14 +15,14 @@ counted from those alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import Loss, at_least_float32, require_at_least
-from patchprint.losses.distances import root, squared_l2
+from patchprint.losses.mining import root, squared_l2
 from patchprint.types import DescriptorBatch
 
 _ONE = 2**30
@@ -57,12 +57,18 @@ class _AveragePrecisionLoss(Loss):
         raise NotImplementedError
 
     def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
-        """Distances in units of a bin: between all patches (M, M), and inside the groups (P, K, K)."""
+        """Distances in units of a bin, between all M = P * K patches and inside the groups.
+
+        Shape:
+            batch.desc (P, K, D) -> (M, M), (P, K, K).
+        """
         raise NotImplementedError
 
 
-class DOAP(_AveragePrecisionLoss):
+class DOAPLoss(_AveragePrecisionLoss):
     """Average precision of real-valued descriptors: L2 distance in [0, 2], bins centred at ``2 k / bins``."""
+
+    variants: ClassVar = {"": {"bins": 10}}
 
     def __init__(self, bins: int = 25) -> None:
         super().__init__()
@@ -78,11 +84,14 @@ class DOAP(_AveragePrecisionLoss):
         return root(squared_l2(everyone, everyone)) * scale, root(squared_l2(groups, groups)) * scale
 
 
-class BinaryDOAP(_AveragePrecisionLoss):
+class BinaryDOAPLoss(_AveragePrecisionLoss):
     """Average precision of binary descriptors: ``F = tanh(raw)``, Hamming distance ``(D - F.F') / 2``, bins 0..D.
 
     The bits at test time are the signs of ``raw``. ``bins`` below the number of bits makes wider bins.
     """
+
+    binary = True
+    variants: ClassVar = {"": {}, "wide": {"bins": 5}}
 
     def __init__(self, bins: int | None = None) -> None:
         super().__init__()

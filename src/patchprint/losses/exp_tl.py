@@ -6,15 +6,17 @@ import torch
 from torch import Tensor
 
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
-from patchprint.losses.distances import L2_GUARD, hardest_across, l2
+from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2
 
 
-class ExpTLSurrogate(PairLoss):
+class ExpTLSurrogateLoss(PairLoss):
     """``mean_i e^(d+_i) + e^(2 - d-_i)`` with HardNet's mining.
 
     **A surrogate, not the published loss**: it shares that the pull on positives grows and the push on negatives falls
     exponentially with distance. The hard-positive mining of the original needs more than two views and is left out.
     """
+
+    smallest_positive = SMALLEST_L2
 
     def __init__(self, guard: float = L2_GUARD) -> None:
         super().__init__()

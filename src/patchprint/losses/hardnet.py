@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -9,13 +11,13 @@ from torch.nn.functional import softplus
 from patchprint import rng
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
-from patchprint.losses.distances import L2_GUARD, hardest_across, l2, root, squared_across
+from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2, root, squared_across
 
 MINING = ("hardest", "average", "random")
 FORMS = ("triplet", "softmax", "contrastive")
 
 
-class HardNet(PairLoss):
+class HardNetLoss(PairLoss):
     """``mean_i max(0, margin + d+_i - d-_i)``, zeros included.
 
     ``mining``: *hardest* takes the smallest distance in row i and (``swap``) column i of the anchors-to-positives matrix;
@@ -28,6 +30,14 @@ class HardNet(PairLoss):
     ``gor`` and ``cpr`` weigh the two regularisers (0 leaves them out, 1 is their published weight). GOR's random
     non-matching patches come from a derangement of the positives instead of a third pass through the network.
     """
+
+    smallest_positive = SMALLEST_L2
+    variants: ClassVar = {
+        **{f"{mining}-{form}": {"mining": mining, "form": form} for mining in MINING for form in FORMS},
+        "no-swap": {"swap": False},
+        "active-only": {"margin": 0.3, "active_only": True},
+        "gor-cpr": {"gor": 1.0, "cpr": 0.5},
+    }
 
     def __init__(
         self,
@@ -53,6 +63,11 @@ class HardNet(PairLoss):
             raise UserError("active_only goes with mining 'hardest' or 'random', where a point has one triplet")
         self.active_only = active_only
         self.seed = seed
+        self.draws_by_position = mining == "random" or gor > 0.0
+
+    @classmethod
+    def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
+        return {"seed": seed}
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         key = rng.key(self.seed, pairs.step)
@@ -105,7 +120,11 @@ def other_points(count: int, key: Tensor) -> Tensor:
 
 
 def deranged(values: Tensor, key: Tensor) -> Tensor:
-    """The rows of ``values`` (P, D) in an order that leaves none in its place."""
+    """The rows of ``values`` in an order that leaves none in its place.
+
+    Shape:
+        values (P, D) -> (P, D).
+    """
     return values.index_select(0, other_points(len(values), key))
 
 

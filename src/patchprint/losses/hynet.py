@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
-from patchprint.losses.distances import L2_GUARD, hardest_everywhere, l2
+from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_everywhere, l2
 from patchprint.losses.sosnet import second_order_similarity
 
 
-class HyNet(PairLoss):
+class HyNetLoss(PairLoss):
     """``mean_i max(0, margin + h(d+_i) - h(d-_i)) + norm_weight * mean_i (|x_i| - |x+_i|)^2``.
 
     ``h(d) = d + alpha d^2 / 2`` is the hybrid similarity without the paper's factor 1/Z: the margin of 1.2 belongs to the
     un-normalised form, as in the released code. x is the raw descriptor. ``second_order`` adds SOSNet's term with that
     weight. The code sums over points; all parts are means here, which keeps their relation (0.1 goes with the sum).
     """
+
+    smallest_positive = SMALLEST_L2
+    variants: ClassVar = {"": {}, "second-order": {"second_order": 0.5}}
 
     def __init__(
         self,

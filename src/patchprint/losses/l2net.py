@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs
-from patchprint.losses.distances import root, squared_l2
+from patchprint.losses.mining import root, squared_l2
 
 
-class L2Net(PairLoss):
+class L2NetLoss(PairLoss):
     """``(E1 + E2 + E3) / P``; each term can be switched off.
 
     * E1: cross-entropy of rows and columns of ``2 - d(a_i, p_j)``, each half weighted, no temperature, no margin.
@@ -22,6 +24,8 @@ class L2Net(PairLoss):
     The paper prints sums; its optimiser divides by the batch size, so all three are divided by P here. The relation of
     E1 to E2 is the printed one. Ignored pairs are not supported, since no negative is mined.
     """
+
+    variants: ClassVar = {"": {}, "e1-e2": {"e3": False}}
 
     def __init__(self, e1: bool = True, e2: bool = True, e3: bool = True) -> None:
         super().__init__()

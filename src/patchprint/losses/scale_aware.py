@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
-from patchprint.losses.distances import L2_GUARD, hardest_across, l2
+from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2
 
 
-class ScaleAware(PairLoss):
+class ScaleAwareLoss(PairLoss):
     """``mean_i 1/(2 delta) [softplus(2 delta (d+ - t)) + softplus(2 delta (t - d-))]``.
 
     The threshold ``t = gamma (d+ + d-) / 2 + (1 - gamma) t_global`` is local to the triplet for gamma 1 and common to all
-    for gamma 0. Negatives are HardNet's. The paper is said to leave descriptors un-normalised: ``normalised=False`` takes
+    for gamma 0. Negatives are HardNet's. The paper is said to leave descriptors un-normalised: ``normalized=False`` takes
     the raw ones, for networks whose raw distances are of the order of ``t_global``; the unit vectors are the default,
     since the final batch norm of our trunks gives raw distances near 16.
     """
+
+    smallest_positive = SMALLEST_L2
+    variants: ClassVar = {"": {}, "raw": {"normalized": False}}
 
     def __init__(
         self,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
-from patchprint.losses.distances import ANGLE_GUARD, COSINE_LIMIT, angle, hardest_cosine
+from patchprint.losses.mining import ANGLE_GUARD, COSINE_LIMIT, SMALLEST_ANGLE, angle, hardest_cosine
 
 SELF_WEIGHTS = ("auto-focus", "theta", "s", "l2")
 COUPLED_WEIGHTS = ("cdf", "step", "none")
@@ -28,7 +28,7 @@ class Spread(NamedTuple):
     std: Tensor
 
 
-class SDGM(PairLoss):
+class SDGMLoss(PairLoss):
     """Pseudo loss ``alpha / E[P+] sum w+ theta+ - 1 / E[P-] sum w- theta-`` with detached weights; usually negative.
 
     A pair's weight is its self weight times the weight of its triplet (coupled weight).
@@ -46,6 +46,16 @@ class SDGM(PairLoss):
     the run. They start at the first batch, but E[P] starts at ``initial_power`` times the number of pairs (10,000 at
     1024), which makes a slow ramp of the learning rate; 1 leaves the ramp out.
     """
+
+    smallest_positive = SMALLEST_ANGLE
+    variants: ClassVar = {
+        "": {},
+        **{weight: {"self_weight": weight} for weight in SELF_WEIGHTS[1:]},
+        "step": {"coupled": "step"},
+        "self-weight-only": {"coupled": "none"},
+        "soft": {"margin": 0.0},
+        "no-power": {"power_adjustment": False},
+    }
 
     moments: Tensor
     powers: Tensor
@@ -81,6 +91,10 @@ class SDGM(PairLoss):
         self.register_buffer("moments", torch.zeros(3, 2))  # rows theta+, theta-, theta_r; columns mean, std
         self.register_buffer("powers", torch.zeros(2))  # E[P+], E[P-]
         self.register_buffer("started", torch.tensor(False))
+
+    @classmethod
+    def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
+        return {"total_steps": steps}
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         warming = pairs.progress < self.warmup
@@ -121,7 +135,11 @@ class SDGM(PairLoss):
     def weights(
         self, positive: Tensor, negative: Tensor, of_positive: Spread, of_negative: Spread, of_relative: Spread
     ) -> tuple[Tensor, Tensor]:
-        """Weights of the pairs after warm-up, for angles (P,) and their statistics; -> (P,), (P,)."""
+        """Weights of the pairs after warm-up.
+
+        Shape:
+            positive (P,), negative (P,) angles; statistics 0-dim -> weights of positives (P,), of negatives (P,).
+        """
         z = (positive - negative - of_relative.mean) / of_relative.std.clamp_min(SMALLEST_SPREAD)
         kept = z > self.least_z
         coupled = torch.special.ndtr(z) * kept if self.coupled == "cdf" else kept.to(z.dtype)

@@ -51,7 +51,9 @@ class _NormRegularized(Loss):
         super().__init__()
         self.loss = loss
         self.weight = require_at_least("weight", weight, 0.0)
-        self.needs_maps = loss.needs_maps
+        # What the inner loss wants and promises, the sum does too.
+        self.needs_maps, self.binary = loss.needs_maps, loss.binary
+        self.draws_by_position, self.smallest_positive = loss.draws_by_position, loss.smallest_positive
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         norms = torch.linalg.vector_norm(at_least_float32(batch.raw), dim=-1).flatten()
@@ -68,6 +70,10 @@ class _NormRegularized(Loss):
         }
 
     def penalty(self, norms: Tensor, mean: Tensor) -> Tensor:
+        """
+        Shape:
+            norms (P * K,), their mean (0-dim) -> (P * K,).
+        """
         raise NotImplementedError
 
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
-from patchprint.losses.distances import L2_GUARD, ROOT_EPSILON, hardest_everywhere, l2, root, same_point, squared_l2
+from patchprint.losses.mining import (
+    L2_GUARD,
+    ROOT_EPSILON,
+    SMALLEST_L2,
+    hardest_everywhere,
+    l2,
+    root,
+    same_point,
+    squared_l2,
+)
 
 
-class SOSNet(PairLoss):
+class SOSNetLoss(PairLoss):
     """``mean_i max(0, margin + d+_i - d-_i)^2 + weight * mean_i SOSR_i``, negatives from all four blocks.
 
     The released code sums over points; the mean differs by a constant factor only.
     """
+
+    smallest_positive = SMALLEST_L2
+    variants: ClassVar = {"": {"neighbors": 2}}
 
     def __init__(self, margin: float = 1.0, weight: float = 1.0, neighbors: int = 8, guard: float = L2_GUARD) -> None:
         super().__init__()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor
 
 from patchprint import rng
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
-from patchprint.losses.distances import l2
 from patchprint.losses.hardnet import deranged
+from patchprint.losses.mining import SMALLEST_L2, l2
 
 
-class TFeat(PairLoss):
+class TFeatLoss(PairLoss):
     """*margin*: ``mean max(0, margin + d+ - d-)``; *ratio*: ``mean s^2 + (1 - (1 - s))^2`` with
     ``s = e^(d+) / (e^(d+) + e^(d-))``, that is ``2 sigmoid(d+ - d-)^2``.
 
@@ -21,12 +23,20 @@ class TFeat(PairLoss):
     is mined.
     """
 
+    draws_by_position = True
+    smallest_positive = SMALLEST_L2
+    variants: ClassVar = {"margin": {}, "ratio": {"form": "ratio", "swap": False}}
+
     def __init__(self, form: str = "margin", margin: float = 1.0, swap: bool = True, seed: int = 0) -> None:
         super().__init__()
         self.form = require_choice("form", form, ("margin", "ratio"))
         self.margin = require_at_least("margin", margin, 0.0)
         self.swap = swap
         self.seed = seed
+
+    @classmethod
+    def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
+        return {"seed": seed}
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         if pairs.ignore is not None:

@@ -73,17 +73,25 @@ class ModelInfo:
 
 
 class PatchNetwork(nn.Module):
-    """Base of all networks: patches in, prints out, with everything in between that a loss may want.
+    """Base of all networks: patches in, descriptors out, with everything in between that a loss may want.
 
     Patches are (N, 1, input_size, input_size), uint8 (divided by 255) or float taken as [0, 1]; each network
-    normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into prints.
+    normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into descriptors. Batch norm is
+    ``ViewBatchNorm2d`` (see ``blocks``), which keeps the views of a training batch apart.
+
+    ``info`` says which weights these are; ``networks.create`` and ``load_network`` fill it in, a network that was made by
+    its class has one that names the class only and cannot be written to a file.
 
     Shape:
-        forward: patches (N, 1, S, S) -> prints (N, D) float32, unit length. Binary networks: signs / sqrt(D) in
+        forward: patches (N, 1, S, S) -> descriptors (N, D) float32, unit length. Binary networks: signs / sqrt(D) in
         evaluation, unit tanh in training.
     """
 
-    info: ModelInfo
+    has_maps: bool = True
+    """Whether ``forward_features`` gives maps, as L2-Net's loss needs them."""
+
+    cancels_brightness: bool = True
+    """Whether ``x + b`` has the descriptor of ``x``; the contrast of ``a * x`` must always cancel."""
 
     def __init__(self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1) -> None:
         super().__init__()
@@ -91,9 +99,14 @@ class PatchNetwork(nn.Module):
         self.kind: Kind = kind
         self.input_size = input_size
         self.head = create_head(kind, dim, parts)
+        self.info = ModelInfo(type(self).__name__.lower(), network="", dim=dim, kind=kind, input_size=input_size)
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
-        """Float patches in [0, 1] to raw vectors (N, D), and the first and last normalised maps where asked for."""
+        """From float patches in [0, 1] to raw vectors, and maps as ``forward_features`` describes them.
+
+        Shape:
+            patches (N, 1, S, S) -> raw (N, D); maps ((N, F1), (N, F2)), or None without ``with_maps`` or ``has_maps``.
+        """
         raise NotImplementedError
 
     def forward(self, patches: Tensor) -> Tensor:
@@ -101,19 +114,19 @@ class PatchNetwork(nn.Module):
         return self.head(raw)
 
     def forward_features(self, patches: Tensor, with_maps: bool = True) -> tuple[Tensor, Maps | None]:
-        """Raw vectors before normalisation (``head`` makes prints of them) and L2-Net's maps.
+        """Raw vectors before normalisation (``head`` makes descriptors of them) and L2-Net's maps.
 
         Shape:
             patches (N, 1, S, S) -> raw (N, D) float32; maps: (first (N, F1), last (N, F2)), the outputs of the first
             and the last normalisation layer before any activation, flattened, or None for networks without such
-            layers and with ``with_maps=False`` (the first map is large: 32768 numbers a patch).
+            layers (``has_maps``) and with ``with_maps=False`` (the first map is large: 32768 numbers a patch).
         """
         raw, maps = self.encode(self._as_float(patches), with_maps)
         return raw if raw.dtype == torch.float64 else raw.float(), maps
 
     @torch.no_grad()
     def describe(self, patches: Tensor, chunk: int | None = None) -> Tensor:
-        """Prints for storing and matching, in evaluation mode, ``chunk`` patches at a time.
+        """Descriptors for storing and matching, in evaluation mode, ``chunk`` patches at a time.
 
         By default 64 on the CPU, where larger chunks leave the cache (measured: 1.2 to 1.5 times slower at 512), else 1024.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -124,7 +125,13 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
 
 
 class _SumOverRanks(torch.autograd.Function):
-    """All-reduce whose gradient is summed over the ranks as well."""
+    """All-reduce whose gradient is summed over the ranks as well.
+
+    Not ``torch.distributed.nn.functional.all_reduce``, which refuses to be compiled and is deprecated since PyTorch 2.13.
+
+    Shape:
+        any -> the same.
+    """
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
@@ -140,7 +147,19 @@ class _SumOverRanks(torch.autograd.Function):
 
 
 def set_num_views(network: nn.Module, num_views: int) -> None:
-    """Tell every batch norm in ``network`` how many views a training batch holds (view-major)."""
-    for module in network.modules():
+    """Tell every batch norm in ``network`` how many views a training batch holds (view-major).
+
+    Other batch norms cannot be told: a warning names them.
+    """
+    plain = []
+    for name, module in network.named_modules():
         if isinstance(module, ViewBatchNorm2d):
             module.num_views = num_views
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm):
+            plain.append(f"{name} ({type(module).__name__})")
+    if plain:
+        warnings.warn(
+            f"batch norm that mixes the views of a batch, and knows nothing of other processes: {', '.join(plain)}; "
+            "use patchprint.networks.blocks.ViewBatchNorm2d",
+            stacklevel=2,
+        )

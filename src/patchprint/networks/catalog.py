@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 
-from patchprint.errors import UserError, suggest
+from patchprint.errors import UserError
 from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, SOSNet
 from patchprint.networks.spatial_transformer import TransformedNetwork
 from patchprint.networks.tfeat import TFeat
+from patchprint.registry import Registry, check_options
 
 
 def hardnet(dim: int = 128, width: int = 32, dropout: float = 0.3, kind: Kind = "float") -> PatchNetwork:
@@ -65,32 +66,32 @@ def tfeat(dim: int = 128, width: int = 32, kind: Kind = "float") -> PatchNetwork
     return TFeat(dim, width, kind)
 
 
-NETWORKS: dict[str, Callable[..., PatchNetwork]] = {
-    "hardnet": hardnet,
-    "sosnet": sosnet,
-    "hynet": hynet,
-    "sdgmnet": sdgmnet,
-    "l2net": l2net,
-    "l2net-cs": l2net_cs,
-    "doap": doap,
-    "doap-binary": doap_binary,
-    "doap-st": doap_st,
-    "tfeat": tfeat,
-}
+NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
+    "network",
+    {
+        "hardnet": hardnet,
+        "sosnet": sosnet,
+        "hynet": hynet,
+        "sdgmnet": sdgmnet,
+        "l2net": l2net,
+        "l2net-cs": l2net_cs,
+        "doap": doap,
+        "doap-binary": doap_binary,
+        "doap-st": doap_st,
+        "tfeat": tfeat,
+    },
+)
 
 
 def create(name: str, **options: Any) -> PatchNetwork:
     """A network with random weights, in training mode.
 
-    All take ``dim``, ``width`` (channels of the first layer, 32 as published; 8 is quick on a CPU); most take ``dropout``
-    and ``kind`` ("float" or "binary"); ``hynet`` and ``sdgmnet`` take ``input_norm`` ("frn" or "standard").
+    Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
+    layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard").
     """
-    if name not in NETWORKS:
-        raise UserError(f"there is no network {name!r}; {suggest(name, NETWORKS)}")
     signature = inspect.signature(NETWORKS[name])
-    for option in options:
-        if option not in signature.parameters:
-            raise UserError(f"network {name!r} has no option {option!r}; {suggest(option, signature.parameters)}")
+    check_options(f"network {name!r}", options, signature.parameters)
     bound = signature.bind(**options)
     bound.apply_defaults()
     network = NETWORKS[name](**bound.arguments)

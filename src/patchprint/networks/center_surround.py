@@ -28,6 +28,8 @@ class CenterSurround(PatchNetwork):
             raise UserError("the two towers of a centre-surround network must have the same dimension, kind and input")
         self.center = center
         self.surround = surround
+        self.has_maps = center.has_maps and surround.has_maps
+        self.cancels_brightness = center.cancels_brightness and surround.cancels_brightness
         self.surround_frozen = False
         self.register_buffer("halving", bicubic_halving(2 * size), persistent=False)
 

@@ -29,7 +29,11 @@ class WholeMapConv2d(nn.Conv2d):
 
 
 class PaddedInputConv2d(nn.Conv2d):
-    """A convolution of one channel, to which empty channels are added on the way."""
+    """A convolution of one channel, to which empty channels are added on the way.
+
+    Shape:
+        (N, 1, H, W) -> (N, D, H', W').
+    """
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         empty = (0, 0, 0, 0, 0, _CHANNELS_OF_TENSOR_CORES - input.shape[1])

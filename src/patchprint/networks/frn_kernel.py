@@ -56,7 +56,11 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
 
 
 def bias_frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> Tensor:
-    """As ``frn_function.bias_frn_tlu``, on a GPU."""
+    """As ``frn_function.bias_frn_tlu``, on a GPU.
+
+    Shape:
+        x (N, C, H, W), shift (C,), weight, bias, tau (1, C, 1, 1), eps (1,) -> (N, C, H, W), same dtype.
+    """
     return torch.ops.patchprint.frn_tlu(x, shift, weight, bias, tau, eps)[0]
 
 
@@ -87,7 +91,11 @@ def frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor,
 def frn_tlu_backward(
     gradient: Tensor, x: Tensor, shift: Tensor, scale: Tensor, weight: Tensor, bias: Tensor, tau: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradient of x, and (4, C) of shift, weight, bias and tau."""
+    """Gradient of x, and those of shift, weight, bias and tau.
+
+    Shape:
+        gradient, x (N, C, H, W), shift (C,), scale (N, C), weight, bias, tau (1, C, 1, 1) -> (N, C, H, W), (4, C) float32.
+    """
     gradient = gradient.contiguous(memory_format=torch.channels_last)
     x = x.contiguous(memory_format=torch.channels_last)
     count, channels, pixels, block = _layout(x)

@@ -37,6 +37,7 @@ class HyNet(PatchNetwork):
         self._fused: Callable[..., Tensor] | None = None
         if input_norm not in ("frn", "standard"):
             raise UserError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
+        self.cancels_brightness = input_norm == "standard"
         self.standardize = PatchStandardization() if input_norm == "standard" else nn.Identity()
         self.layer1 = nn.Sequential(FilterResponseNorm2d(1), TLU(1), *_block(1, width))
         self.layer2 = nn.Sequential(*_block(width, width))

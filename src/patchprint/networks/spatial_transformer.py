@@ -77,6 +77,7 @@ class TransformedNetwork(PatchNetwork):
         super().__init__(network.dim, network.kind, input_size)
         self.transformer = SpatialTransformer(input_size, network.input_size)
         self.network = network
+        self.has_maps, self.cancels_brightness = network.has_maps, network.cancels_brightness
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         return self.network.encode(self.transformer(patches), with_maps)

@@ -16,6 +16,8 @@ class TFeat(PatchNetwork):
         (N, 1, 32, 32) -> (N, dim).
     """
 
+    has_maps = False
+
     def __init__(self, dim: int = 128, width: int = 32, kind: Kind = "float") -> None:
         super().__init__(dim, kind)
         self.features = nn.Sequential(

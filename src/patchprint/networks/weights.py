@@ -57,6 +57,11 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
     What the network itself knows (architecture, options, dimension, kind, input size) is taken from the network.
     With ``half``, weights of convolutions and linear layers are stored as float16; statistics stay float32.
     """
+    if not network.info.network:
+        raise UserError(
+            f"weights of a {type(network).__name__} that was made by its class could not be loaded again; "
+            "make the network with networks.create"
+        )
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     if half:
         state = {name: value.half() if _is_kernel(name, value) else value for name, value in state.items()}

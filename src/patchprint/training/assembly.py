@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
-
 import torch
 
 from patchprint import losses, networks
@@ -26,6 +23,8 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
     optimizers.freeze(network, config.freeze)
     network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     loss = _create_loss(config).to(device)
+    if loss.needs_maps and not network.has_maps:
+        raise UserError(f"loss {config.loss!r} needs normalised maps, which network {config.network!r} does not have")
     if config.precision == "float64":
         network, loss = network.double(), loss.double()
     average = [value.clone() for value in averaged(network)] if config.average else None
@@ -56,15 +55,6 @@ def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None
 
 
 def _create_loss(config: TrainConfig) -> Loss:
-    settings: dict[str, Any] = dict(config.loss_settings)
-    if config.loss in losses.LOSSES:
-        known = inspect.signature(losses.LOSSES[config.loss]).parameters
-        # What a loss may want to know about the run: its length, by which moving averages scale, and the seed.
-        for name, value in (("total_steps", config.steps), ("seed", config.seed)):
-            if name in known:
-                settings.setdefault(name, value)
-    if config.loss == "cdf":
-        # Published as 512 nodes for batches of 1024: half the batch.
-        settings.setdefault("bins", max(2, config.batch // 2))
-    loss = losses.create(config.loss, **settings)
+    run = losses.LOSSES[config.loss].settings_for_run(steps=config.steps, batch=config.batch, seed=config.seed)
+    loss = losses.create(config.loss, **{**run, **config.loss_settings})
     return SEC(loss, config.sec) if config.sec else loss

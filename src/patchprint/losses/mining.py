@@ -13,6 +13,8 @@ deterministic; gathering single pairs would need atomic additions.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -21,6 +23,8 @@ COSINE_LIMIT = 1.0 - 1e-5  # SDGMNet's clamp; beyond it acos has no usable slope
 L2_GUARD = 0.008
 ANGLE_GUARD = 0.6
 NOTHING_LEFT = 10.0
+SMALLEST_L2 = math.sqrt(ROOT_EPSILON)  # what ``l2`` gives for equal vectors
+SMALLEST_ANGLE = math.acos(COSINE_LIMIT)
 
 
 def root(squared: Tensor) -> Tensor:

@@ -1,0 +1,93 @@
+"""Try an addition on a copy of the repository: write its files, and let the tests that run over a registry find it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("pyproject.toml", "src", "tests")
+
+New = str | Callable[[str], str]
+"""The text of a new file, or what makes the new text of a file that is there from its old one."""
+
+
+def trial(folder: Path, files: dict[str, New], run: list[str], first: Iterable[list[str]] = ()) -> list[str]:
+    """Copy source and tests into ``folder``, add ``files``, and run pytest there; fails where a test does or none is found.
+
+    Args:
+        files: by path from the root of the repository.
+        run: arguments of pytest.
+        first: command lines for Python that come before it, such as the script that pins a curve.
+
+    Returns:
+        every file of the copy that differs from the repository's, sorted: what the addition touched.
+    """
+    _copy(folder)
+    before = _contents(folder)
+    for name, new in files.items():
+        path = folder / name
+        text = new if isinstance(new, str) else new(path.read_text())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for command in first:
+        _python(folder, command)
+    _python(folder, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *run])
+    after = _contents(folder)
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def after(line: str, addition: str) -> Callable[[str], str]:
+    """An edit that puts ``addition`` below the one line that starts with ``line`` (without its indentation)."""
+
+    def edit(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        places = [number for number, content in enumerate(lines) if content.strip().startswith(line)]
+        assert len(places) == 1, f"{line!r} starts {len(places)} lines"
+        lines.insert(places[0] + 1, addition)
+        return "".join(lines)
+
+    return edit
+
+
+def edits(*changes: Callable[[str], str]) -> Callable[[str], str]:
+    """Several edits of one file, one after the other."""
+
+    def edit(text: str) -> str:
+        for change in changes:
+            text = change(text)
+        return text
+
+    return edit
+
+
+def _copy(folder: Path) -> None:
+    for name in COPIED:
+        source, target = ROOT / name, folder / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+
+
+def _python(folder: Path, arguments: list[str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout[-4000:]}\n{done.stderr[-2000:]}"
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = (path for name in COPIED for path in [folder / name, *(folder / name).rglob("*")] if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files if ".hypothesis" not in path.parts}

@@ -1,0 +1,11 @@
+"""DOAP on binary descriptors: relaxed Hamming distance."""
+
+from __future__ import annotations
+
+from reference.average_precision import doap, soft_hamming
+from reference.formula import Formula
+
+
+def reference(settings, points, dim):
+    bins = settings.get("bins", dim)
+    return Formula(lambda raw, valid=None, ignore=None: doap(raw, bins, dim / bins, soft_hamming, valid, ignore))

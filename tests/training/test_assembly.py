@@ -1,0 +1,33 @@
+"""From a config to network and loss: settings that follow from the run, and parts that do not fit."""
+
+import pytest
+import torch
+
+from patchprint.training import assembly, resolve
+
+CPU = torch.device("cpu")
+
+
+def loss_of(recipe, **changes):
+    return assembly.create(resolve(recipe, **changes), CPU).loss
+
+
+def test_settings_follow_from_the_run_unless_they_are_given():
+    assert loss_of("cdf", batch=256).bins == 128
+    assert loss_of("cdf", batch=256, loss_settings={"bins": 7}).bins == 7
+    assert loss_of("sdgmnet", steps=20_000).rate == pytest.approx(0.01)
+    assert loss_of("hardnet-gor", seed=5).seed == 5
+    assert loss_of("sosnet", steps=10, seed=5).neighbors == 8
+
+
+def test_a_loss_that_needs_maps_refuses_a_network_without_them():
+    with pytest.raises(ValueError, match="loss 'l2net' needs normalised maps, which network 'tfeat' does not have"):
+        loss_of("l2net", network="tfeat")
+    assert not loss_of("l2net", network="tfeat", loss_settings={"e3": False}).needs_maps
+
+
+def test_unknown_losses_and_settings_are_answered_with_close_ones():
+    with pytest.raises(ValueError, match="there is no loss 'hradnet'; did you mean hardnet"):
+        loss_of("hardnet", loss="hradnet")
+    with pytest.raises(ValueError, match="no option 'magrin'; did you mean margin"):
+        loss_of("hardnet", loss_settings={"magrin": 1.0})
