@@ -1,31 +1,28 @@
 """A short training of a narrow network with any loss, on photographs that scikit-image ships.
 
-``python tests/loss_training.py NAME ...`` writes the curves that the test compares with (tests/losses/curves/NAME.json; of all
-losses without a name).
+``python tests/loss_training.py [loss ...]`` writes the curves of those losses, or of those that have none.
 Everything is in float64, so that other processors follow the same curve closely; patches are cut at random places, so that
 no version of a keypoint detector matters.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import functools
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from curve_files import PinnedCurves, Series, Tolerance, one_thread
 from patchprint import losses, networks
 from patchprint.metrics.verification import fpr95
 from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import bundled
 from patchprint.types import DescriptorBatch
 
-CURVES = Path(__file__).parent / "losses" / "curves"
+TESTS = Path(__file__).resolve().parent
 STEPS, PAIRS, LOGGED_EVERY = 30, 16, 5
 
 
@@ -80,27 +77,16 @@ def raw_pixels(patches: Tensor) -> Tensor:
     return (flat - flat.mean(-1, keepdim=True)) / (flat.std(-1, keepdim=True) + 1e-7)
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """The maps are so small that more threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 @one_thread()
-def train(name: str, training: Tensor, held_out: Tensor) -> ShortRun:
+def train(name: str) -> ShortRun:
+    training, held_out = data()
     random = np.random.default_rng(0)
-    settings = losses.LOSSES[name].settings_for_run(steps=STEPS, batch=PAIRS, seed=0)
-    loss = losses.create(name, **settings).double()
+    loss = losses.create(name, **losses.LOSSES[name].settings_for_run(steps=STEPS, batch=PAIRS, seed=0)).double()
     kind = "binary" if loss.binary else "float"
     network = networks.create("hardnet", dim=32, width=4, dropout=0.0, kind=kind).double().train()
     networks.set_num_views(network, 2)
-    # NumPy's numbers are the same on every processor, PyTorch's normal ones are not.
     for weight in network.parameters():
+        # NumPy's numbers are the same on every processor, PyTorch's normal ones are not.
         values = random.normal(size=tuple(weight.shape)) / np.sqrt(weight[0].numel())
         weight.data.copy_(torch.from_numpy(values))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
@@ -128,22 +114,27 @@ def train(name: str, training: Tensor, held_out: Tensor) -> ShortRun:
     with torch.no_grad():
         descriptors = network(held_out.flatten(0, 1)).unflatten(0, (-1, 2))
     curve = np.array(totals).reshape(-1, LOGGED_EVERY).mean(1)
-    return ShortRun([float(f"{value:.8g}") for value in curve], false_positives(descriptors))
+    return ShortRun(curve.tolist(), false_positives(descriptors))
 
 
+@functools.cache
 def data() -> tuple[Tensor, Tensor]:
     """Training patches (600, 2, 1, 32, 32) and held-out ones (200, 2, 1, 32, 32)."""
     return patches_of(("astronaut", "coins"), 600, seed=0), patches_of(("camera",), 200, seed=1)
 
 
-def main(names: list[str]) -> None:
-    training, held_out = data()
-    for name in names or losses.LOSSES:
-        row = asdict(train(name, training, held_out))
-        print(name, row, flush=True)
-        (CURVES / f"{name}.json").write_text(json.dumps(row) + "\n")
-    print("raw pixels", false_positives(raw_pixels(held_out)))
+def series(result: ShortRun) -> Series:
+    return {"curve": result.curve, "fpr95": [result.fpr95]}
 
+
+CURVES = PinnedCurves(
+    script=TESTS / "loss_training.py",
+    folder=TESTS / "losses" / "curves",
+    names=losses.LOSSES,
+    compute=lambda name: series(train(name)),
+    # There are 2000 wrong pairs: two of them may change places.
+    allowed={"curve": Tolerance(1e-6, 1e-9), "fpr95": Tolerance(0.0, 0.001)},
+)
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    CURVES.write()

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import torch
 
-from patchprint.patches import PatchStore, Tracks, TrackStore
+from patchprint.patches import Tracks, TrackStore
 from patchprint.patches.label_mining import MinedLabels
 from patchprint.training import resolve
 from patchprint.training.loop import train
@@ -24,11 +24,15 @@ SHORT = {
 }
 
 
-def images(points=120, views=4, seed=0):
-    """A textured plane seen in several noisy photos, with slightly wrong keypoints; the last fifth of it is held out."""
+def images(points=120, views=4, seed=0, upright=False, scenes=1):
+    """A textured plane seen in several noisy photos, with slightly wrong keypoints; the last fifth of it is held out.
+
+    Where all of them are ``upright``, every processor cuts the same patches: sines and cosines differ in their last digit.
+    """
     generator = np.random.default_rng(seed)
     coarse = torch.from_numpy(generator.random((1, 1, 48, 48), dtype=np.float32))
-    plane = torch.nn.functional.interpolate(coarse, size=(192, 192), mode="bilinear")[0, 0].numpy()
+    # In float64, since a pixel that one processor rounds down must not be rounded up by another.
+    plane = torch.nn.functional.interpolate(coarse.double(), size=(192, 192), mode="bilinear")[0, 0].numpy()
     images = [
         np.clip(plane * 200 + generator.normal(25, 8, plane.shape), 0, 255).astype(np.uint8) for _ in range(views)
     ]
@@ -39,34 +43,20 @@ def images(points=120, views=4, seed=0):
         image=image,
         xy=xy[point] + generator.normal(0, 0.7, (len(point), 2)),
         scale=scale[point] * np.exp(generator.normal(0, 0.1, len(point))),
-        angle=angle[point] + generator.normal(0, 0.1, len(point)),
+        angle=(angle[point] + generator.normal(0, 0.1, len(point))) * (not upright),
         point=point,
+        scene=point * scenes // points,
     )
     part = (np.arange(points) >= 0.8 * points).astype(np.uint8)
     return TrackStore.from_images(images, dataclasses.replace(tracks, part=part))
 
 
-def mined_patches(folder, sequences=4, points=12, views=6):
-    """Stored patches of several sequences with labels as mining leaves them."""
-    generator = np.random.default_rng(0)
-    count = sequences * points
-    base = generator.random((count, 1, 11, 11), dtype=np.float32)
-    smooth = torch.nn.functional.interpolate(torch.from_numpy(base), size=(65, 65), mode="bilinear")[:, 0].numpy()
-    point = np.repeat(np.arange(count), views)
-    noisy = smooth[point] * 200 + generator.normal(25, 8, (len(point), 65, 65))
-    clusters = torch.from_numpy(generator.integers(0, 5, len(point)).astype(np.int16))
-    part = np.zeros(count, np.uint8)
-    part[-points // 2 :] = 1
-    PatchStore.write(
-        folder,
-        [np.clip(noisy, 0, 255).astype(np.uint8)],
-        point,
-        point // points,
-        [f"s{i}" for i in range(sequences)],
-        part=part,
-    )
-    MinedLabels(clusters, ~torch.eye(5, dtype=torch.bool).expand(sequences, 5, 5)).save(folder)
-    return PatchStore.open(folder)
+def with_mined_labels(source, clusters=5):
+    """The source with random labels as mining leaves them: of each scene, patches of other clusters are distractors."""
+    cluster = np.random.default_rng(0).integers(0, clusters, int(source.num_views.sum())).astype(np.int16)
+    distractor = ~torch.eye(clusters, dtype=torch.bool).expand(int(source.scene.max()) + 1, -1, -1)
+    source.mined = MinedLabels(torch.from_numpy(cluster), distractor)
+    return source
 
 
 def narrow(recipe):

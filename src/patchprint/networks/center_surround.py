@@ -37,10 +37,10 @@ class CenterSurround(PatchNetwork):
         border = self.input_size // 4
         middle = patches[:, :, border:-border, border:-border]
         with torch.autocast(patches.device.type, enabled=False):  # eight bits of bfloat16 are too few for pixels
-            whole = self.halving @ patches.float() @ self.halving.T
+            whole = self.halving @ patches.to(self.halving.dtype) @ self.halving.T
         raw_center, maps_center = self.center.encode(middle, with_maps)
         raw_surround, maps_surround = self.surround.encode(whole, with_maps)
-        raw = torch.cat([raw_center.float(), raw_surround.float()], 1)
+        raw = torch.cat([raw_center, raw_surround], 1)
         if maps_center is None or maps_surround is None:
             return raw, None
         return raw, (torch.cat([maps_center[0], maps_surround[0]], 1), torch.cat([maps_center[1], maps_surround[1]], 1))

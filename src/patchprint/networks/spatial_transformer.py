@@ -51,16 +51,17 @@ class SpatialTransformer(nn.Module):
         """The predicted maps from output to input coordinates, both in [-1, 1].
 
         Shape:
-            (N, 1, 42, 42) -> (N, 2, 3) float32.
+            (N, 1, 42, 42) -> (N, 2, 3) float32, or float64 where the weights are.
         """
         x = self.standardize(patches).to(self.predict.weight.dtype)
-        return self.predict(self.localise(x)).float().reshape(-1, 2, 3)
+        predicted = self.predict(self.localise(x)).reshape(-1, 2, 3)
+        return predicted if predicted.dtype == torch.float64 else predicted.float()
 
     def forward(self, patches: Tensor) -> Tensor:
         # Written as sums and products: they stay float32 under autocast and take an empty batch.
         a = self.affine(patches)[:, None, None]
         grid = a[..., 0] * self.x[..., None] + a[..., 1] * self.y[..., None] + a[..., 2]
-        return F.grid_sample(patches.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
+        return F.grid_sample(patches.to(grid.dtype), grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 class TransformedNetwork(PatchNetwork):
