@@ -3,8 +3,8 @@
 import cv2
 import numpy as np
 
+from patchprint.detectors import detect
 from patchprint.interop.colmap_database import write_features
-from patchprint.interop.opencv import detect_sift
 from synthetic_tracks import texture
 
 FOCAL, WIDTH, HEIGHT = 200.0, 200, 160
@@ -32,7 +32,7 @@ def write_model(root, images=5, with_database=True, views=2, seed=0):
     for name, (x, y) in zip(names, shifts, strict=True):
         crop = np.ascontiguousarray(pixels[y : y + HEIGHT, x : x + WIDTH])
         cv2.imwrite(str(root / "images" / name), crop)
-        keypoints[name] = detect_sift(crop)
+        keypoints[name] = detect(crop, "dog-published", None, spread=False)
     groups = {}
     for image, name in enumerate(names):
         found = keypoints[name]

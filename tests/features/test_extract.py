@@ -1,4 +1,4 @@
-"""From pictures to features: detection, tiles, masks, describers, and the stand-ins for OpenCV and kornia."""
+"""From pictures to features: detection, tiles, masks, models, and the stand-ins for OpenCV and kornia."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import kornia.feature as KF
 import numpy as np
 import pytest
 import torch
-from patchprint.features.kornia_like import LAFDescriptor
-from patchprint.features.opencv_like import Feature2D
 
 import patchprint
 from known_images import correspondences, texture, turned
 from patchprint import networks
-from patchprint.features import describers, detect
+from patchprint.detectors import DETECTORS, _tiles, detect
+from patchprint.devices import choose_device
+from patchprint.features import load
+from patchprint.features.feature2d import Feature2D
+from patchprint.features.laf_descriptor import LAFDescriptor
 from patchprint.interop import colmap, opencv
 from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints
@@ -55,12 +57,11 @@ def test_four_lines(tmp_path: Path, network: PatchNetwork) -> None:
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network", "binary"])
 def test_no_keypoints_gives_the_right_width(model: str, network: PatchNetwork, binary: PatchNetwork) -> None:
-    describer = describers.create({"network": network, "binary": binary}.get(model, model))
-    flat = patchprint.extract(np.full((50, 60), 90, np.uint8), describer)
-    width = describer.dim // 8 if describer.kind == "binary" else describer.dim
-    assert flat.descriptors.shape == (0, width)
+    loaded = load({"network": network, "binary": binary}.get(model, model))
+    flat = patchprint.extract(np.full((50, 60), 90, np.uint8), loaded)
+    assert flat.descriptors.shape == (0, loaded.width)
     assert flat.image_size == (60, 50)
-    tiny = patchprint.extract(np.full((2, 3), 90, np.uint8), describer)
+    tiny = patchprint.extract(np.full((2, 3), 90, np.uint8), loaded)
     assert len(tiny) == 0
 
 
@@ -69,28 +70,28 @@ def test_given_keypoints_are_kept_even_outside(model: str, network: PatchNetwork
     given = Keypoints(
         torch.tensor([[10.0, 10.0], [-500.0, 30.0], [100.0, 9999.0]]), torch.tensor([2.0, 50.0, 3.0]), torch.zeros(3)
     )
-    describer = describers.create({"network": network, "binary": binary}.get(model, model))
-    made = patchprint.extract(texture(), describer, keypoints=given)
+    loaded = load({"network": network, "binary": binary}.get(model, model))
+    made = patchprint.extract(texture(), loaded, keypoints=given)
     assert torch.equal(made.keypoints.xy, given.xy)
     assert len(made.descriptors) == 3
     if not made.is_binary:
         assert torch.isfinite(made.descriptors).all()
     broken = Keypoints(torch.tensor([[float("nan"), 0.0]]), torch.ones(1), torch.zeros(1))
     with pytest.raises(ValueError, match="finite"):
-        patchprint.extract(texture(), describer, keypoints=broken)
+        patchprint.extract(texture(), loaded, keypoints=broken)
 
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network"])
 def test_prints_survive_a_turn_unless_upright(model: str, network: PatchNetwork) -> None:
-    describer = describers.create(network if model == "network" else model)
+    loaded = load(network if model == "network" else model)
     image = texture()
     rotated, matrix = turned(image, 40)
     correct = {}
     for upright in (False, True):
-        a = patchprint.extract(image, describer, max_keypoints=200, upright=upright)
-        b = patchprint.extract(rotated, describer, max_keypoints=200, upright=upright)
+        a = patchprint.extract(image, loaded, max_keypoints=200, upright=upright)
+        b = patchprint.extract(rotated, loaded, max_keypoints=200, upright=upright)
         true = set(zip(*(part.tolist() for part in correspondences(a.keypoints, b.keypoints, matrix)), strict=True))
-        correct[upright] = len(true & {tuple(row) for row in patchprint.match(a, b).indices.tolist()})
+        correct[upright] = len(true & {tuple(row) for row in patchprint.match(a, b, "mutual").indices.tolist()})
     assert correct[False] > 40
     assert correct[False] > 3 * correct[True]
 
@@ -99,11 +100,11 @@ def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
     from patchprint.patches.sampler import ImagePyramids, cut_patches
 
     image = cv2.GaussianBlur(texture(), (0, 0), 1)
-    describer = describers.create("sift")
-    found = detect.detect(image, "dog", 200)
+    loaded = load("sift")
+    found = detect(image, "dog", 200)
     found = found[(found.scale > 2.5) & ((found.xy > 50) & (found.xy < 190)).all(1)]
-    patches = cut_patches(ImagePyramids.build([image]), 0, found, describer.patch_scale, 32)
-    cosine = (describer.describe_patches(patches) * describer.describe_keypoints(image, found)).sum(1)
+    patches = cut_patches(ImagePyramids.build([image]), 0, found, loaded.patch_scale, 32)
+    cosine = (loaded.describe_patches(patches) * loaded.describe_keypoints(image, found)).sum(1)
     assert float(cosine.median()) > 0.9
 
 
@@ -111,14 +112,14 @@ def test_mask_and_count() -> None:
     image = texture()
     mask = np.zeros_like(image)
     mask[:, 130:] = 1
-    for name in ("dog", "colmap", "harris", "hessian"):
-        found = detect.detect(image, name, 50, mask)
+    for name in DETECTORS:
+        found = detect(image, name, 50, mask)
         assert 0 < len(found) <= 50
         assert found.xy[:, 0].min() > 128
     with pytest.raises(ValueError, match="mask"):
-        detect.detect(image, "dog", 50, mask[:10])
-    with pytest.raises(ValueError, match="unknown detector"):
-        detect.detect(image, "superpoint")
+        detect(image, "dog", 50, mask[:10])
+    with pytest.raises(ValueError, match="there is no detector 'superpoint'"):
+        detect(image, "superpoint")
 
 
 def test_without_a_limit_colmap_keypoints_are_those_of_colmap(tmp_path: Path) -> None:
@@ -128,18 +129,18 @@ def test_without_a_limit_colmap_keypoints_are_those_of_colmap(tmp_path: Path) ->
     options = pycolmap.FeatureExtractionOptions(use_gpu=False)
     pycolmap.extract_features(tmp_path / "d.db", tmp_path, extraction_options=options, device=pycolmap.Device.cpu)
     (entry,) = colmap.read_database(tmp_path / "d.db")
-    found = detect.detect(image, "colmap", None)
+    found = detect(image, "colmap", None)
     assert len(found) == len(entry.keypoints) > 60
     assert torch.allclose(found.xy.sort(0).values, entry.keypoints.xy.sort(0).values, atol=1e-3)
-    assert len(detect.detect(image, "dog", 60)) == 60
+    assert len(detect(image, "dog", 60)) == 60
 
 
 def test_spread_gives_every_part_its_share() -> None:
     image = np.full((300, 300), 100, np.uint8)
     image[:, :150] = texture(300, 150)
     image[:, 150:] = (texture(300, 150, seed=1).astype(int) - 128) // 5 + 128  # faint
-    by_response = detect.detect(image, "dog", 160, spread=False)
-    spread = detect.detect(image, "dog", 160, spread=True)
+    by_response = detect(image, "dog", 160, spread=False)
+    spread = detect(image, "dog", 160, spread=True)
     assert len(by_response) == len(spread) == 160
     assert (spread.xy[:, 0] > 150).sum() > (by_response.xy[:, 0] > 150).sum() + 15
     assert (spread.score.diff() <= 0).all()
@@ -147,12 +148,12 @@ def test_spread_gives_every_part_its_share() -> None:
 
 def test_tiles_find_what_the_whole_picture_has(monkeypatch: pytest.MonkeyPatch) -> None:
     image = texture(400, 520)
-    whole = detect.detect(image, "dog", 10_000, spread=False)
-    monkeypatch.setattr(detect, "WHOLE", 100_000)
-    monkeypatch.setattr(detect, "TILE", 128)
-    monkeypatch.setattr(detect, "MARGIN", 64)
-    monkeypatch.setattr(detect, "LARGEST_IN_TILE", 6.0)
-    tiled = detect.detect(image, "dog", 10_000, spread=False)
+    whole = detect(image, "dog", 10_000, spread=False)
+    monkeypatch.setattr(_tiles, "WHOLE", 100_000)
+    monkeypatch.setattr(_tiles, "TILE", 128)
+    monkeypatch.setattr(_tiles, "MARGIN", 64)
+    monkeypatch.setattr(_tiles, "LARGEST_IN_TILE", 6.0)
+    tiled = detect(image, "dog", 10_000, spread=False)
     distance, nearest = torch.cdist(whole.xy, tiled.xy, compute_mode="donot_use_mm_for_euclid_dist").min(1)
     small = whole.scale < 5.5
     assert (distance[small] < 0.05).float().mean() > 0.97
@@ -194,7 +195,7 @@ def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
     from patchprint.interop.kornia import from_lafs
 
     filled = lafs[0].abs().sum((1, 2)) > 0
-    ours = describers.create(network).describe_keypoints(image, from_lafs(lafs[0, filled]))
+    ours = load(network).describe_keypoints(image, from_lafs(lafs[0, filled]))
     assert torch.allclose(descriptors[0, filled], ours, atol=1e-3)
     assert LAFDescriptor(network)(pixels.expand(2, 3, -1, -1), lafs[:, :0].expand(2, -1, -1, -1)).shape == (
         2,
@@ -204,12 +205,12 @@ def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
 
 
 def test_devices_that_are_not_there_are_named() -> None:
-    assert describers.choose_device("cpu") == torch.device("cpu")
+    assert choose_device("cpu") == torch.device("cpu")
     with pytest.raises(ValueError, match="unknown device"):
-        describers.choose_device("tpu")
+        choose_device("tpu")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="no cuda"):
-            describers.choose_device("cuda")
+            choose_device("cuda")
 
 
 def test_upright_drops_the_angle() -> None:

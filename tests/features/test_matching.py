@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from patchprint.features.nearest import nearest
 
+from patchprint.distances import nearest
 from patchprint.features import match, verify
 from patchprint.features.calibration import choose_ratio
 from patchprint.features.compress import Pca, compress
+from patchprint.features.matching import Mode
 from patchprint.types import Features, Keypoints, ModelId
 
 
@@ -58,13 +62,22 @@ def test_modes(make: object) -> None:
         return {(i, j) for i, j in rows}
 
     if make is descriptors:  # bits tie, and any of equals may be the nearest
-        assert found() == mutual
-        assert found(mutual=False, ratio=0.9) == passes
+        assert found(mode="mutual") == mutual
+        assert found(mode="ratio", ratio=0.9) == passes
         assert found(ratio=0.9) == mutual & passes
-        assert len(found(mutual=False)) == 60
-    assert found(ratio=0.9) <= found(mutual=False, ratio=0.9)
+        assert len(found(mode="nearest")) == 60
+    assert found(ratio=0.9) <= found(mode="ratio", ratio=0.9)
     limit = float(np.median(order[:, 0]))
-    assert all(table[i, j] <= limit + 1e-5 for i, j in found(max_distance=limit))
+    assert all(table[i, j] <= limit + 1e-5 for i, j in found(mode="mutual", max_distance=limit))
+
+
+def test_without_options_the_ratio_of_the_features_decides() -> None:
+    a, b = features(descriptors(60, seed=1)), features(descriptors(80, seed=2))
+    for ratio in (0.85, 0.95):
+        calibrated = dataclasses.replace(a, ratio=ratio)
+        assert torch.equal(match(calibrated, b).indices, match(a, b, ratio=ratio).indices)
+        assert torch.equal(match(calibrated, b, ratio=0.9).indices, match(a, b, ratio=0.9).indices)
+    assert torch.equal(match(a, b).indices, match(a, b, ratio=0.8).indices), "Lowe's, where nothing was calibrated"
 
 
 @pytest.mark.parametrize("bits", [False, True])
@@ -76,9 +89,9 @@ def test_fginn_ignores_second_neighbours_at_the_same_place(bits: bool) -> None:
     query = base.clone()
     query[:, 0] = query[:, 0] ^ 1 if bits else query[:, 0] + 0.05
     a = features(query, xy)
-    assert len(match(a, twin, mutual=False, ratio=0.8)) == 0
-    assert len(match(a, twin, mutual=False, ratio=0.8, fginn_radius=10.0)) == 20
-    assert len(match(a, twin, mutual=False, ratio=0.8, fginn_radius=1.0)) == 0
+    assert len(match(a, twin, "mutual+ratio", 0.8)) == 0
+    assert len(match(a, twin, "fginn", 0.8, fginn_radius=10.0)) == 20
+    assert len(match(a, twin, "fginn", 0.8, fginn_radius=1.0)) == 0
 
 
 def test_prints_of_two_models_are_refused() -> None:
@@ -86,16 +99,20 @@ def test_prints_of_two_models_are_refused() -> None:
         match(features(descriptors(3), model="a"), features(descriptors(3), model="b"))
     with pytest.raises(ValueError, match="cannot compare"):
         match(features(descriptors(3, 8)), features(descriptors(3, 16)))
-    with pytest.raises(ValueError, match="ratio"):
+    with pytest.raises(ValueError, match="ratio must lie"):
         match(features(descriptors(3)), features(descriptors(3)), ratio=1.5)
+    with pytest.raises(ValueError, match="not to mutual"):
+        match(features(descriptors(3)), features(descriptors(3)), "mutual", ratio=0.8)
+    with pytest.raises(ValueError, match="unknown mode"):
+        match(features(descriptors(3)), features(descriptors(3)), "best")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0), (1, 1)])
-@pytest.mark.parametrize("options", [{}, {"ratio": 0.8}, {"ratio": 0.8, "fginn_radius": 5.0}])
+@pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("make", [descriptors, packed])
-def test_empty_and_tiny(n: int, m: int, options: dict, make: object) -> None:
+def test_empty_and_tiny(n: int, m: int, mode: Mode, make: object) -> None:
     a, b = features(make(n, seed=1)), features(make(m, seed=2))  # type: ignore[operator]
-    found = match(a, b, **options)
+    found = match(a, b, mode)
     assert found.indices.shape == (len(found), 2)
     assert verify(a, b, found).num_inliers == 0
 
@@ -110,7 +127,7 @@ def test_verify_finds_the_true_matches(kind: str) -> None:
     moved[150:] = rng.uniform(0, 500, (50, 2))
     same = descriptors(200)
     a, b = features(same, torch.from_numpy(xy)), features(same, torch.from_numpy(moved))
-    checked = verify(a, b, match(a, b), kind)  # type: ignore[arg-type]
+    checked = verify(a, b, match(a, b, "mutual"), kind)  # type: ignore[arg-type]
     assert checked.inliers is not None
     assert checked.inliers[:150].float().mean() > 0.97
     if kind == "homography":
@@ -119,19 +136,21 @@ def test_verify_finds_the_true_matches(kind: str) -> None:
         assert np.allclose(model, homography, rtol=0.02, atol=0.02)
     if kind == "auto":
         assert checked.geometry == "homography"
-    assert torch.equal(verify(a, b, match(a, b), kind).inliers, checked.inliers)  # type: ignore[arg-type]
+    assert torch.equal(verify(a, b, match(a, b, "mutual"), kind).inliers, checked.inliers)  # type: ignore[arg-type]
 
 
 def test_compression_keeps_most_neighbours_and_its_sizes() -> None:
     clean = descriptors(300, 128)
     noisy = F.normalize(clean + 0.03 * descriptors(300, 128, seed=5) * 128**0.5 / 4)
-    expected = match(features(clean), features(noisy)).indices
+    expected = match(features(clean), features(noisy), "mutual").indices
     pca = Pca.fit(clean, 64)
     sizes = {"fp16": 256, "int8": 128, "bits": 16, pca: 256}
     for how, size in sizes.items():
         a, b = compress(features(clean), how), compress(features(noisy), how)
         assert a.descriptors.element_size() * a.descriptors.shape[1] == size
-        kept = {tuple(row) for row in match(a, b).indices.tolist()} & {tuple(row) for row in expected.tolist()}
+        kept = {tuple(row) for row in match(a, b, "mutual").indices.tolist()} & {
+            tuple(row) for row in expected.tolist()
+        }
         assert len(kept) > 0.9 * len(expected)
         with pytest.raises(ValueError, match="two different models"):
             match(a, features(noisy))

@@ -19,7 +19,7 @@ GRAF = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "oxford"
 @pytest.mark.skipif(not GRAF.is_dir(), reason=f"the Oxford sequences are not at {GRAF}")
 def test_graf_gives_its_true_homography() -> None:
     a, b = (patchprint.extract(GRAF / f"img{number}.png", "rootsift", max_keypoints=1500) for number in (1, 3))
-    found = patchprint.verify(a, b, patchprint.match(a, b), "homography")
+    found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "homography")
     assert (found.num_inliers or 0) > 200
     assert found.model is not None
     truth = np.loadtxt(GRAF / "H1to3p")
@@ -35,7 +35,7 @@ def test_inliers_on_graf_are_true_ones(number: int, keypoints: int | None) -> No
     """With errors in one picture alone, every sixth inlier of these pairs was wrong."""
     images = (GRAF / "img1.png", GRAF / f"img{number}.png")
     a, b = (patchprint.extract(image, "rootsift", max_keypoints=keypoints or 4096) for image in images)
-    found = patchprint.verify(a, b, patchprint.match(a, b), "homography")
+    found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "homography")
     assert found.inliers is not None
     rows = found.indices[found.inliers]
     start = np.column_stack([a.keypoints.xy[rows[:, 0]].numpy(), np.ones(len(rows))])
@@ -64,7 +64,7 @@ def test_the_stereo_pair_matches_along_its_rows() -> None:
     except (OSError, ConnectionError, ModuleNotFoundError) as error:  # an installation without the picture, offline
         pytest.skip(f"scikit-image has no motorcycle pair here: {error}")
     a, b = (patchprint.extract(image[::2, ::2], "rootsift", max_keypoints=800) for image in (left, right))
-    found = patchprint.verify(a, b, patchprint.match(a, b), "fundamental")
+    found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "fundamental")
     assert found.inliers is not None
     rows = found.indices[found.inliers]
     offset = a.keypoints.xy[rows[:, 0]] - b.keypoints.xy[rows[:, 1]]

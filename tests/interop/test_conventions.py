@@ -10,15 +10,15 @@ import kornia.feature as KF
 import numpy as np
 import pytest
 import torch
-from patchprint.features.detect import detect
 
 from known_images import blob, corner, correspondences, crossing, lopsided_blob, texture, turned
+from patchprint.detectors import DETECTORS, detect, harris
 from patchprint.interop import colmap, kornia, opencv
 from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints, wrap_angle
 
-BLOB_DETECTORS = ["dog", "colmap", "hessian"]
-DETECTORS = [*BLOB_DETECTORS, "harris", "hessian-affine", "harris-affine"]
+BLOB_DETECTORS = [name for name, detector in DETECTORS.items() if detector.finds == "blobs"]
+CORNER_DETECTORS = [name for name, detector in DETECTORS.items() if detector.finds == "corners"]
 
 
 @pytest.mark.parametrize("detector", BLOB_DETECTORS)
@@ -31,11 +31,12 @@ def test_a_blob_is_found_where_it_is(detector: str, x: float, y: float, sigma: f
     assert 0.8 < float(found.scale[nearest]) / sigma < 1.2
 
 
+@pytest.mark.parametrize("detector", CORNER_DETECTORS)
 @pytest.mark.parametrize("make", [crossing, corner])
-def test_a_corner_is_found_where_it_is(make: Callable[[int, int], np.ndarray]) -> None:
-    found = detect(make(101, 81), "harris")
+def test_a_corner_is_found_where_it_is(detector: str, make: Callable[[int, int], np.ndarray]) -> None:
+    found = detect(make(101, 81), detector)
     distance = (found.xy - torch.tensor([100.5, 80.5])).abs().max(1).values
-    level_pixel = found.scale / kornia.HARRIS_SIGMA
+    level_pixel = found.scale / harris.SIGMA
     assert distance[level_pixel < 1.1].min() < 0.3
     assert len(found.scale[distance < 0.3 * level_pixel].unique()) >= 5  # and again in coarser levels
 
@@ -58,14 +59,14 @@ def test_scales_grow_with_the_picture(detector: str) -> None:
     larger, matrix = turned(image, 0, zoom=1.5)
     a, b = detect(image, detector, 300), detect(larger, detector, 300)
     i, j = correspondences(a, b, matrix)
-    if detector.startswith("harris"):  # searched at fixed levels, so only the area of the frame is tied to the level
-        levels = torch.log(detect(image, detector, 300).scale / kornia.HARRIS_SIGMA) / math.log(2**0.5)
+    if detector in CORNER_DETECTORS:  # searched at fixed levels, so only the area of the frame is tied to the level
+        levels = torch.log(detect(image, detector, 300).scale / harris.SIGMA) / math.log(2**0.5)
         assert (levels - levels.round()).abs().max() < 0.1
     else:
         assert float((b.scale[j] / a.scale[i]).median()) == pytest.approx(1.5, rel=0.05)
 
 
-@pytest.mark.parametrize("detector", ["dog", "colmap", "hessian"])
+@pytest.mark.parametrize("detector", BLOB_DETECTORS)
 @pytest.mark.parametrize("degrees", [30, 120, -100])
 def test_angle_points_to_the_brighter_side(detector: str, degrees: float) -> None:
     found = detect(lopsided_blob(degrees), detector)

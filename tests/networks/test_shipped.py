@@ -9,7 +9,7 @@ import torch
 
 import patchprint
 from patchprint.benchmarks import bundled
-from patchprint.features import describers
+from patchprint.features.model import DEFAULT_MODEL
 from patchprint.networks import weights
 
 NAMES = [info.name for info in weights.list_weights()]
@@ -18,7 +18,7 @@ NAMES = [info.name for info in weights.list_weights()]
 def test_the_promised_weights_are_there_and_small() -> None:
     assert set(NAMES) == {"sdgmnet", "hynet", "hardnet", "hardnet.small", "doap-binary"}
     assert sum(file.stat().st_size for file in weights.WEIGHTS_FOLDER.glob("*")) < 16e6
-    assert describers.DEFAULT_MODEL in NAMES
+    assert DEFAULT_MODEL in NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,8 +50,6 @@ def test_the_default_matches_better_than_rootsift_offline(monkeypatch: pytest.Mo
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    pair = bundled.stereo_pair()
-    ours, theirs = (
-        bundled.matching(describers.create(model), pair)["ap"] for model in (patchprint.load("sdgmnet"), "rootsift")
-    )
+    pair = bundled.stereo_pair(bundled.Settings())
+    ours, theirs = (bundled.matching(patchprint.load(model), pair)["ap"] for model in ("sdgmnet", "rootsift"))
     assert ours > theirs

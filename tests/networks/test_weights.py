@@ -32,7 +32,7 @@ OPTIONS = {
 def test_saved_weights_rebuild_the_network(name, tmp_path):
     network = trained_looking(name, **known_options(name, width=4, dim=16))
     info = weights.save(network, tmp_path / "w.safetensors", dataclasses.replace(network.info, **OPTIONS, name="mine"))
-    loaded = patchprint.load(tmp_path / "w.safetensors")
+    loaded = patchprint.load(tmp_path / "w.safetensors").network
     assert not loaded.training
     assert loaded.info == info
     assert (info.network, info.dim, info.license, info.ratio) == (name, network.dim, "Apache-2.0", 0.85)

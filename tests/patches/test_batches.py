@@ -14,20 +14,27 @@ from patchprint.patches.batches import (
 )
 from patchprint.patches.label_mining import MinedLabels
 from patchprint.patches.order import grid_of, shuffled
+from patchprint.patches.source import PatchSource
 
 
-class Points:
+class Points(PatchSource):
     """A source of points without pixels."""
 
-    device = torch.device("cpu")
+    is_resident = True
 
     def __init__(self, num_views, scene=None):
-        self.num_views = torch.as_tensor(num_views)
-        self.num_points = len(self.num_views)
-        self.scene = torch.zeros(self.num_points, dtype=torch.int64) if scene is None else torch.as_tensor(scene)
-        self.start = torch.cumsum(self.num_views, 0) - self.num_views
+        num_views = torch.as_tensor(num_views)
+        scene = torch.zeros(len(num_views), dtype=torch.int64) if scene is None else torch.as_tensor(scene)
+        super().__init__(num_views, scene, None, patch_scale=12.0)
+        self.start = torch.cumsum(num_views, 0) - num_views
+
+    @property
+    def first_image(self):
         # Points of one photo are not numbered one after the other.
-        self.first_image = torch.arange(self.num_points) % 4
+        return torch.arange(self.num_points) % 4
+
+    def sample(self, points, views, size, warp=None):
+        raise AssertionError("batches look at no pixel")
 
     def observation(self, points, views):
         return self.start[points][:, None] + views
@@ -83,7 +90,7 @@ def test_batches_depend_only_on_seed_and_step():
 
 
 def make_batchers(source, rank, world):
-    mined = MinedLabels(
+    source.mined = MinedLabels(
         torch.arange(int(source.num_views.sum())).remainder(5).to(torch.int16), torch.eye(5).bool().expand(4, 5, 5)
     )
     share = {"seed": 3, "rank": rank, "world": world}
@@ -92,7 +99,7 @@ def make_batchers(source, rank, world):
         "neighbors": NeighborBatcher(source, 16, run=8, **share),
         "progressive": ProgressiveBatcher(source, 16, **share),
         "groups": GroupBatcher(source, 32, max_views=4, **share),
-        "sequences": SequencePairBatcher(source, 8, 4, mined=mined, **share),
+        "sequences": SequencePairBatcher(source, 8, 4, **share),
     }
 
 
@@ -130,13 +137,13 @@ def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
     assert not epochs[0] & epochs[1]
 
 
-def test_neighbours_need_photos_and_runs_that_fit():
+def test_neighbours_need_photos_and_runs_that_fit(monkeypatch):
     source = Points(torch.full((100,), 2))
     with pytest.raises(ValueError, match="do not make up a batch"):
         NeighborBatcher(source, 16, run=5)
     with pytest.raises(ValueError, match="needs 7 runs of 9 neighbours, but the source has only 6"):
         NeighborBatcher(Points(torch.full((64,), 2)), 63, run=9)
-    del source.first_image
+    monkeypatch.setattr(Points, "first_image", None)
     with pytest.raises(ValueError, match="built from photos"):
         NeighborBatcher(source, 16, run=4)
 
@@ -178,7 +185,8 @@ def test_sequence_pairs_visit_every_pair_and_ignore_what_is_not_mined():
     cluster = torch.randint(0, 6, (360,), generator=torch.Generator().manual_seed(0)).to(torch.int16)
     far = torch.rand(4, 6, 6, generator=torch.Generator().manual_seed(1)) > 0.5
     mined = MinedLabels(cluster, far | far.mT)
-    batcher = SequencePairBatcher(source, 5, 3, mined=mined)
+    source.mined = mined
+    batcher = SequencePairBatcher(source, 5, 3)
     pairs = set()
     for number in range(batcher.steps_per_epoch):
         batch = batcher.batch(step(number))

@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from patchprint.patches.sources.sequences import find_sequences
 
+from patchprint.interop.sequences import find_sequences
 from patchprint.patches import open_source
 from patchprint.patches.batches import SequencePairBatcher
 from patchprint.patches.sources import hpatches, hpatches_sequences
@@ -157,17 +157,21 @@ def test_circle_overlap_and_clusters():
 def test_broken_sequences_are_named(tmp_path):
     write_sequence(tmp_path / "s" / "v_a")
     (tmp_path / "s" / "v_a" / "H_1_4").write_text("1 2 3\n")
-    with pytest.raises(ValueError, match=r"H_1_4 is not a 3x3 matrix"):
+    with pytest.raises(ValueError, match=r"H_1_4 is not a homography"):
         find_sequences(tmp_path / "s")
     (tmp_path / "s" / "v_a" / "H_1_4").unlink()
-    with pytest.raises(ValueError, match="lacks the homography from image 1 to image 4"):
+    with pytest.raises(ValueError, match=r"H1to4p is missing; each image after the first needs its homography"):
         find_sequences(tmp_path / "s")
     with pytest.raises(ValueError, match="holds no image sequences"):
         find_sequences(tmp_path)
+    for name in ("4.ppm", "4.png"):
+        (tmp_path / "s" / "v_a" / name).unlink(missing_ok=True)
+    with pytest.raises(ValueError, match="v_a lacks image 4"):
+        hpatches_sequences.build(tmp_path / "s", tmp_path / "out")
 
 
 @pytest.mark.skipif(not (SHARED / "data" / "oxford").is_dir(), reason="the Oxford sequences are not here")
 def test_oxford_sequences_are_found():
     sequences = find_sequences(SHARED / "data" / "oxford")
     assert {s.name for s in sequences} == {"bikes", "boat", "graf", "leuven", "ubc", "wall"}
-    assert all(len(s.images) == 6 and s.homographies.shape == (5, 3, 3) for s in sequences)
+    assert all(list(s.paths) == [1, 2, 3, 4, 5, 6] and list(s.homographies) == [2, 3, 4, 5, 6] for s in sequences)

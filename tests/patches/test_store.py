@@ -9,6 +9,8 @@ import torch
 from patchprint.patches import PatchStore, manifest, open_source
 from patchprint.patches.opening import ConcatSource
 from patchprint.patches.source import PatchSource
+from patchprint.patches.tracks import TrackStore
+from synthetic_tracks import plane_tracks
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def patches():
 def write(folder, patches, **more):
     point = np.array([7, 3, 7] * 5 + [100 + i // 3 for i in range(15)])
     scene = (point >= 100).astype(np.int64)
-    more = {"scene_names": ["a", "b"], **more}
+    more = {"scene_names": ["a", "b"], "patch_scale": 12.0, **more}
     PatchStore.write(folder, [patches[:20], patches[20:]], point, scene, **more)
     return point
 
@@ -84,6 +86,24 @@ def test_several_stores_are_one_source(tmp_path, patches):
     first, second = both.sample(points, views, 64)
     assert torch.allclose(first, 1.0 - second, atol=1e-6)
     assert both.split("val").num_points == 10
+    assert torch.equal(both.select(points).sample(torch.tensor([0, 1]), views, 64), both.sample(points, views, 64))
+    rows = both.observation(torch.arange(14), torch.zeros(14, 1, dtype=torch.int64))
+    assert len(rows.unique()) == 14, "no two views have one number"
+
+
+def test_a_mix_says_at_which_scale_it_was_cut(tmp_path, patches):
+    write(tmp_path / "strips", patches, patch_scale=10.0)
+    write(tmp_path / "ubc", patches, patch_scale=12.0)
+    write(tmp_path / "more", patches, patch_scale=10.0)
+    images, tracks = plane_tracks()
+    TrackStore.from_images(images, tracks, patch_scale=24.0).save(tmp_path / "photos")
+    assert open_source(tmp_path / "strips").patch_scale == 10
+    assert open_source([tmp_path / "strips", tmp_path / "more"]).patch_scale == 10
+    mixed = open_source([tmp_path / "strips", tmp_path / "photos"])
+    assert mixed.patch_scale == mixed.sources[1].patch_scale == 10, "photos are cut as the stored patches are"
+    with pytest.raises(ValueError, match=r"10 and 12 sigma; say with --patch-scale"):
+        open_source([tmp_path / "strips", tmp_path / "ubc"])
+    assert open_source([tmp_path / "strips", tmp_path / "ubc"], patch_scale=11.0).patch_scale == 11
 
 
 def test_wrong_counts_leave_nothing_behind(tmp_path, patches):
@@ -92,9 +112,9 @@ def test_wrong_counts_leave_nothing_behind(tmp_path, patches):
         ([patches, patches], "more patches than the 30"),
     ):
         with pytest.raises(ValueError, match=message):
-            PatchStore.write(tmp_path / "s", blocks, np.zeros(30), np.zeros(30, np.int64), ["a"])
+            PatchStore.write(tmp_path / "s", blocks, np.zeros(30), np.zeros(30, np.int64), ["a"], 12.0)
     with pytest.raises(ValueError, match="a point number occurs in two scenes"):
-        PatchStore.write(tmp_path / "s", [patches], np.zeros(30), np.arange(30) % 2, ["a", "b"])
+        PatchStore.write(tmp_path / "s", [patches], np.zeros(30), np.arange(30) % 2, ["a", "b"], 12.0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -126,7 +146,8 @@ def test_ten_million_patches_stay_on_disk(tmp_path):
     for name, values in arrays.items():
         manifest.save(folder, name, values)
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
-    facts = {"kind": "patches", "version": 1, "scenes": ["a"], "pairs": [], "files": listing}
+    facts = {"kind": "patches", "version": manifest.VERSION, "patch_scale": 12.0}
+    facts |= {"scenes": ["a"], "pairs": [], "files": listing}
     manifest.files.write_json(folder / "manifest.json", facts)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     store = PatchStore.open(folder)

@@ -92,7 +92,7 @@ def test_several_folders_are_one_source(scene, tmp_path):
     other = plane_tracks(points=30, count=3, seed=1)
     TrackStore.from_images(*scene).save(tmp_path / "a")
     TrackStore.from_images(*other).save(tmp_path / "b")
-    both = open_source(f"{tmp_path / 'a'},{tmp_path / 'b'}")
+    both = open_source([tmp_path / "a", tmp_path / "b"])
     assert both.num_points == 90 and both.scene.unique().tolist() == [0, 1]
     points, views = torch.arange(60, 70), torch.zeros(10, 1, dtype=torch.int64)
     alone = open_source(tmp_path / "b").sample(points - 60, views, 32)
@@ -220,7 +220,7 @@ def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
     (folder / "image_names.txt").write_text("".join(f"{i}.png\n" for i in range(count)))
     (folder / "scene_names.txt").write_text("huge\n")
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
-    facts = {"kind": "tracks", "version": 1, "patch_scale": 12.0, "files": listing}
+    facts = {"kind": "tracks", "version": manifest.VERSION, "patch_scale": 12.0, "files": listing}
     manifest.files.write_json(folder / "manifest.json", facts)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     store = TrackStore.open(folder, max_resident_gb=0.01)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,12 +21,14 @@ Find = Callable[[np.ndarray, int | None, np.ndarray | None], Keypoints]
 class Detector:
     """A way to find keypoints.
 
+    ``finds`` says what it answers to, which decides the known images that its positions, scales and angles are tested with.
     ``find`` may return more than are wanted; ``detect`` keeps the strongest. A detector without scores is ordered by scale,
     one that knows no scale or no angle returns a fixed scale and angle 0. ``settings`` are named sets of further arguments
     of ``find``.
     """
 
     summary: str
+    finds: Literal["blobs", "corners", "other"]
     find: Find
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -24,6 +24,7 @@ def find_dog(
 
 detector = Detector(
     "differences of Gaussians (OpenCV SIFT, precise upscale)",
+    "blobs",
     find_dog,
     {"published": {"contrast": PUBLISHED_CONTRAST}},
 )

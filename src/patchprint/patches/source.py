@@ -28,10 +28,12 @@ class PatchSource(ABC):
     """
 
     patch_scale: float
+    mined: MinedLabels | None = None
+    """DOAP's mined labels, by row of ``observation``; None where none were mined."""
 
     # Tensors (or None) with one entry for each point, and others that move with the source; subclasses add theirs.
     _of_points: ClassVar[tuple[str, ...]] = ("_num_views", "_scene", "_part")
-    _others: ClassVar[tuple[str, ...]] = ()
+    _others: ClassVar[tuple[str, ...]] = ("mined",)
 
     def __init__(self, num_views: Tensor, scene: Tensor, part: Tensor | None, patch_scale: float) -> None:
         self._num_views, self._scene, self._part = num_views, scene, part
@@ -61,11 +63,6 @@ class PatchSource(ABC):
     @property
     def first_image(self) -> Tensor | None:
         """Image of the first view of each point, (N,); None where patches come without their images."""
-        return None
-
-    @property
-    def mined(self) -> MinedLabels | None:
-        """DOAP's mined labels, by row of ``observation``; None where none were mined."""
         return None
 
     @abstractmethod

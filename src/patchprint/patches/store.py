@@ -29,7 +29,7 @@ class PatchStore(PatchSource):
     """
 
     _of_points = (*PatchSource._of_points, "_start")
-    _others = ("_resident", "_order", "_mined")
+    _others = (*PatchSource._others, "_resident", "_order")
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
         num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
@@ -46,7 +46,7 @@ class PatchStore(PatchSource):
         self._resident = manifest.load_tensor(folder, "patches") if resident else None
         self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
         self._start = torch.cumsum(num_views, 0) - num_views
-        self._mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
+        self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
 
     @staticmethod
     def open(
@@ -121,10 +121,6 @@ class PatchStore(PatchSource):
     @property
     def is_resident(self) -> bool:
         return self._resident is not None
-
-    @property
-    def mined(self) -> MinedLabels | None:
-        return self._mined
 
     def pairs(self, name: str) -> np.ndarray:
         """A pair list of the original set, (L, 3): patch a, patch b, same point."""

@@ -116,7 +116,7 @@ class TrackStore(PatchSource):
     """Patches cut out of photos when they are needed. With resident photos ``sample`` never waits for the host."""
 
     _of_points = (*PatchSource._of_points, "_start")
-    _others = ("images", "_image", "_xy", "_axis")
+    _others = (*PatchSource._others, "images", "_image", "_xy", "_axis")
 
     def __init__(self, images: ImageBank, tracks: Tracks, names: track_files.Names, patch_scale: float) -> None:
         num_views = torch.from_numpy(tracks.num_views())

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from patchprint.training.validation import Validation
 
 from patchprint import networks
+from patchprint.training.held_out import HeldOutPoints
 from training_data import images
 
 
@@ -13,10 +13,10 @@ def test_scores_equal_a_direct_count(kind):
     torch.manual_seed(0)
     network = networks.create("hardnet", width=4, dim=32, kind=kind)
     source = images().split("val")
-    validation = Validation(source, pairs=40, seed=3)
-    assert validation.count == 20
-    assert (validation.views[:, 0] != validation.views[:, 1]).all()
-    patches = source.sample(validation.points, validation.views, 32)
+    held_out = HeldOutPoints(source, most=20, seed=3)
+    assert len(held_out) == 20
+    assert (held_out.views[:, 0] != held_out.views[:, 1]).all()
+    patches = source.sample(held_out.points, held_out.views, 32)
     network.eval()
     with torch.no_grad():
         a, b = (network(patches[:, view]).double() for view in (0, 1))
@@ -24,19 +24,20 @@ def test_scores_equal_a_direct_count(kind):
     own = distance.diagonal()
     threshold = own.sort().values[18]  # the 19th of 20 positives
     others = (a - b.roll(1, 0)).norm(dim=1)
-    scores = validation.measure(network)
+    scores = held_out.measure(network)
     assert scores.fpr95 == pytest.approx(float((others <= threshold + 1e-9).double().mean()))
-    confused = ((distance <= own[:, None] + 1e-9).sum(1) > 1).double().mean()
-    assert scores.confusion == pytest.approx(float(confused))
+    tied = ((distance - distance.amin(1, keepdim=True)) < 1e-9).double()
+    right = tied.diagonal() / tied.sum(1)
+    assert scores.confusion == pytest.approx(1 - float(right.mean()))
 
 
 def test_pairs_depend_on_the_seed_alone():
     source = images().split("val")
-    one, same, other = (Validation(source, 40, seed) for seed in (1, 1, 2))
+    one, same, other = (HeldOutPoints(source, 20, seed) for seed in (1, 1, 2))
     assert torch.equal(one.points, same.points)
     assert not torch.equal(one.points, other.points)
 
 
 def test_too_few_points_give_no_validation():
     source = images().split("val")
-    assert Validation(source.select(torch.tensor([0])), 40, 0).count == 0
+    assert len(HeldOutPoints(source.select(torch.tensor([0])), 20, 0)) == 0
