@@ -106,7 +106,7 @@ def test_a_loss_is_four_files_and_its_curve(tmp_path: Path) -> None:
             "tests/reference/yours.py": REFERENCE,
             "src/patchprint/training/recipes.py": _add_recipe,
         },
-        first=[["tests/loss_training.py", "yours"], ["-c", ASSEMBLED]],
+        first=[["tests/support/loss_training.py", "yours"], ["-c", ASSEMBLED]],
         run=["tests/losses", "-k", "yours"],
     )
     assert touched == [

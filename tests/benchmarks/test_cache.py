@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark_data import run_of
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run
 from patchprint.benchmarks._cache import checksum_of, code_checksum
 from patchprint.features.model import PixelModel
+from support.benchmark_data import run_of
 
 
 def test_second_question_is_answered_from_disk(tmp_path: Path) -> None:

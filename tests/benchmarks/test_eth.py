@@ -7,10 +7,10 @@ from pathlib import Path
 import cv2
 import pytest
 
-from benchmark_data import run_of, scores_of, texture, write_room
 from patchprint.benchmarks import PredictionCache
 from patchprint.interop import strecha
 from patchprint.provenance import sha256_of_folder
+from support.benchmark_data import run_of, scores_of, texture, write_room
 
 
 def test_room_is_reconstructed_and_measured(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark_data import run_of, scores_of, write_store
-from fake_models import BinaryPixels, ConstantModel, CountingPixels
 from patchprint.benchmarks import PredictionCache, _hpatches_tasks, measure
+from support.benchmark_data import run_of, scores_of, write_store
+from support.fake_models import BinaryPixels, ConstantModel, CountingPixels
 
 TASKS = ("verification", "matching", "retrieval")
 

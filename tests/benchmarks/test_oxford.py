@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from benchmark_data import run_of, scores_of, write_sequence
-from fake_models import BinaryPixels, ConstantModel
 from patchprint.benchmarks import PredictionCache, measure, oxford, pairs
 from patchprint.features.model import ModelLike, PixelModel
 from patchprint.report.comparison import compare
 from patchprint.types import Features, Keypoints, ModelId
+from support.benchmark_data import run_of, scores_of, write_sequence
+from support.fake_models import BinaryPixels, ConstantModel
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 import pytest
 
-from benchmark_data import scores_of, texture
 from patchprint.benchmarks.rotation import turned
 from patchprint.benchmarks.scale import shrunk
 from patchprint.geometry import project
+from support.benchmark_data import scores_of, texture
 
 
 def blob(height: int, width: int, x: float, y: float) -> np.ndarray:

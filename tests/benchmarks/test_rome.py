@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmark_data import scores_of, write_store
-from fake_models import ConstantModel, CountingPixels
+from support.benchmark_data import scores_of, write_store
+from support.fake_models import ConstantModel, CountingPixels
 
 
 def test_pixels_find_their_group_and_constants_score_chance(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from benchmark_data import run_of, scores_of, texture, write_store
-from fake_models import BinaryPixels, ConstantModel, CountingPixels
 from patchprint.benchmarks import PredictionCache, measure, ubc
 from patchprint.patches import PatchStore
+from support.benchmark_data import run_of, scores_of, texture, write_store
+from support.fake_models import BinaryPixels, ConstantModel, CountingPixels
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from patchprint.cli import main
 from patchprint.patches.sources import BUILDERS, builder
-from small_sfm import write_model
+from support.small_sfm import write_model
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_download_lists_sets_and_finds_a_copy(tmp_path, capsys):
 
 
 def test_homographies_from_the_command_line(tmp_path, capsys):
-    from small_sfm import wall
+    from support.small_sfm import wall
 
     (tmp_path / "pictures").mkdir()
     cv2.imwrite(str(tmp_path / "pictures" / "a.png"), wall())

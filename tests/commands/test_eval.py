@@ -8,12 +8,12 @@ from pathlib import Path
 import cv2
 import pytest
 
-from benchmark_data import texture, write_sequence, write_store
 from patchprint.benchmarks import BENCHMARKS
 from patchprint.cli import main
 from patchprint.commands import eval as eval_command
 from patchprint.features.model import PixelModel
 from patchprint.networks import ModelInfo
+from support.benchmark_data import texture, write_sequence, write_store
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from network_patches import trained_looking
 from patchprint import cli
 from patchprint.networks import weights
+from support.network_patches import trained_looking
 
 pytest.importorskip("onnxruntime")
 

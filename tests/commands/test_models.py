@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from network_patches import trained_looking
 from patchprint import cli
 from patchprint.networks import NETWORKS, TrainingRecord, weights
+from support.network_patches import trained_looking
 
 
 def test_an_empty_folder_of_weights_is_no_error(

@@ -11,7 +11,7 @@ from patchprint.cli import main
 from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.__main__ import main as main_without_cli
 from patchprint.training.resolving import CHOICES, RunFile, registered
-from training_data import SHORT, images, narrow
+from support.training_data import SHORT, images, narrow
 
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
 

@@ -17,15 +17,15 @@ import cv2
 import numpy as np
 import pytest
 
-import training_data
-from known_images import texture
 from patchprint import cli
 from patchprint.features import extract, match
 from patchprint.interop import colmap, colmap_sfm, opencv_files
 from patchprint.patches import manifest
 from patchprint.training import resolve
 from patchprint.training.loop import train
-from three_views import write_views
+from support import training_data
+from support.known_images import texture
+from support.three_views import write_views
 
 SMALL = ["--model", "pixels", "--max-keypoints", "50"]
 

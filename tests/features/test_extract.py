@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import patchprint
-from known_images import correspondences, texture, turned
 from patchprint import networks
 from patchprint.detectors import DETECTORS, _tiles, detect
 from patchprint.devices import choose_device
@@ -22,6 +21,7 @@ from patchprint.features.laf_descriptor import LAFDescriptor
 from patchprint.interop import colmap, opencv
 from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints
+from support.known_images import correspondences, texture, turned
 
 
 @pytest.fixture(scope="module")

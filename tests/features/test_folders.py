@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from known_images import texture
 from patchprint import cli
 from patchprint.features import storage
 from patchprint.features.formats import read_matches
 from patchprint.interop import colmap, hloc, opencv_files
-from three_views import write_views
+from support.known_images import texture
+from support.three_views import write_views
 
 
 @pytest.fixture(scope="module")

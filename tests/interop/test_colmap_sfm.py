@@ -12,7 +12,7 @@ import pytest
 from patchprint.features import extract, match
 from patchprint.interop import colmap, colmap_database, colmap_sfm, hloc
 from patchprint.types import Features
-from three_views import write_views
+from support.three_views import write_views
 
 Scene = tuple[Path, dict[str, Features], dict[tuple[str, str], np.ndarray]]
 

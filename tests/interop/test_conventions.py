@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from known_images import blob, corner, correspondences, crossing, lopsided_blob, texture, turned
 from patchprint.detectors import DETECTORS, detect, harris
 from patchprint.interop import colmap, kornia, opencv
 from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints, wrap_angle
+from support.known_images import blob, corner, correspondences, crossing, lopsided_blob, texture, turned
 
 BLOB_DETECTORS = [name for name, detector in DETECTORS.items() if detector.finds == "blobs"]
 CORNER_DETECTORS = [name for name, detector in DETECTORS.items() if detector.finds == "corners"]

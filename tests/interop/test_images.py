@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from known_images import texture
 from patchprint.interop.images import list_images, read_color, read_gray
+from support.known_images import texture
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from network_patches import known_options, smooth_patches, trained_looking
 from patchprint.commands.export import measure_parity
 from patchprint.interop.onnx import INPUT, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.networks import NETWORKS, create
+from support.network_patches import known_options, smooth_patches, trained_looking
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from loss_batches import VARIANTS, batch_of, is_pair_loss, make_loss, random_raw
 from patchprint.losses import SEC, NormPenalty, create
 from reference import metric_losses
 from reference.formula import STEP
+from support.loss_batches import VARIANTS, batch_of, is_pair_loss, make_loss, random_raw
 
 PROGRESS = (0.05, 0.5, 0.9)  # the first step is in SDGM's warm-up
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from loss_batches import EVERY_LOSS, batch_of, is_pair_loss, make_loss, random_raw
 from patchprint.losses import SEC, NormPenalty, create
+from support.loss_batches import EVERY_LOSS, batch_of, is_pair_loss, make_loss, random_raw
 
 
 @pytest.mark.parametrize("variant", EVERY_LOSS)

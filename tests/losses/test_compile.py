@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from host_reads import NoHostReads
-from loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
+from support.host_reads import NoHostReads
+from support.loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 
 
 @pytest.mark.parametrize("variant", EVERY_LOSS)

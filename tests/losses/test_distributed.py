@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import loss_ranks
-from loss_batches import EVERY_LOSS
+from support import loss_ranks
+from support.loss_batches import EVERY_LOSS
 
 
 @pytest.fixture(scope="module")

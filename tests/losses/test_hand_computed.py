@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from loss_batches import batch_of
 from patchprint.losses import SEC, create
 from patchprint.losses.doap import cumulative_counts, relaxed_average_precision
 from patchprint.losses.hardnet import correlation_penalty, global_orthogonality, other_points
@@ -17,6 +16,7 @@ from patchprint.rng import key
 from patchprint.types import DescriptorBatch
 from reference.average_precision import exact_average_precision
 from reference.average_precision import relaxed_average_precision as slow_relaxed
+from support.loss_batches import batch_of
 
 E1, E2, E3 = torch.eye(3).unbind()
 

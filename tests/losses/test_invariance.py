@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from loss_batches import EVERY_LOSS, VARIANTS, batch_of, is_pair_loss, make_loss, random_raw
 from patchprint.losses import Loss
 from patchprint.types import DescriptorBatch
+from support.loss_batches import EVERY_LOSS, VARIANTS, batch_of, is_pair_loss, make_loss, random_raw
 
 IN_ANY_ORDER = [variant for variant in EVERY_LOSS if not make_loss(variant).draws_by_position]
 WITH_STATISTICS = [variant for variant in EVERY_LOSS if any(True for _ in make_loss(variant).buffers())]

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 from patchprint.losses import create
+from support.loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 
 
 class LargestTensor(TorchDispatchMode):

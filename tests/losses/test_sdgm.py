@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from loss_batches import batch_of, random_raw
 from patchprint.losses.sdgm import SDGMLoss, Spread, averaging_rate
+from support.loss_batches import batch_of, random_raw
 
 # Last line of the log of the released run on Liberty, 1024 pairs.
 POSITIVE, NEGATIVE, RELATIVE = (0.827, 0.202), (1.170, 0.081), (-0.343, 0.218)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("skimage", reason="the photographs come with scikit-image")
-import loss_training
 from patchprint.losses import LOSSES
+from support import loss_training
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from host_reads import NoHostReads
-from loss_batches import random_raw
 from patchprint.metric_learning import SemiHardTripletLoss, TupletMarginLoss, normalized_n_pair
 from reference import metric_losses
+from support.host_reads import NoHostReads
+from support.loss_batches import random_raw
 
 pytest.importorskip("pytorch_metric_learning")
 from pytorch_metric_learning import distances, losses, miners, reducers

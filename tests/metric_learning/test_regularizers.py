@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from loss_batches import random_raw
 from reference.metric_losses import sphere_deviation
+from support.loss_batches import random_raw
 
 library = pytest.importorskip("pytorch_metric_learning")
 from pytorch_metric_learning import distances, losses, miners, reducers  # noqa: E402

@@ -9,8 +9,8 @@ import torch
 import torch.multiprocessing as mp
 from torch import nn
 
-from batch_norm_rank import normalize_on_rank, part_of
 from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardization, ViewBatchNorm2d, set_num_views
+from support.batch_norm_rank import normalize_on_rank, part_of
 
 
 def test_frn_follows_its_formula():

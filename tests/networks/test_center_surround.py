@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from network_patches import smooth_patches, trained_looking
 from patchprint.networks import create
 from patchprint.networks.center_surround import bicubic_halving
+from support.network_patches import smooth_patches, trained_looking
 
 
 def test_halving_is_bicubic_with_antialiasing():

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 import patchprint
-from network_patches import known_options, smooth_patches, trained_looking
 from patchprint.networks import NETWORKS, create, weights
 from patchprint.networks.hynet import HyNet
 from patchprint.types import Keypoints
+from support.network_patches import known_options, smooth_patches, trained_looking
 
 
 def test_options_change_width_dimension_and_kind():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from network_patches import smooth_patches, trained_looking
 from patchprint.distances import pack_bits
 from patchprint.networks.heads import BinaryHead, FloatHead, signs
+from support.network_patches import smooth_patches, trained_looking
 
 
 def test_zero_counts_as_minus_one_and_bit_zero():

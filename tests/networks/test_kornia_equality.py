@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from network_patches import smooth_patches, trained_looking
 from patchprint.networks.weights import load_network
+from support.network_patches import smooth_patches, trained_looking
 
 kornia = pytest.importorskip("kornia.feature")
 

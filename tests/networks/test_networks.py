@@ -7,8 +7,8 @@ import warnings
 import pytest
 import torch
 
-from network_patches import known_options, smooth_patches, trained_looking
 from patchprint.networks import NETWORKS, create, set_num_views
+from support.network_patches import known_options, smooth_patches, trained_looking
 
 pytestmark = pytest.mark.parametrize("name", NETWORKS)
 

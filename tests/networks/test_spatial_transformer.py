@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from network_patches import smooth_patches
 from patchprint.networks import create
 from patchprint.networks.spatial_transformer import SpatialTransformer
+from support.network_patches import smooth_patches
 
 
 def set_affine(layer, values):

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 import patchprint
-from network_patches import known_options, smooth_patches, trained_looking
 from patchprint.networks import NETWORKS, TrainingRecord, create, weights
+from support.network_patches import known_options, smooth_patches, trained_looking
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers"
 OPTIONS = {

@@ -8,7 +8,7 @@ import torch
 from patchprint import rng
 from patchprint.patches import light
 from patchprint.patches.augment import PRESETS, Augmentation, create
-from synthetic_tracks import texture
+from support.synthetic_tracks import texture
 
 KEY = rng.key(0, 7)
 SIGNED_PERMUTATIONS = {

@@ -8,7 +8,7 @@ from patchprint import rng
 from patchprint.patches.augment import PRESETS, create
 from patchprint.patches.batches import GroupBatcher, NeighborBatcher, PairBatcher, ProgressiveBatcher
 from patchprint.patches.tracks import TrackStore
-from synthetic_tracks import plane_tracks
+from support.synthetic_tracks import plane_tracks
 
 # Tensors made from Python values, values read back, and results whose shape depends on values.
 FORBIDDEN = {"lift_fresh", "_local_scalar_dense", "nonzero", "item", "unique", "masked_select"}

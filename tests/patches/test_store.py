@@ -10,7 +10,7 @@ from patchprint.patches import PatchStore, manifest, open_source
 from patchprint.patches.opening import ConcatSource
 from patchprint.patches.source import PatchSource
 from patchprint.patches.tracks import TrackStore
-from synthetic_tracks import plane_tracks
+from support.synthetic_tracks import plane_tracks
 
 
 @pytest.fixture

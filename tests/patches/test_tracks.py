@@ -16,7 +16,7 @@ from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.patches.source import PatchSource
 from patchprint.patches.tracks import Tracks, TrackStore
 from patchprint.types import Keypoints
-from synthetic_tracks import plane_tracks, texture
+from support.synthetic_tracks import plane_tracks, texture
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ cv2 = pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
 
-from fake_models import ConstantModel  # noqa: E402
 from patchprint import cli, networks  # noqa: E402
 from patchprint.features import load  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
@@ -23,6 +22,7 @@ from patchprint.patches.sources import bundled, homographies  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
 from patchprint.pipelines import adapt  # noqa: E402
 from patchprint.training import checkpoint  # noqa: E402
+from support.fake_models import ConstantModel  # noqa: E402
 
 
 @pytest.fixture(scope="module")

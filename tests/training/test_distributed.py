@@ -1,19 +1,16 @@
 """Two processes under torchrun are one process with the same global batch."""
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-import training_ranks
 from patchprint.training import distributed
 from patchprint.types import DescriptorBatch
-from training_data import losses_of
-
-TESTS = Path(__file__).resolve().parents[1]
+from support import training_ranks
+from support.checkout import environment
+from support.training_data import losses_of
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +18,8 @@ def together(tmp_path_factory):
     """Runs of all recipes by two processes."""
     folder = tmp_path_factory.mktemp("two")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
-    command += [str(TESTS / "training_ranks.py"), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    command += [training_ranks.__file__, str(folder)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
 

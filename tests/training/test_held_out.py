@@ -5,7 +5,7 @@ import torch
 
 from patchprint import networks
 from patchprint.training.held_out import HeldOutPoints
-from training_data import images
+from support.training_data import images
 
 
 @pytest.mark.parametrize("kind", ["float", "binary"])

@@ -7,13 +7,13 @@ import re
 import pytest
 import torch
 
-import training_data
 from patchprint.networks import weights
 from patchprint.patches import open_source
 from patchprint.training import assembly, memory, resolve, train
 from patchprint.training.run_folder import read_metrics
 from patchprint.training.step import TrainStep
-from training_data import images, narrow, short_run
+from support import training_data
+from support.training_data import images, narrow, short_run
 
 
 @pytest.fixture(scope="module")

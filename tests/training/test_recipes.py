@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-import pinned_curves
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.optimizers import learning_rate
+from support import pinned_curves
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

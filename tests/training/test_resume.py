@@ -2,24 +2,20 @@
 
 import dataclasses
 import json
-import os
 import resource
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import training_data
 from patchprint.training import assembly, checkpoint, resolve
-from training_data import losses_of, short_run
-
-TESTS = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
+from support import training_data
+from support.checkout import TESTS, environment
+from support.training_data import losses_of, short_run
 
 
 def assert_same_run(one, other):
@@ -31,8 +27,8 @@ def assert_same_run(one, other):
 
 
 def test_ten_kills_at_random_moments_leave_the_same_weights_bit_for_bit(tmp_path):
-    command = [sys.executable, TESTS / "killed_runs.py", tmp_path]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, TESTS / "support" / "killed_runs.py", tmp_path]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) >= 8, "most kills must hit a run that is under way"
     assert_same_run(tmp_path / "undisturbed", tmp_path / "killed")
@@ -65,7 +61,7 @@ def test_sigterm_writes_a_checkpoint_and_exits_with_143(tmp_path):
     settings |= {"recipe": "hardnet", "data": [str(tmp_path / "store")], "out": str(tmp_path / "run")}
     settings["network_options"] = training_data.narrow("hardnet")
     (tmp_path / "run.json").write_text(json.dumps(settings))
-    process = subprocess.Popen([sys.executable, "-m", "patchprint.training", tmp_path / "run.json"], env=ENVIRONMENT)
+    process = subprocess.Popen([sys.executable, "-m", "patchprint.training", tmp_path / "run.json"], env=environment())
     metrics = tmp_path / "run" / "metrics.jsonl"
     deadline = time.monotonic() + 60
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:

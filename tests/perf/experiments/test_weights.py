@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import training_data
 from patchprint.networks import create, weights
 from perf.experiments import choose_weights, comparison
+from support import training_data
 
 
 @pytest.fixture(scope="module")

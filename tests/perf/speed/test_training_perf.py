@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-import training_data
 from perf.speed import recipe_memory, scaling_cost, training_speed
+from support import training_data
 
 
 def test_plain_and_own_step_are_timed():

@@ -5,7 +5,7 @@ import numpy as np
 
 from patchprint.detectors import detect
 from patchprint.interop.colmap_database import write_features
-from synthetic_tracks import texture
+from support.synthetic_tracks import texture
 
 FOCAL, WIDTH, HEIGHT = 200.0, 200, 160
 

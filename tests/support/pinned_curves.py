@@ -1,4 +1,4 @@
-"""Loss curves of all recipes: ``python tests/pinned_curves.py [recipe ...]`` writes those named, or those missing.
+"""Loss curves of all recipes: ``python tests/support/pinned_curves.py [recipe ...]`` writes those named, or those missing.
 
 Hard mining in small batches amplifies roundings up to tenfold a step. So only the first step is pinned of a recipe as it is,
 with its own random weights and augmentation. All processors follow the longer curve because none of them rounds at its
@@ -7,21 +7,25 @@ All is computed in float64 and without dropout, whose masks come from PyTorch's 
 """
 
 import inspect
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
 
-import training_data
-from curve_files import PinnedCurves, Tolerance, one_thread
+if __name__ == "__main__":  # the helpers have one name, however this file is run
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from patchprint import networks, rng
 from patchprint.networks import weights
 from patchprint.networks.catalog import NETWORKS
 from patchprint.patches import augment
 from patchprint.training import RECIPES, resolve
+from support import training_data
+from support.checkout import TESTS
+from support.curve_files import PinnedCurves, Tolerance, one_thread
 
-TESTS = Path(__file__).resolve().parent
 STEPS = 20
 
 
@@ -71,7 +75,7 @@ def _numpy_weights(config, path):
 
 
 CURVES = PinnedCurves(
-    script=TESTS / "pinned_curves.py",
+    script=Path(__file__).resolve(),
     folder=TESTS / "training" / "curves",
     names=RECIPES,
     compute=compute,

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-import training_data
 from patchprint.training import distributed, resolve, train
+from support import training_data
 
 RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet")
 CHANGES = {"steps": 50, "batch": 16, "checkpoint_every": 50, "validate_every": 50, "log_every": 1}

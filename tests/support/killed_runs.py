@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-import training_data
+from support import training_data
 
 
 def start(folder, source):

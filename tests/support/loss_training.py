@@ -1,6 +1,6 @@
 """A short training of a narrow network with any loss, on photographs that scikit-image ships.
 
-``python tests/loss_training.py [loss ...]`` writes the curves of those losses, or of those that have none.
+``python tests/support/loss_training.py [loss ...]`` writes the curves of those losses, or of those that have none.
 Everything is in float64, so that other processors follow the same curve closely; patches are cut at random places, so that
 no version of a keypoint detector matters.
 """
@@ -8,6 +8,7 @@ no version of a keypoint detector matters.
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curve_files import PinnedCurves, Series, Tolerance, one_thread
+if __name__ == "__main__":  # the helpers have one name, however this file is run
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from patchprint import losses, networks
 from patchprint.metrics.verification import fpr95
 from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import bundled
 from patchprint.types import DescriptorBatch
+from support.checkout import TESTS
+from support.curve_files import PinnedCurves, Series, Tolerance, one_thread
 
-TESTS = Path(__file__).resolve().parent
 STEPS, PAIRS, LOGGED_EVERY = 30, 16, 5
 
 
@@ -128,7 +132,7 @@ def series(result: ShortRun) -> Series:
 
 
 CURVES = PinnedCurves(
-    script=TESTS / "loss_training.py",
+    script=Path(__file__).resolve(),
     folder=TESTS / "losses" / "curves",
     names=losses.LOSSES,
     compute=lambda name: series(train(name)),

@@ -13,9 +13,9 @@ from patchprint.patches.batches import SequencePairBatcher
 from patchprint.patches.sources import hpatches, hpatches_sequences
 from patchprint.patches.sources.hpatches_splits import is_test
 from patchprint.types import Keypoints
-from synthetic_tracks import texture
+from support.synthetic_tracks import texture
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+SHARED = Path(__file__).resolve().parents[3].parent / "shared"
 
 
 def write_strips(root, counts):

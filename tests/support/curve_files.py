@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+from support.checkout import ROOT
+
 INSTRUCTION_SETS = {"DEFAULT": "SSE41", "AVX2": "AVX2", "AVX512": "ALL"}  # PyTorch's names, and oneDNN's
 
 Series = dict[str, list[float]]

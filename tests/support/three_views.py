@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from known_images import texture
+from support.known_images import texture
 
 WIDTH, HEIGHT, FOCAL = 480, 360, 430.0
 

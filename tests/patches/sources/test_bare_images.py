@@ -10,7 +10,7 @@ from patchprint.interop import colmap_pairs
 from patchprint.interop.colmap import pycolmap, read_model
 from patchprint.patches import open_source
 from patchprint.patches.sources import bare_images
-from small_sfm import wall, write_model
+from support.small_sfm import wall, write_model
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import torch
 from patchprint.interop.colmap import read_model
 from patchprint.patches import open_source
 from patchprint.patches.sources import colmap
-from small_sfm import write_model
+from support.small_sfm import write_model
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+SHARED = Path(__file__).resolve().parents[3].parent / "shared"
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 from patchprint.training.distributed import gather_batch
+from support.loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 
 STEPS = 3
 
