@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from patchprint.distances import chance_of_same_index, distance_matrix, nearest, pack_bits, pair_distances, unpack_bits
+from support.made_features import all_distances, descriptors, packed
 
 
 def test_floats_against_numpy() -> None:
@@ -51,3 +53,13 @@ def test_nothing_is_fine() -> None:
     empty, some = np.zeros((0, 4), np.float32), np.ones((3, 4), np.float32)
     assert nearest(torch.from_numpy(empty), torch.from_numpy(some), exact=True)[0].shape == (0, 1)
     assert pair_distances(empty, empty).shape == (0,)
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch", "faiss"])
+@pytest.mark.parametrize("make", [descriptors, packed])
+def test_nearest_is_exact(backend: str, make: object) -> None:
+    a, b = make(50, seed=1), make(70, seed=2)  # type: ignore[operator]
+    expected = np.sort(all_distances(a, b), axis=1)[:, :3]
+    distance, index = nearest(a, b, 3, backend)  # type: ignore[arg-type]
+    assert np.allclose(distance, expected, atol=1e-5)
+    assert np.allclose(np.take_along_axis(all_distances(a, b), index.numpy(), 1), expected, atol=1e-5)

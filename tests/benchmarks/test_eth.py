@@ -10,12 +10,14 @@ import pytest
 from patchprint.benchmarks import PredictionCache
 from patchprint.interop import strecha
 from patchprint.provenance import sha256_of_folder
-from support.benchmark_data import run_of, scores_of, texture, write_room
+from support.benchmark_data import run_of, scores_of
+from support.known_images import texture
+from support.scenes import Room
 
 
 def test_room_is_reconstructed_and_measured(tmp_path: Path) -> None:
     pytest.importorskip("pycolmap")
-    write_room(tmp_path / "room")
+    Room().write_with_cameras(tmp_path / "room")
     before = sha256_of_folder(tmp_path / "room")
     cache = PredictionCache(tmp_path / "cache")
     scores = scores_of("eth", "rootsift", tmp_path / "room", cache=cache, keypoints=1000)

@@ -10,20 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.benchmarks import PredictionCache, measure, oxford, pairs
+from patchprint.benchmarks import PredictionCache, measure, oxford
 from patchprint.features.model import ModelLike, PixelModel
 from patchprint.report.comparison import compare
 from patchprint.types import Features, Keypoints, ModelId
-from support.benchmark_data import run_of, scores_of, write_sequence
+from support.benchmark_data import run_of, scores_of
 from support.fake_models import BinaryPixels, ConstantModel
-
-
-@pytest.fixture(scope="module")
-def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("sequences")
-    write_sequence(root / "one")
-    write_sequence(root / "two", images=2, seed=9)
-    return root
+from support.scenes import write_sequence
 
 
 def evaluate(model: ModelLike, data: Path, **settings: Any) -> dict[str, Any]:
@@ -84,22 +77,6 @@ def test_cache_gives_the_same_scores(sequences: Path, tmp_path: Path) -> None:
         results.append(scores_of("oxford", PixelModel(), sequences, cache=cache, keypoints=200))
     assert results[0] == results[1]
     assert cache.misses == 0
-
-
-def test_solved_pairs(sequences: Path) -> None:
-    good = scores_of("pairs", "rootsift", sequences, draw=100)
-    assert good["solved"] == 3
-    assert all(pair["corner_error"] < 5 for pair in good["pairs"].values())
-    assert good["accuracy"] == pytest.approx(good["correct"] / 100)
-    poor = scores_of("pairs", ConstantModel(), sequences, draw=100)
-    assert poor["solved"] == 0
-    assert poor["correct"] < 5
-
-
-def test_corner_error_by_hand() -> None:
-    shift = np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]])
-    assert pairs.corner_error(shift, np.eye(3), (100, 80)) == 5.0
-    assert pairs.corner_error(None, np.eye(3), (100, 80)) is None
 
 
 def test_nothing_to_find_is_null_in_the_result(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from patchprint.benchmarks.rotation import turned
 from patchprint.benchmarks.scale import shrunk
 from patchprint.geometry import project
-from support.benchmark_data import scores_of, texture
+from support.benchmark_data import scores_of
+from support.known_images import texture
 
 
 def blob(height: int, width: int, x: float, y: float) -> np.ndarray:

@@ -10,8 +10,9 @@ import torch
 
 from patchprint.benchmarks import PredictionCache, measure, ubc
 from patchprint.patches import PatchStore
-from support.benchmark_data import run_of, scores_of, texture, write_store
+from support.benchmark_data import run_of, scores_of, write_store
 from support.fake_models import BinaryPixels, ConstantModel, CountingPixels
+from support.known_images import texture
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import cv2
 import pytest
 
 from patchprint.benchmarks import BENCHMARKS
@@ -13,18 +12,7 @@ from patchprint.cli import main
 from patchprint.commands import eval as eval_command
 from patchprint.features.model import PixelModel
 from patchprint.networks import ModelInfo
-from support.benchmark_data import texture, write_sequence, write_store
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def sequences(tmp_path: Path) -> str:
-    write_sequence(tmp_path / "data" / "one", images=2)
-    return str(tmp_path / "data")
+from support.benchmark_data import write_store
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -100,15 +88,6 @@ def test_results_are_named_after_benchmark_data_and_model(
     assert len(target.parts) == 3
 
 
-def test_precision_recall_curves(sequences: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = str(tmp_path / "r.json")
-    assert main(["eval", "oxford", "--model", "pixels", "--data", sequences, "--curves", "--out", out]) == 0
-    curve = json.loads(Path(out).read_text())["scores"]["pairs"]["one/1-2"]["curve"]
-    assert curve["recall"] == sorted(curve["recall"])
-    assert main(["report", out, "--out", str(tmp_path / "page.html")]) == 0
-    assert "Precision and recall along sequences" in (tmp_path / "page.html").read_text()
-
-
 def test_train_test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         write_store(tmp_path / name)
@@ -173,23 +152,3 @@ def test_empty_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     write_store(tmp_path / "s", scenes=2, views=16)
     data = ["--model", "pixels", "--data", str(tmp_path / "s")]
     assert "is empty" in refused(["eval", "hpatches", *data, "--split", "b"], capsys)
-
-
-def test_rotation_of_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cv2.imwrite(str(tmp_path / "p.png"), texture(128, 128))
-    out = tmp_path / "r.json"
-    arguments = [
-        "eval",
-        "rotation",
-        "--model",
-        "sift",
-        "--data",
-        str(tmp_path / "p.png"),
-        "--step",
-        "90",
-        "--out",
-        str(out),
-    ]
-    assert main(arguments) == 0
-    assert main(["report", str(out), "--out", str(tmp_path / "page.html")]) == 0
-    assert "Robustness to rotation" in (tmp_path / "page.html").read_text()

@@ -1,4 +1,4 @@
-"""``patchprint train`` and ``python -m patchprint.training``: flags, files, suggestions, exit codes, what is printed."""
+"""``patchprint train``: flags, files, suggestions, exit codes, what is printed."""
 
 import dataclasses
 import json
@@ -9,18 +9,9 @@ import pytest
 
 from patchprint.cli import main
 from patchprint.training import RECIPES, TrainConfig, resolve
-from patchprint.training.__main__ import main as main_without_cli
 from patchprint.training.resolving import CHOICES, RunFile, registered
-from support.training_data import SHORT, images, narrow
 
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data") / "store"
-    images(points=60).save(folder)
-    return str(folder)
 
 
 @pytest.fixture
@@ -44,27 +35,27 @@ def config_of(monkeypatch, capsys):
 SMALL = ["--steps", "2", "--batch", "8", "--network-options", "width=4", "dim=16", "--device", "cpu"]
 
 
-def test_trains_and_prints_the_outcome(store, tmp_path, capsys):
+def test_trains_and_prints_the_outcome(training_store, tmp_path, capsys):
     run = tmp_path / "run"
     flags = ["--sec", "0.5", "--lr", "0.1", "--loss-settings", "margin=0.5", "--freeze", "features.0", "--json"]
-    assert main(["train", "hardnet", "--data", store, "--out", str(run), *SMALL, *flags]) == 0
+    assert main(["train", "hardnet", "--data", training_store, "--out", str(run), *SMALL, *flags]) == 0
     outcome = json.loads(capsys.readouterr().out)
     assert outcome["steps"] == 2
     config = json.loads((run / "config.json").read_text())
     assert config["loss_settings"] == {"margin": 0.5}
     assert config["network_options"] == {"dropout": 0.3, "width": 4, "dim": 16}
     assert (config["sec"], config["lr"], config["freeze"]) == (0.5, 0.1, ["features.0"])
-    assert main(["train", "hardnet", "--data", store, "--out", str(run), *SMALL, *flags, "--resume"]) == 0
+    assert main(["train", "hardnet", "--data", training_store, "--out", str(run), *SMALL, *flags, "--resume"]) == 0
     assert main(["train", "hardnet", "--out", str(run), "--resume"]) == 0, "the settings of the run are in its folder"
     assert main(["train", "hardnet", "--out", str(run), "--resume", "--lr", "2"]) == 2, "and are not changed on the way"
 
 
 @pytest.mark.parametrize("recipe", SHIPPED)
-def test_shipped_recipes_start_from_the_command_line_alone(recipe, store, tmp_path):
+def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_store, tmp_path):
     flags = ["--steps", "20", "--batch", "32", "--network-options", "width=4", "--device", "cpu"]
     if resolve(recipe).batcher == "neighbors":
         flags += ["--batcher-options", "run=4"]
-    assert main(["train", recipe, "--data", store, "--out", str(tmp_path / "run"), *flags]) == 0
+    assert main(["train", recipe, "--data", training_store, "--out", str(tmp_path / "run"), *flags]) == 0
     assert (tmp_path / "run" / "best.safetensors").is_file()
 
 
@@ -126,11 +117,22 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(tmp_path, config_o
     assert config.network_options == {"dropout": 0, "width": 16, "dim": 64}
 
 
-def test_config_of_a_finished_run_repeats_it(store, tmp_path):
+def test_config_of_a_finished_run_repeats_it(training_store, tmp_path):
     flags = ["--network", "tfeat", "--loss", "sdgm", "--loss-settings", "margin=0.5", "--no-tensorboard"]
     small = ["--steps", "2", "--batch", "8", "--network-options", "width=4", "--batcher", "neighbors"]
     first, again = tmp_path / "first", tmp_path / "again"
-    run = ["train", "sdgmnet", "--data", store, *flags, *small, "--batcher-options", "run=4", "--out", str(first)]
+    run = [
+        "train",
+        "sdgmnet",
+        "--data",
+        training_store,
+        *flags,
+        *small,
+        "--batcher-options",
+        "run=4",
+        "--out",
+        str(first),
+    ]
     assert main(run) == 0
     assert main(["train", "sdgmnet", "--config", str(first / "config.json"), "--out", str(again)]) == 0
     assert (first / "config.json").read_text() == (again / "config.json").read_text()
@@ -161,8 +163,8 @@ def test_config_of_a_finished_run_repeats_it(store, tmp_path):
         (["hardnet", "--data", "STORE", "--batch", "100000"], "fewer than --batch 100000; give --batch 32"),
     ],
 )
-def test_wrong_use_is_one_sentence_and_exit_code_2(arguments, words, store, tmp_path, capsys):
-    arguments = [store if word == "STORE" else word for word in arguments]
+def test_wrong_use_is_one_sentence_and_exit_code_2(arguments, words, training_store, tmp_path, capsys):
+    arguments = [training_store if word == "STORE" else word for word in arguments]
     assert main(["train", *arguments, "--out", str(tmp_path / "run")]) == 2
     _is_one_sentence(capsys, words)
 
@@ -199,32 +201,3 @@ def test_wrong_flag_gets_a_suggestion():
     assert done.returncode == 2
     assert "did you mean --steps?" in done.stderr
     assert done.stdout == ""
-
-
-def test_json_file_trains_without_the_command_line_packages(store, tmp_path, monkeypatch, capsys):
-    settings = {**SHORT, "steps": 2, "network_options": narrow("hardnet")}
-    settings |= {"recipe": "hardnet", "data": [store], "out": str(tmp_path / "run")}
-    (tmp_path / "run.json").write_text(json.dumps(settings))
-    monkeypatch.setattr(sys, "argv", ["training", str(tmp_path / "run.json")])
-    assert main_without_cli() == 0
-    assert json.loads(capsys.readouterr().out)["steps"] == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "code"),
-    [
-        ("{", "is not JSON", 2),
-        ("[]", "holds no JSON object", 2),
-        ('{"recipe": "hardnet", "data": []}', "lacks 'out'", 2),
-        ('{"data": [], "out": "x"}', "lacks 'recipe'", 2),
-        ('{"recipe": "hardnet", "out": "x"}', "lacks 'data'", 2),
-        ('{"recipe": "hardnet", "data": [], "out": "x", "stepz": 1}', "did you mean steps", 2),
-        (None, "No such file", 1),
-    ],
-)
-def test_bad_json_files(text, words, code, tmp_path, monkeypatch, capsys):
-    if text is not None:
-        (tmp_path / "run.json").write_text(text)
-    monkeypatch.setattr(sys, "argv", ["training", str(tmp_path / "run.json")])
-    assert main_without_cli() == code
-    assert words in capsys.readouterr().err

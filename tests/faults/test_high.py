@@ -6,11 +6,9 @@ H4 stands in test_adapt.py, beside the scene that it needs.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -18,14 +16,14 @@ import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.features import extract, match
 from patchprint.interop import colmap, colmap_sfm, opencv_files
 from patchprint.patches import manifest
 from patchprint.training import resolve
 from patchprint.training.loop import train
 from support import training_data
+from support.full_disk import files_limited_to
 from support.known_images import texture
-from support.three_views import write_views
+from support.scenes import THREE_VIEWS, MatchedViews
 
 SMALL = ["--model", "pixels", "--max-keypoints", "50"]
 
@@ -136,7 +134,7 @@ def test_h1_force_replaces_what_patchprint_made_unless_other_files_lie_in_it(
 def test_h1_sfm_with_force_starts_again_but_keeps_a_folder_with_other_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_views(tmp_path / "photos")
+    THREE_VIEWS.write(tmp_path / "photos")
     command = ["sfm", str(tmp_path / "photos"), "--out", str(tmp_path / "out"), "--model", "sift", "--single-camera"]
     command += ["--max-keypoints", "600"]
     assert cli.main([*command, "--compare-sift"]) == 0
@@ -230,28 +228,6 @@ def test_h2_a_second_training_in_the_same_folder_is_refused(tmp_path: Path, monk
     assert train(config, training_data.images(), tmp_path / "run").steps == 2
 
 
-@contextmanager
-def files_limited_to(size: int) -> Iterator[None]:
-    """The system refuses further bytes of a file, as a full disk does."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_h3_a_full_disk_leaves_the_old_yml_and_says_so(tmp_path: Path) -> None:
-    features = extract(texture(300, 400), "rootsift", max_keypoints=200)
-    path = tmp_path / "a.yml"
-    opencv_files.write_features(path, features)
-    before = path.read_bytes()
-    with files_limited_to(len(before) // 2), pytest.raises(OSError, match="too large"):
-        opencv_files.write_features(path, features)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_h3_describe_on_a_full_disk_fails_and_names_the_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,31 +243,11 @@ def test_h3_describe_on_a_full_disk_fails_and_names_the_folder(
     assert len(opencv_files.read_features(tmp_path / "yml" / "a.png.yml").keypoints) == 200
 
 
-def test_h3_the_yml_is_what_opencv_itself_writes(tmp_path: Path) -> None:
-    opencv_files.write_features(tmp_path / "ours.yml", extract(texture(100, 100), "rootsift", max_keypoints=1))
-    ours = (tmp_path / "ours.yml").read_text()
-    store = cv2.FileStorage(str(tmp_path / "theirs.yml"), cv2.FILE_STORAGE_WRITE)
-    read = cv2.FileStorage(str(tmp_path / "ours.yml"), cv2.FILE_STORAGE_READ)
-    store.write("descriptors", read.getNode("descriptors").mat())
-    store.release()
-    theirs = (tmp_path / "theirs.yml").read_text()
-    head, _, matrix = theirs.partition("descriptors")
-    assert ours.startswith(head) and ours.endswith(matrix)
-
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict, dict]:
-    folder = tmp_path_factory.mktemp("scene") / "photos"
-    names = write_views(folder, pattern="view-{}.png")
-    features = {name: extract(folder / name, "rootsift", max_keypoints=600) for name in names}
-    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    matches = {(a, b): match(features[a], features[b], ratio=0.85).indices.numpy() for a, b in pairs}
-    return folder, {name: item.keypoints for name, item in features.items()}, matches
-
-
 def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(
-    scene: tuple[Path, dict, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    matched_views: MatchedViews, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    photos, features, matches = matched_views
+    keypoints = {name: item.keypoints for name, item in features.items()}
     mapping, work = colmap.pycolmap.incremental_mapping, tmp_path / "work"
 
     def on_a_full_disk(*args: object) -> dict:
@@ -300,10 +256,10 @@ def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(
 
     monkeypatch.setattr(colmap.pycolmap, "incremental_mapping", on_a_full_disk)
     with pytest.raises(OSError, match=r"sparse could not be written"):
-        colmap_sfm.reconstruct(*scene, work)
+        colmap_sfm.reconstruct(photos, keypoints, matches, work)
     assert not (work / "sparse").exists()
     monkeypatch.undo()
-    assert colmap_sfm.reconstruct(*scene, work).num_reg_images() == 3
+    assert colmap_sfm.reconstruct(photos, keypoints, matches, work).num_reg_images() == 3
 
 
 @pytest.mark.parametrize("name", ["rigs", "cameras", "frames", "images", "points3D"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -13,33 +14,34 @@ import patchprint
 from patchprint import cli
 from patchprint.patches.sources import bundled
 
-GRAF = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "oxford" / "graf"
+
+@pytest.fixture
+def graf(shared: Callable[[str], Path]) -> Path:
+    return shared("oxford/graf")
 
 
-@pytest.mark.skipif(not GRAF.is_dir(), reason=f"the Oxford sequences are not at {GRAF}")
-def test_graf_gives_its_true_homography() -> None:
-    a, b = (patchprint.extract(GRAF / f"img{number}.png", "rootsift", max_keypoints=1500) for number in (1, 3))
+def test_graf_gives_its_true_homography(graf: Path) -> None:
+    a, b = (patchprint.extract(graf / f"img{number}.png", "rootsift", max_keypoints=1500) for number in (1, 3))
     found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "homography")
     assert (found.num_inliers or 0) > 200
     assert found.model is not None
-    truth = np.loadtxt(GRAF / "H1to3p")
+    truth = np.loadtxt(graf / "H1to3p")
     corners = np.array([[150, 150, 1], [650, 150, 1], [650, 500, 1], [150, 500, 1]]).T
     ours, true = (m @ corners for m in (found.model.numpy(), truth))
     error = np.linalg.norm(ours[:2] / ours[2] - true[:2] / true[2], axis=0)
     assert error.max() < 3
 
 
-@pytest.mark.skipif(not GRAF.is_dir(), reason=f"the Oxford sequences are not at {GRAF}")
 @pytest.mark.parametrize(("number", "keypoints"), [(3, None), (4, 1500)])
-def test_inliers_on_graf_are_true_ones(number: int, keypoints: int | None) -> None:
+def test_inliers_on_graf_are_true_ones(graf: Path, number: int, keypoints: int | None) -> None:
     """With errors in one picture alone, every sixth inlier of these pairs was wrong."""
-    images = (GRAF / "img1.png", GRAF / f"img{number}.png")
+    images = (graf / "img1.png", graf / f"img{number}.png")
     a, b = (patchprint.extract(image, "rootsift", max_keypoints=keypoints or 4096) for image in images)
     found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "homography")
     assert found.inliers is not None
     rows = found.indices[found.inliers]
     start = np.column_stack([a.keypoints.xy[rows[:, 0]].numpy(), np.ones(len(rows))])
-    moved = start @ np.loadtxt(GRAF / f"H1to{number}p").T
+    moved = start @ np.loadtxt(graf / f"H1to{number}p").T
     error = np.linalg.norm(moved[:, :2] / moved[:, 2:] - b.keypoints.xy[rows[:, 1]].numpy(), axis=1)
     assert (error < 6).mean() > 0.97
 

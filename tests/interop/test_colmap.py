@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from patchprint.interop import colmap
+from patchprint.types import Keypoints
 
 OLD_SCHEMA = """
 CREATE TABLE cameras (camera_id INTEGER PRIMARY KEY, model INTEGER, width INTEGER, height INTEGER, params BLOB,
@@ -97,3 +98,22 @@ def test_keypoint_matrices_of_other_widths_are_refused() -> None:
         colmap.to_keypoints(np.zeros((3, 5)))
     assert len(colmap.to_keypoints(np.zeros((0, 6)))) == 0
     assert torch.equal(colmap.to_keypoints(np.zeros((2, 2))).scale, torch.ones(2))
+
+
+def test_colmap_matrix_round_trip_and_meaning() -> None:
+    pycolmap = colmap.pycolmap
+    keypoints = Keypoints(torch.tensor([[10.0, 20.0]]), torch.tensor([3.0]), torch.tensor([0.7]))
+    matrix = colmap.from_keypoints(keypoints)
+    assert matrix[0, :2].tolist() == [10.5, 20.5]
+    theirs = pycolmap.FeatureKeypoint(
+        **dict(zip(["x", "y", "a11", "a12", "a21", "a22"], matrix[0].tolist(), strict=True))
+    )
+    assert theirs.compute_scale() == pytest.approx(3.0, abs=1e-5)
+    assert theirs.compute_orientation() == pytest.approx(0.7, abs=1e-5)
+    for columns in (matrix, np.array([[10.5, 20.5, 3.0, 0.7]])):
+        back = colmap.to_keypoints(columns)
+        assert torch.allclose(back.xy, keypoints.xy)
+        assert torch.allclose(back.frames(), keypoints.frames(), atol=1e-5)
+    assert colmap.to_keypoints(np.array([[1.5, 2.5]])).xy.tolist() == [[1.0, 2.0]]
+    sheared = Keypoints.from_affine(torch.zeros(1, 2), torch.tensor([[[3.0, 1.0], [0.5, 2.0]]]))
+    assert torch.allclose(colmap.to_keypoints(colmap.from_keypoints(sheared)).frames(), sheared.frames())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch.nn import functional as F
@@ -14,7 +12,6 @@ from support.network_patches import smooth_patches, trained_looking
 kornia = pytest.importorskip("kornia.feature")
 
 PEERS = {"hardnet": kornia.HardNet, "sosnet": kornia.SOSNet, "hynet": kornia.HyNet, "tfeat": kornia.TFeat}
-TFEAT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers" / "tfeat-liberty.params"
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -32,14 +29,13 @@ def test_kornias_weights_here(name):
     assert_same_descriptors(ours, peer)
 
 
-def test_the_published_tfeat_file_gives_kornias_prints_on_a_photograph():
-    if not TFEAT.exists():
-        pytest.skip(f"{TFEAT} is not here")
+def test_the_published_tfeat_file_gives_kornias_prints_on_a_photograph(shared):
+    file = shared("peers/tfeat-liberty.params")
     image = torch.from_numpy(pytest.importorskip("skimage.data").camera())
     patches = image.unfold(0, 32, 32).unfold(1, 32, 32).reshape(-1, 1, 32, 32)
     peer = kornia.TFeat(pretrained=False).eval()
-    peer.load_state_dict(torch.load(TFEAT, map_location="cpu", weights_only=True), strict=True)
-    ours = load_network(TFEAT)
+    peer.load_state_dict(torch.load(file, map_location="cpu", weights_only=True), strict=True)
+    ours = load_network(file)
     assert ours.info.name == "tfeat.liberty"
     assert_same_descriptors(ours, peer, patches)
 

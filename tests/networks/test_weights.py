@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import patchprint
 from patchprint.networks import NETWORKS, TrainingRecord, create, weights
 from support.network_patches import known_options, smooth_patches, trained_looking
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peers"
 OPTIONS = {
     "network": "hardnet",
     "patch_scale": 16.0,
@@ -79,37 +77,6 @@ def test_shipped_weights_are_found_by_name(tmp_path, monkeypatch):
         weights.load_network("hardnet.smal")
     with pytest.raises(ValueError, match="weights are there for hardnet"):
         weights.load_network("sosnet")
-
-
-@pytest.mark.parametrize("name", ["hardnet", "sosnet", "hynet", "tfeat"])
-@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "checkpoint"])
-def test_published_files_are_recognised_by_their_keys(name, wrapped, tmp_path):
-    """Plain state dicts, and checkpoints as HardNet's: wrapped, from DataParallel, from before batches were counted."""
-    network = trained_looking(name)
-    state = network.state_dict()
-    if wrapped:
-        old = {f"module.{key}": value for key, value in state.items() if not key.endswith("num_batches_tracked")}
-        content = {"epoch": 9, "state_dict": collections.OrderedDict(old)}
-    else:
-        content = collections.OrderedDict(state)
-    torch.save(content, tmp_path / "published.pth", _use_new_zipfile_serialization=not wrapped)
-    loaded = weights.load_network(tmp_path / "published.pth")
-    assert loaded.info.network == name
-    assert len(loaded.info.sha256) == 64
-    patches = smooth_patches(3)
-    assert torch.equal(loaded(patches), network(patches))
-
-
-def test_the_real_tfeat_file_survives_conversion(tmp_path):
-    file = SHARED / "tfeat-liberty.params"
-    if not file.exists():
-        pytest.skip(f"{file} is not here")
-    network = weights.load_network(file)
-    assert (network.info.name, network.info.license) == ("tfeat.liberty", "MIT")
-    info = weights.save(network, tmp_path / "tfeat.liberty.safetensors")
-    assert info.sha256 == network.info.sha256
-    patches = smooth_patches(3)
-    assert torch.equal(weights.load_network(tmp_path / "tfeat.liberty.safetensors")(patches), network(patches))
 
 
 def small_file(folder: Path, kind: str) -> Path:

@@ -1,14 +1,11 @@
 """Augmentation: what is drawn per point and per view, within its limits, and the same for the same key."""
 
-import cv2
-import numpy as np
 import pytest
 import torch
 
 from patchprint import rng
-from patchprint.patches import light
 from patchprint.patches.augment import PRESETS, Augmentation, create
-from support.synthetic_tracks import texture
+from support.known_images import texture
 
 KEY = rng.key(0, 7)
 SIGNED_PERMUTATIONS = {
@@ -90,29 +87,6 @@ def test_rotation_turns_the_way_that_is_written():
     # Reading at R u turns the content by minus the angle: a patch read along the turned x axis.
     quarter = Augmentation(turns="uniform").warp(KEY, 100, 1)[:, 0, :, :2]
     assert torch.allclose(torch.linalg.det(quarter), torch.ones(100))
-
-
-def test_blur_is_gaussian():
-    patch = texture(32, 32, seed=1)
-    expected = cv2.GaussianBlur(patch.astype(np.float32) / 255, (7, 7), 1.0, borderType=cv2.BORDER_REPLICATE)
-    patches = torch.from_numpy(patch)[None, None].float() / 255
-    assert np.allclose(light.blur(patches, torch.tensor([1.0]))[0, 0].numpy(), expected, atol=1e-5)
-    torch.testing.assert_close(light.blur(patches, torch.tensor([0.0])), patches)
-
-
-@pytest.mark.parametrize("quality", [10, 30, 75, 95])
-def test_jpeg_is_near_a_real_encoder(quality):
-    rough = np.random.default_rng(0).normal(0, 25, (32, 32))
-    patch = np.clip(texture(32, 32, seed=1) + rough, 0, 255).astype(np.uint8)
-    real = cv2.imdecode(cv2.imencode(".jpg", patch, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_GRAYSCALE)
-    ours = light.jpeg(torch.from_numpy(patch)[None, None].float() / 255, torch.tensor([float(quality)]))[0, 0] * 255
-    loss = np.abs(real.astype(float) - patch).mean()
-    assert np.abs(ours.numpy() - real).mean() < 0.1 * loss + 0.6
-
-
-def test_jpeg_of_a_side_that_is_not_a_multiple_of_eight():
-    patches = torch.rand(3, 1, 29, 29, generator=torch.Generator().manual_seed(0))
-    assert light.jpeg(patches, torch.full((3,), 90.0)).shape == patches.shape
 
 
 def test_sdgmnet_flips_one_way_or_the_other():

@@ -7,27 +7,12 @@ import pytest
 import torch
 
 from patchprint.patches import PatchStore, manifest, open_source
-from patchprint.patches.opening import ConcatSource
 from patchprint.patches.source import PatchSource
-from patchprint.patches.tracks import TrackStore
-from support.synthetic_tracks import plane_tracks
-
-
-@pytest.fixture
-def patches():
-    return np.random.default_rng(0).integers(0, 256, (30, 64, 64), dtype=np.uint8)
-
-
-def write(folder, patches, **more):
-    point = np.array([7, 3, 7] * 5 + [100 + i // 3 for i in range(15)])
-    scene = (point >= 100).astype(np.int64)
-    more = {"scene_names": ["a", "b"], "patch_scale": 12.0, **more}
-    PatchStore.write(folder, [patches[:20], patches[20:]], point, scene, **more)
-    return point
+from support.stores import write_patches
 
 
 def test_views_keep_the_original_patches(tmp_path, patches):
-    point = write(tmp_path / "s", patches, pairs={"m50": np.array([[0, 2, 1], [0, 1, 0]])})
+    point = write_patches(tmp_path / "s", patches, pairs={"m50": np.array([[0, 2, 1], [0, 1, 0]])})
     store = open_source(tmp_path / "s")
     assert isinstance(store, PatchSource)
     assert store.num_points == 7 and store.point_id.tolist() == [3, 7, 100, 101, 102, 103, 104]
@@ -43,14 +28,14 @@ def test_views_keep_the_original_patches(tmp_path, patches):
 
 
 def test_half_size_is_the_mean_of_four_pixels(tmp_path, patches):
-    write(tmp_path / "s", patches)
+    write_patches(tmp_path / "s", patches)
     got = open_source(tmp_path / "s").sample(torch.tensor([1]), torch.zeros(1, 1, dtype=torch.int64), 32)
     expected = patches[0].reshape(32, 2, 32, 2).mean((1, 3)) / 255
     assert np.allclose(got[0, 0, 0].numpy(), expected, atol=1e-5)
 
 
 def test_warp_repeats_the_border(tmp_path, patches):
-    write(tmp_path / "s", patches)
+    write_patches(tmp_path / "s", patches)
     store = open_source(tmp_path / "s")
     point, view = torch.tensor([1]), torch.zeros(1, 1, dtype=torch.int64)
     flip = torch.tensor([[[[-1.0, 0, 0], [0, 1.0, 0]]]])
@@ -61,49 +46,19 @@ def test_warp_repeats_the_border(tmp_path, patches):
 
 
 def test_memory_mapped_equals_resident(tmp_path, patches):
-    write(tmp_path / "s", patches)
+    write_patches(tmp_path / "s", patches)
     points, views = torch.arange(7), torch.zeros(7, 2, dtype=torch.int64)
     resident, mapped = PatchStore.open(tmp_path / "s"), PatchStore.open(tmp_path / "s", max_resident_gb=0)
     assert torch.equal(resident.sample(points, views, 32), mapped.sample(points, views, 32))
 
 
 def test_split_holds_out_a_scene(tmp_path, patches):
-    write(tmp_path / "s", patches)
+    write_patches(tmp_path / "s", patches)
     store = open_source(tmp_path / "s")
     assert store.split("train").scene.unique().tolist() == [0]
     assert store.split("val").scene.unique().tolist() == [1]
     with pytest.raises(ValueError, match="not 'test'"):
         store.split("test")
-
-
-def test_several_stores_are_one_source(tmp_path, patches):
-    write(tmp_path / "a", patches)
-    write(tmp_path / "b", 255 - patches)
-    both = open_source([tmp_path / "a", tmp_path / "b"])
-    assert isinstance(both, ConcatSource) and isinstance(both, PatchSource)
-    assert both.num_points == 14 and both.scene.unique().tolist() == [0, 1, 2, 3]
-    points, views = torch.tensor([2, 9]), torch.zeros(2, 1, dtype=torch.int64)
-    first, second = both.sample(points, views, 64)
-    assert torch.allclose(first, 1.0 - second, atol=1e-6)
-    assert both.split("val").num_points == 10
-    assert torch.equal(both.select(points).sample(torch.tensor([0, 1]), views, 64), both.sample(points, views, 64))
-    rows = both.observation(torch.arange(14), torch.zeros(14, 1, dtype=torch.int64))
-    assert len(rows.unique()) == 14, "no two views have one number"
-
-
-def test_a_mix_says_at_which_scale_it_was_cut(tmp_path, patches):
-    write(tmp_path / "strips", patches, patch_scale=10.0)
-    write(tmp_path / "ubc", patches, patch_scale=12.0)
-    write(tmp_path / "more", patches, patch_scale=10.0)
-    images, tracks = plane_tracks()
-    TrackStore.from_images(images, tracks, patch_scale=24.0).save(tmp_path / "photos")
-    assert open_source(tmp_path / "strips").patch_scale == 10
-    assert open_source([tmp_path / "strips", tmp_path / "more"]).patch_scale == 10
-    mixed = open_source([tmp_path / "strips", tmp_path / "photos"])
-    assert mixed.patch_scale == mixed.sources[1].patch_scale == 10, "photos are cut as the stored patches are"
-    with pytest.raises(ValueError, match=r"10 and 12 sigma; say with --patch-scale"):
-        open_source([tmp_path / "strips", tmp_path / "ubc"])
-    assert open_source([tmp_path / "strips", tmp_path / "ubc"], patch_scale=11.0).patch_scale == 11
 
 
 def test_wrong_counts_leave_nothing_behind(tmp_path, patches):
@@ -116,16 +71,6 @@ def test_wrong_counts_leave_nothing_behind(tmp_path, patches):
     with pytest.raises(ValueError, match="a point number occurs in two scenes"):
         PatchStore.write(tmp_path / "s", [patches], np.zeros(30), np.arange(30) % 2, ["a", "b"], 12.0)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_checksums_are_verified_on_demand(tmp_path, patches):
-    write(tmp_path / "s", patches)
-    manifest.verify(tmp_path / "s")
-    with open(tmp_path / "s" / "patches.npy", "r+b") as stream:
-        stream.seek(5000)
-        stream.write(b"\1\2\3\4")
-    with pytest.raises(ValueError, match=r"patches.npy does not have the checksum"):
-        manifest.verify(tmp_path / "s")
 
 
 def test_ten_million_patches_stay_on_disk(tmp_path):

@@ -37,3 +37,11 @@ def trained_looking(name: str, seed: int = 0, **options: object) -> PatchNetwork
             if key.endswith(("bias", "tau", "predict.weight")):
                 parameter.add_(0.02 * torch.randn_like(parameter))
     return network.eval()
+
+
+def outputs_and_gradients(network: PatchNetwork, patches: Tensor) -> tuple[Tensor, dict[str, Tensor | None]]:
+    """Raw outputs, and gradients of all parameters for a fixed weighting of the descriptors."""
+    raw, _ = network.forward_features(patches, with_maps=False)
+    weights = torch.randn(raw.shape, generator=torch.Generator().manual_seed(2), dtype=raw.dtype)
+    (network.head(raw) * weights).sum().backward()
+    return raw.detach(), {name: parameter.grad for name, parameter in network.named_parameters()}

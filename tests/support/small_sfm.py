@@ -1,11 +1,13 @@
 """A COLMAP model of a flat textured wall, written by hand: photos are shifted crops, cameras exact, keypoints real SIFT."""
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 
 from patchprint.detectors import detect
 from patchprint.interop.colmap_database import write_features
-from support.synthetic_tracks import texture
+from support.known_images import texture
 
 FOCAL, WIDTH, HEIGHT = 200.0, 200, 160
 
@@ -71,3 +73,9 @@ def write_model(root, images=5, with_database=True, views=2, seed=0):
     if with_database:
         write_features(root / "database.db", root / "images", keypoints)
     return shifts, np.array(wall_xy), np.array([len(seen) for seen in points])
+
+
+def wall_positions(store, shifts):
+    """Where the observations of a store built from the model lie on the wall, (M, 2)."""
+    image = [int(Path(name).stem.removeprefix("photo")) for name in store.names.images]
+    return store.tracks.xy + shifts[image][store.tracks.image]

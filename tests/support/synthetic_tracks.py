@@ -1,18 +1,10 @@
 """Small photos and tracks made by the tests: a textured plane seen under known similarities."""
 
 import numpy as np
+import torch
 
 from patchprint.patches.tracks import Tracks
-
-
-def texture(height=160, width=200, seed=0):
-    """A smooth random picture, uint8."""
-    coarse = np.random.default_rng(seed).random((height // 8 + 3, width // 8 + 3))
-    fine = np.kron(coarse, np.ones((8, 8)))[: height + 16, : width + 16]
-    kernel = np.ones(9) / 9
-    for axis in (0, 1):
-        fine = np.apply_along_axis(lambda line: np.convolve(line, kernel, mode="same"), axis, fine)
-    return (fine[8 : 8 + height, 8 : 8 + width] * 255).astype(np.uint8)
+from support.known_images import texture
 
 
 def plane_tracks(points=60, count=4, seed=0):
@@ -28,3 +20,8 @@ def plane_tracks(points=60, count=4, seed=0):
         image=image, xy=xy[point] - shifts[image], scale=scale[point], angle=angle[point], point=point
     )
     return images, tracks
+
+
+def all_views(count=10):
+    """Indices of the first points, and of their four views."""
+    return torch.arange(count), torch.arange(4).expand(count, 4)

@@ -1,6 +1,5 @@
 """What a run writes, how it chooses weights, how it starts from others, and what it says when something is wrong."""
 
-import dataclasses
 import json
 import re
 
@@ -9,9 +8,8 @@ import torch
 
 from patchprint.networks import weights
 from patchprint.patches import open_source
-from patchprint.training import assembly, memory, resolve, train
+from patchprint.training import resolve, train
 from patchprint.training.run_folder import read_metrics
-from patchprint.training.step import TrainStep
 from support import training_data
 from support.training_data import images, narrow, short_run
 
@@ -68,35 +66,6 @@ def test_weights_carry_recipe_and_config_and_are_the_average(run):
     names = [name for name, _ in network.named_parameters()]
     assert torch.equal(network.state_dict()[names[5]], saved["average.5"])
     assert not torch.equal(saved[f"network.{names[5]}"], saved["average.5"])
-
-
-def test_the_average_is_the_published_formula(tmp_path):
-    config = resolve("hardnet", **{**training_data.SHORT, "network_options": narrow(""), "average": 0.7})
-    step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
-    expected = step.state.network.features[0].weight.detach().clone()
-    for _ in range(4):
-        step.run()
-        expected = 0.7 * expected + 0.3 * step.state.network.features[0].weight.detach()
-    assert torch.allclose(step.state.average[0], expected, atol=1e-6)
-
-
-def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
-    """Anchors and positives side by side in one pass give the loss and the running statistics of two passes."""
-    from patchprint import losses
-    from patchprint.types import DescriptorBatch
-
-    changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "lr": 0.0}
-    config = resolve("hardnet", **changes)
-    step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
-    patches, _, _ = step._cut_patches(step.step)
-    network = assembly.create(config, torch.device("cpu")).network.train()
-    raw = [network.forward_features(half)[0] for half in patches.chunk(2)]
-    unit = [network.head(value) for value in raw]
-    expected = losses.create("hardnet")(DescriptorBatch(torch.stack(unit, 1), torch.stack(raw, 1)))["total"]
-    step.run()
-    assert torch.allclose(step.losses["total"], expected, atol=1e-5)
-    ours, theirs = (dict(n.named_buffers())["features.1.running_mean"] for n in (step.state.network, network))
-    assert torch.allclose(ours, theirs, atol=1e-6)
 
 
 def test_starting_from_weights_with_frozen_layers(run, tmp_path):
@@ -190,32 +159,3 @@ def test_weights_that_do_not_fit(run, tmp_path):
 def test_freezing_a_layer_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match=r"--freeze conv9 fits no layer .* features\.0"):
         short_run("hardnet", tmp_path / "run", freeze=("conv9",))
-
-
-def test_a_used_folder_is_not_overwritten(run, tmp_path):
-    with pytest.raises(ValueError, match="holds files already"):
-        short_run("sdgmnet", run[0])
-    assert train(resolve("tfeat", **{**training_data.SHORT, "steps": 1}), images(), tmp_path / "x").steps == 1
-    again = train(resolve("tfeat", **{**training_data.SHORT, "steps": 2}), images(), tmp_path / "x", force=True)
-    assert again.steps == 2
-
-
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        short_run("hardnet", tmp_path / "file" / "run")
-
-
-def test_out_of_memory_names_a_batch_that_fits(tmp_path, monkeypatch):
-    original = TrainStep._cut_patches
-
-    def limited(self, step):
-        if self.config.batch > 10:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return original(self, step)
-
-    monkeypatch.setattr(TrainStep, "_cut_patches", limited)
-    with pytest.raises(ValueError, match="too little memory for --batch 64; give --batch 8, which fits"):
-        short_run("tfeat", tmp_path / "run", batch=64)
-    config = resolve("tfeat", **training_data.SHORT)
-    assert memory.largest_batch(dataclasses.replace(config, batch=6), images().split("train")) == 3

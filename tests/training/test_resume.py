@@ -1,8 +1,6 @@
 """A run goes on from its last checkpoint as if nothing had happened, whatever stopped it."""
 
-import dataclasses
 import json
-import resource
 import signal
 import subprocess
 import sys
@@ -10,9 +8,9 @@ import time
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from patchprint.training import assembly, checkpoint, resolve
+from patchprint.training import checkpoint
 from support import training_data
 from support.checkout import TESTS, environment
 from support.training_data import losses_of, short_run
@@ -72,24 +70,6 @@ def test_sigterm_writes_a_checkpoint_and_exits_with_143(tmp_path):
     assert step == len(losses_of(tmp_path / "run")) > 0
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("finished") / "run"
-    short_run("hardnet", folder, steps=4, checkpoint_every=2)
-    return folder / "checkpoints" / "step-000000004.safetensors"
-
-
-def read(path, recipe="hardnet", **changes):
-    settings = {**training_data.SHORT, "steps": 4, "network_options": training_data.narrow(recipe), **changes}
-    config = resolve(recipe, **settings)
-    checkpoint.read(path, assembly.create(config, torch.device("cpu")), config)
-
-
-def test_checkpoint_of_another_recipe(finished):
-    with pytest.raises(ValueError, match="belongs to recipe hardnet, not hardnet-gor"):
-        read(finished, "hardnet-gor")
-
-
 def test_wrong_resume_leaves_the_run_as_it_was(finished):
     folder = finished.parents[1]
     before = (folder / "config.json").read_bytes()
@@ -98,46 +78,6 @@ def test_wrong_resume_leaves_the_run_as_it_was(finished):
     assert (folder / "config.json").read_bytes() == before
 
 
-def test_checkpoint_with_other_settings(finished):
-    with pytest.raises(ValueError, match=r"was made with lr 10\.0, not 5\.0"):
-        read(finished, lr=5.0)
-    read(finished, log_every=7)
-
-
-def test_checkpoint_of_another_version(finished, tmp_path):
-    save_file(
-        load_file(finished), tmp_path / "old.safetensors", {"format": "patchprint-checkpoint-0", "patchprint": "0.0.9"}
-    )
-    with pytest.raises(ValueError, match=r"no checkpoint that patchprint .* reads \(it is from 0\.0\.9\)"):
-        read(tmp_path / "old.safetensors")
-
-
-@pytest.mark.parametrize("keep", [0, 5, 1000, -1])
-def test_truncated_checkpoint(finished, tmp_path, keep):
-    (tmp_path / "cut.safetensors").write_bytes(finished.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"cut\.safetensors is truncated or no checkpoint"):
-        read(tmp_path / "cut.safetensors")
-
-
 def test_resuming_where_nothing_is(tmp_path):
     with pytest.raises(ValueError, match="holds no checkpoint to resume from"):
         short_run("hardnet", tmp_path / "none", resume=True)
-
-
-def test_full_disk_leaves_the_previous_checkpoint_and_says_so(tmp_path):
-    config = resolve("hardnet", **{**training_data.SHORT, "network_options": training_data.narrow("")})
-    state = assembly.create(config, torch.device("cpu"))
-    good = checkpoint.write(tmp_path, dataclasses.replace(state, step=10), config)
-    before = good.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    try:
-        with pytest.raises(OSError, match=r"checkpoint of step 20 could not be written .* step 10 is intact"):
-            checkpoint.write(tmp_path, dataclasses.replace(state, step=20), config)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert checkpoint.latest(tmp_path) == good
-    assert good.read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == [good.name]

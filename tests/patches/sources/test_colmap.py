@@ -1,7 +1,5 @@
 """Tracks from COLMAP models: with a database, without one, densified, and broken."""
 
-from pathlib import Path
-
 import cv2
 import numpy as np
 import pytest
@@ -10,20 +8,7 @@ import torch
 from patchprint.interop.colmap import read_model
 from patchprint.patches import open_source
 from patchprint.patches.sources import colmap
-from support.small_sfm import write_model
-
-SHARED = Path(__file__).resolve().parents[3].parent / "shared"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    root = tmp_path_factory.mktemp("sfm") / "wall"
-    return root, *write_model(root)
-
-
-def wall_positions(store, shifts):
-    image = [int(Path(name).stem.removeprefix("photo")) for name in store.names.images]
-    return store.tracks.xy + shifts[image][store.tracks.image]
+from support.small_sfm import wall_positions, write_model
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -54,21 +39,6 @@ def test_without_a_database_keypoints_are_detected_again(model, tmp_path):
     assert len(guessed.point) > 0.95 * len(known.point)
     if len(guessed.point) == len(known.point):
         assert np.mean(np.abs(np.log(guessed.scale / known.scale)) < 0.05) > 0.8
-
-
-def test_densify_finds_hidden_views_where_they_must_be(model, tmp_path):
-    root, shifts, wall_xy, found_in = model
-    facts = colmap.build(root, tmp_path / "out", densify=True)
-    store = open_source(tmp_path / "out")
-    hidden = int((found_in - 2).sum())
-    assert facts["added_views"] == len(store.tracks.point) - 2 * len(wall_xy)
-    assert facts["added_views"] > 0.6 * hidden, (facts, hidden)
-    away = np.linalg.norm(wall_positions(store, shifts) - wall_xy[store.tracks.point], axis=1)
-    assert np.mean(away <= 2.0) >= 0.99
-    patches = store.sample(
-        torch.arange(store.num_points), torch.stack([torch.zeros_like(store.num_views), store.num_views - 1], 1), 32
-    )
-    assert float((patches[:, 0] - patches[:, 1]).abs().mean()) < 0.05
 
 
 def resized(root):
@@ -108,18 +78,10 @@ def test_broken_models_are_named_and_leave_nothing(tmp_path, damage, message):
     assert [path.name for path in tmp_path.iterdir()] == ["wall"]
 
 
-@pytest.mark.skipif(not (SHARED / "data" / "photos").is_dir(), reason="the photo collections are not here")
-def test_a_real_set_has_the_counts_of_its_model(tmp_path):
-    source = SHARED / "data" / "photos" / "entry"
+def test_a_real_set_has_the_counts_of_its_model(shared, tmp_path):
+    source = shared("photos/entry")
     colmap.build(source, tmp_path / "entry")
     store, model = open_source(tmp_path / "entry"), read_model(source)
     assert store.num_points == model.num_points3D() and len(store.images) == model.num_reg_images()
     train, val = store.split("train"), store.split("val")
     assert val.num_points > 0.1 * store.num_points and train.num_points > 0.75 * store.num_points
-
-
-def test_building_twice_gives_the_same_bytes(model, tmp_path):
-    root, *_ = model
-    for name in ("a", "b"):
-        colmap.build(root, tmp_path / name, densify=True)
-    assert (tmp_path / "a" / "manifest.json").read_bytes() == (tmp_path / "b" / "manifest.json").read_bytes()

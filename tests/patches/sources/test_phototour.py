@@ -1,13 +1,12 @@
 """The UBC / Brown layout, written byte for byte as it is published, and broken in the ways it gets broken."""
 
-import resource
-
 import cv2
 import numpy as np
 import pytest
 
 from patchprint.patches import PatchStore, open_source
 from patchprint.patches.sources import phototour
+from support.full_disk import files_limited_to
 
 COUNT = 300
 
@@ -89,13 +88,7 @@ def test_damage_is_named_and_leaves_nothing(tmp_path, damage, message):
 
 
 def test_full_disk_leaves_nothing(tmp_path):
-    """A limit on the size of files makes the system refuse further bytes, as a full disk does."""
     write_set(tmp_path / "liberty")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
-    try:
-        with pytest.raises(OSError, match=r"out could not be written"):
-            phototour.build(tmp_path / "liberty", tmp_path / "out")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with files_limited_to(200_000), pytest.raises(OSError, match=r"out could not be written"):
+        phototour.build(tmp_path / "liberty", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["liberty"]

@@ -1,0 +1,28 @@
+"""Pairs of images whose homography is estimated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from patchprint.benchmarks import pairs
+from support.benchmark_data import scores_of
+from support.fake_models import ConstantModel
+
+
+def test_solved_pairs(sequences: Path) -> None:
+    good = scores_of("pairs", "rootsift", sequences, draw=100)
+    assert good["solved"] == 3
+    assert all(pair["corner_error"] < 5 for pair in good["pairs"].values())
+    assert good["accuracy"] == pytest.approx(good["correct"] / 100)
+    poor = scores_of("pairs", ConstantModel(), sequences, draw=100)
+    assert poor["solved"] == 0
+    assert poor["correct"] < 5
+
+
+def test_corner_error_by_hand() -> None:
+    shift = np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]])
+    assert pairs.corner_error(shift, np.eye(3), (100, 80)) == 5.0
+    assert pairs.corner_error(None, np.eye(3), (100, 80)) is None

@@ -1,0 +1,106 @@
+"""``patchprint describe``: many photos, resuming, formats, several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint import cli
+from patchprint.features import storage
+from patchprint.interop import colmap, hloc, opencv_files
+from support.known_images import texture
+
+
+def test_describing_again_continues_and_other_settings_are_refused(
+    described: Path, views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = shutil.copytree(described, tmp_path / "features")
+    files = sorted(described.glob("*.npz"))
+    kept, lost = files[0].stat().st_mtime_ns, files[1]
+    before = storage.load(lost).descriptors
+    lost.unlink()
+    command = ["describe", str(views), "--out", str(described), "--model", "rootsift", "--max-keypoints"]
+    assert cli.main([*command, "400", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["photos"] == 3
+    assert files[0].stat().st_mtime_ns == kept
+    assert torch.equal(storage.load(lost).descriptors, before)
+    assert cli.main([*command, "300"]) == 2
+    assert "other inputs or settings" in capsys.readouterr().err
+
+
+def test_bad_photos_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "photos"
+    (folder / "sub").mkdir(parents=True)
+    cv2.imwrite(str(folder / "sub" / "good.png"), texture(80, 90))
+    (folder / "zero.jpg").touch()
+    (folder / "link.png").symlink_to(folder / "sub" / "good.png")
+    out = tmp_path / "f"
+    assert cli.main(["describe", str(folder), "--out", str(out), "--model", "pixels", "--workers", "2"]) == 0
+    said = capsys.readouterr()
+    assert "zero.jpg is empty" in said.err
+    assert sorted(storage.FeatureFolder(out)) == ["link.png", "sub/good.png"]
+    (folder / "sub" / "good.png").write_bytes(b"")
+    assert cli.main(["describe", str(folder), "--out", str(tmp_path / "g"), "--model", "pixels"]) == 2
+    assert "none of the 3 photos" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["hloc", "colmap", "opencv-yml"])
+def test_formats_hold_the_same_features(form: str, described: Path, views: Path, tmp_path: Path) -> None:
+    out = tmp_path / {"hloc": "f.h5", "colmap": "f.db", "opencv-yml": "yml"}[form]
+    command = [
+        "describe",
+        str(views),
+        "--out",
+        str(out),
+        "--model",
+        "rootsift",
+        "--max-keypoints",
+        "400",
+        "--format",
+        form,
+    ]
+    assert cli.main(command) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]  # nothing half-written beside it
+    expected = storage.FeatureFolder(described)
+    if form == "hloc":
+        found = {name: item.keypoints for name, item in hloc.read_features(out)}
+    elif form == "colmap":
+        found = {image.name: image.keypoints for image in colmap.read_database(out)}
+    else:
+        found = {name: opencv_files.read_features(out / f"{name}.yml").keypoints for name in expected}
+        again = opencv_files.read_features(out / "view 0.png.yml").descriptors
+        assert torch.allclose(again, expected["view 0.png"].descriptors)
+    for name, item in expected.items():
+        assert torch.allclose(found[name].xy, item.keypoints.xy, atol=1e-3)
+        assert torch.allclose(found[name].frames(), item.keypoints.frames(), atol=1e-2)
+    assert cli.main(command) == 2  # exists already
+    assert cli.main([*command[:-3], "300", "--format", form, "--force"]) == 0
+
+
+def test_torchrun_shares_the_photos(views: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "patchprint",
+    ]
+    command += ["describe", str(views), "--out", str(tmp_path / "f.h5"), "--model", "sift", "--format", "hloc"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, "--max-keypoints", "100"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("3 photos described") == 1
+    assert sum(1 for _ in hloc.read_features(tmp_path / "f.h5")) == 3
+    assert np.array_equal([path.name for path in tmp_path.iterdir()], ["f.h5"])

@@ -1,0 +1,84 @@
+"""Fixtures that tests of several rooms share: their own cache, the data beside the repository, small photos and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.checkout import SHARED
+
+if TYPE_CHECKING:
+    from support.scenes import MatchedViews
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_home_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fixtures of a whole module come before those of its tests, and must not touch ~/.cache either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATCHPRINT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test meets predictions or downloads of another."""
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Callable[[str], Path]:
+    """A file or folder of ``../shared/data`` by its path there; the test is skipped where it does not exist."""
+
+    def find(name: str) -> Path:
+        path = SHARED / "data" / name
+        if not path.exists():
+            pytest.skip(f"{path} is not here")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def views(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three photos of one scene; spaces and letters beyond ASCII are in their names. Not to be written to."""
+    from support.scenes import THREE_VIEWS
+
+    folder = tmp_path_factory.mktemp("views") / "my ph\u00f6tos"
+    THREE_VIEWS.write(folder, "view {}.png")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def described(views: Path) -> Path:
+    """Their features, as ``patchprint describe`` writes them. Not to be changed."""
+    from patchprint import cli
+
+    out = views.parent / "features"
+    assert cli.main(["describe", str(views), "--out", str(out), "--model", "rootsift", "--max-keypoints", "400"]) == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def matched_views(tmp_path_factory: pytest.TempPathFactory) -> MatchedViews:
+    """The photos with names that COLMAP's lists of pairs can hold, their features, and matches of every pair."""
+    from patchprint.features import extract, match
+    from support.scenes import THREE_VIEWS
+
+    folder = tmp_path_factory.mktemp("matched") / "photos"
+    names = THREE_VIEWS.write(folder)
+    features = {name: extract(folder / name, "rootsift", max_keypoints=600) for name in names}
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    return folder, features, {(a, b): match(features[a], features[b], ratio=0.85).indices.numpy() for a, b in pairs}
+
+
+@pytest.fixture(scope="session")
+def training_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of 60 points to learn from. Not to be written to."""
+    from support.training_data import images
+
+    folder = tmp_path_factory.mktemp("training") / "store"
+    images(points=60).save(folder)
+    return str(folder)

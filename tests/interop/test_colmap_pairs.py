@@ -1,0 +1,24 @@
+"""Which photos COLMAP matches with each other."""
+
+import cv2
+
+from patchprint.interop import colmap_pairs
+from patchprint.interop.colmap import pycolmap
+from support.small_sfm import wall
+
+
+def test_retrieval_pairs_photos_that_look_alike(tmp_path):
+    """Two walls, three photos of each: every photo's two best partners are of its own wall."""
+    (tmp_path / "images").mkdir()
+    for name, seed in (("a", 0), ("b", 1)):
+        image = wall(seed)
+        for number in range(3):
+            cv2.imwrite(str(tmp_path / "images" / f"{name}{number}.png"), image[number * 20 :, number * 20 :])
+    database = tmp_path / "database.db"
+    options = pycolmap.FeatureExtractionOptions(use_gpu=False)
+    pycolmap.extract_features(database, tmp_path / "images", extraction_options=options, device=pycolmap.Device.cpu)
+    pairs = colmap_pairs.similar_pairs(database, neighbors=2)
+    assert len(pairs) == 6 and all(a[0] == b[0] for a, b in pairs)
+    colmap_pairs.match_images(database, "retrieval", pycolmap.TwoViewGeometryOptions())
+    with pycolmap.Database.open(database) as store:
+        assert store.num_matched_image_pairs() == 15, "with 30 neighbours, six photos are all matched"

@@ -1,0 +1,64 @@
+"""Checkpoints on disk: whose they are, damage, and a full disk."""
+
+import dataclasses
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from patchprint.training import assembly, checkpoint, resolve
+from support import training_data
+from support.full_disk import files_limited_to
+from support.training_data import short_run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    short_run("hardnet", folder, steps=4, checkpoint_every=2)
+    return folder / "checkpoints" / "step-000000004.safetensors"
+
+
+def read(path, recipe="hardnet", **changes):
+    settings = {**training_data.SHORT, "steps": 4, "network_options": training_data.narrow(recipe), **changes}
+    config = resolve(recipe, **settings)
+    checkpoint.read(path, assembly.create(config, torch.device("cpu")), config)
+
+
+def test_checkpoint_of_another_recipe(finished):
+    with pytest.raises(ValueError, match="belongs to recipe hardnet, not hardnet-gor"):
+        read(finished, "hardnet-gor")
+
+
+def test_checkpoint_with_other_settings(finished):
+    with pytest.raises(ValueError, match=r"was made with lr 10\.0, not 5\.0"):
+        read(finished, lr=5.0)
+    read(finished, log_every=7)
+
+
+def test_checkpoint_of_another_version(finished, tmp_path):
+    save_file(
+        load_file(finished), tmp_path / "old.safetensors", {"format": "patchprint-checkpoint-0", "patchprint": "0.0.9"}
+    )
+    with pytest.raises(ValueError, match=r"no checkpoint that patchprint .* reads \(it is from 0\.0\.9\)"):
+        read(tmp_path / "old.safetensors")
+
+
+@pytest.mark.parametrize("keep", [0, 5, 1000, -1])
+def test_truncated_checkpoint(finished, tmp_path, keep):
+    (tmp_path / "cut.safetensors").write_bytes(finished.read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"cut\.safetensors is truncated or no checkpoint"):
+        read(tmp_path / "cut.safetensors")
+
+
+def test_full_disk_leaves_the_previous_checkpoint_and_says_so(tmp_path):
+    config = resolve("hardnet", **{**training_data.SHORT, "network_options": training_data.narrow("")})
+    state = assembly.create(config, torch.device("cpu"))
+    good = checkpoint.write(tmp_path, dataclasses.replace(state, step=10), config)
+    before = good.read_bytes()
+    message = r"checkpoint of step 20 could not be written .* step 10 is intact"
+    with files_limited_to(4096), pytest.raises(OSError, match=message):
+        checkpoint.write(tmp_path, dataclasses.replace(state, step=20), config)
+    assert checkpoint.latest(tmp_path) == good
+    assert good.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [good.name]

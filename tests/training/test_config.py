@@ -1,0 +1,31 @@
+"""The settings of a run: JSON, and values that cannot be."""
+
+import json
+
+import pytest
+
+from patchprint.training import TrainConfig, resolve
+
+
+def test_config_survives_json():
+    config = resolve("hynet", sec=0.5, data=("a", "b"), freeze=("layer1",), network_options={"width": 8})
+    assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert config.network_options == {"dropout": 0.3, "width": 8}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"stepz": 3}, "did you mean steps"),
+        ({"steps": 0}, "--steps is 0"),
+        ({"steps": 2.5}, "steps is 2.5"),
+        ({"lr": -1.0}, "--lr is -1"),
+        ({"lr": float("nan")}, "--lr is nan"),
+        ({"views": 1}, "--views is 1"),
+        ({"average": 1.0}, "--average is 1"),
+        ({"schedule": "cubic"}, "one of constant, linear, drops, cosine"),
+    ],
+)
+def test_wrong_settings_are_named(changes, words):
+    with pytest.raises(ValueError, match=words):
+        resolve("hardnet", **changes)

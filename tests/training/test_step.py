@@ -1,0 +1,37 @@
+"""One step of training against the formulas and passes of the papers."""
+
+import torch
+
+from patchprint.training import assembly, resolve
+from patchprint.training.step import TrainStep
+from support import training_data
+from support.training_data import images, narrow
+
+
+def test_the_average_is_the_published_formula(tmp_path):
+    config = resolve("hardnet", **{**training_data.SHORT, "network_options": narrow(""), "average": 0.7})
+    step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
+    expected = step.state.network.features[0].weight.detach().clone()
+    for _ in range(4):
+        step.run()
+        expected = 0.7 * expected + 0.3 * step.state.network.features[0].weight.detach()
+    assert torch.allclose(step.state.average[0], expected, atol=1e-6)
+
+
+def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
+    """Anchors and positives side by side in one pass give the loss and the running statistics of two passes."""
+    from patchprint import losses
+    from patchprint.types import DescriptorBatch
+
+    changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "lr": 0.0}
+    config = resolve("hardnet", **changes)
+    step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
+    patches, _, _ = step._cut_patches(step.step)
+    network = assembly.create(config, torch.device("cpu")).network.train()
+    raw = [network.forward_features(half)[0] for half in patches.chunk(2)]
+    unit = [network.head(value) for value in raw]
+    expected = losses.create("hardnet")(DescriptorBatch(torch.stack(unit, 1), torch.stack(raw, 1)))["total"]
+    step.run()
+    assert torch.allclose(step.losses["total"], expected, atol=1e-5)
+    ours, theirs = (dict(n.named_buffers())["features.1.running_mean"] for n in (step.state.network, network))
+    assert torch.allclose(ours, theirs, atol=1e-6)
