@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -74,3 +76,61 @@ def test_wrap_angle() -> None:
         torch.tensor([-math.pi, -math.pi / 2, 7 - 2 * math.pi]),
         atol=1e-5,
     )
+
+
+SHAPES = torch.tensor([[[2.0, 1.0], [0.0, 3.0]]] * 3)
+
+
+def same(a: Keypoints, b: Keypoints) -> bool:
+    one, other = a.to_arrays(), b.to_arrays()
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_concatenated_parts_keep_their_order() -> None:
+    whole = three()
+    assert same(Keypoints.concatenate([whole[:1], Keypoints.empty(), whole[1:]]), whole)
+    assert len(Keypoints.concatenate([])) == len(Keypoints.concatenate([Keypoints.empty()])) == 0
+
+
+def test_concatenation_keeps_scores_only_where_all_have_them_and_shapes_where_any_has() -> None:
+    plain = dataclasses.replace(three(), score=None)
+    shaped = Keypoints.from_affine(three().xy, SHAPES)
+    joined = Keypoints.concatenate([three(), plain])
+    assert joined.score is None and joined.affine is None and len(joined) == 6
+    joined = Keypoints.concatenate([plain, shaped])
+    assert joined.affine is not None
+    assert torch.equal(joined.affine, torch.cat([plain.frames(), SHAPES]))
+
+
+def test_one_keypoint_for_each_place_is_the_strongest_in_the_old_order() -> None:
+    xy = torch.tensor([[5.0, 5.0], [1.0, 1.0], [5.0, 5.0], [5.0, 5.0]])
+    angle, score = torch.tensor([0.0, 1.0, 2.0, 3.0]), torch.tensor([0.2, 0.1, 0.9, 0.5])
+    twins = Keypoints(xy, torch.tensor([2.0, 2.0, 2.0, 4.0]), angle, score)
+    assert twins.unique_places().angle.tolist() == [1.0, 2.0, 3.0], "another scale is another place"
+    assert dataclasses.replace(twins, score=None).unique_places().angle.tolist() == [0.0, 1.0, 3.0], "else the first"
+    assert len(Keypoints.empty().unique_places()) == 0
+
+
+def test_with_a_cell_places_are_squares_whatever_the_scale() -> None:
+    xy = torch.tensor([[10.0, 10.0], [10.4, 9.8], [12.0, 10.0]])
+    close = Keypoints(xy, torch.tensor([1.0, 5.0, 1.0]), torch.zeros(3), torch.tensor([0.1, 0.2, 0.3]))
+    assert close.unique_places(cell=1.0).scale.tolist() == [5.0, 1.0]
+    assert len(close.unique_places(cell=100.0)) == 1
+    assert len(close.unique_places()) == 3
+
+
+def test_moved_keypoints_cover_the_same_pixels_of_the_larger_image() -> None:
+    for keypoints in (three(), Keypoints.from_affine(three().xy, SHAPES)):
+        moved = keypoints.moved(2.0, (10.0, -3.0))
+        assert torch.equal(moved.xy, keypoints.xy * 2 + torch.tensor([10.0, -3.0]))
+        assert torch.equal(moved.angle, keypoints.angle)
+        torch.testing.assert_close(moved.scale, 2 * keypoints.scale)
+        torch.testing.assert_close(moved.frames(), 2 * keypoints.frames())
+
+
+def test_arrays_hold_what_is_given_and_come_back() -> None:
+    for keypoints in (three(), Keypoints.from_affine(three().xy, SHAPES), Keypoints.empty()):
+        arrays = keypoints.to_arrays()
+        assert all(array.dtype == np.float32 for array in arrays.values())
+        assert same(Keypoints.from_arrays({**arrays, "descriptors": np.zeros(3)}), keypoints)
+    assert set(three().to_arrays()) == {"xy", "scale", "angle", "score"}

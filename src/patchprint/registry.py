@@ -14,10 +14,10 @@ T = TypeVar("T")
 class Registry(Mapping[str, T]):
     """A mapping whose unknown names are answered with the ones that were meant.
 
-    >>> colors = Registry("color", {"red": 1, "green": 2})
-    >>> colors["gren"]
+    >>> colors = Registry("color", {"red": 1, "violet": 2})
+    >>> colors["violt"]
     Traceback (most recent call last):
-    patchprint.errors.UserError: there is no color 'gren'; did you mean green?
+    patchprint.errors.UserError: there is no color 'violt'; did you mean violet?
     """
 
     def __init__(self, kind: str, entries: Mapping[str, T]) -> None:

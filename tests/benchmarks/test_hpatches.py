@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from patchprint.benchmarks import PredictionCache, _hpatches_tasks, measure
-from support.benchmark_data import run_of, scores_of, write_store
+from patchprint.benchmarks import PredictionCache, _hpatches_tasks
+from support.benchmark_data import scores_of, write_store
 from support.fake_models import BinaryPixels, ConstantModel, CountingPixels
 
 TASKS = ("verification", "matching", "retrieval")
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("hpatches") / "store"
-    write_store(folder, scenes=3, points=24, views=16, noise=40.0)
-    return folder
-
-
-def test_a_good_model_scores_high_and_a_constant_one_chance(store: Path) -> None:
-    good = scores_of("hpatches", CountingPixels(), store)
-    chance = scores_of("hpatches", ConstantModel(), store)
+def test_a_good_model_scores_high_and_a_constant_one_chance(hpatches_store: Path) -> None:
+    good = scores_of("hpatches", CountingPixels(), hpatches_store)
+    chance = scores_of("hpatches", ConstantModel(), hpatches_store)
     for task in TASKS:
         assert good[task]["map"]["matlab"] > 0.9
         assert chance[task]["map"]["matlab"] < 0.35
@@ -35,8 +27,8 @@ def test_a_good_model_scores_high_and_a_constant_one_chance(store: Path) -> None
     assert good["counts"] == {"sequences": 3, "points": 72, "positives": 720, "queries": 24, "distractors": 48}
 
 
-def test_definitions_and_levels_are_kept_apart(store: Path) -> None:
-    scores = scores_of("hpatches", BinaryPixels(), store)
+def test_definitions_and_levels_are_kept_apart(hpatches_store: Path) -> None:
+    scores = scores_of("hpatches", BinaryPixels(), hpatches_store)
     for task in TASKS:
         easy, tough = scores[task]["easy"], scores[task]["tough"]
         assert scores[task]["easy_minus_tough"]["python"] == pytest.approx(easy["python"] - tough["python"])
@@ -45,72 +37,16 @@ def test_definitions_and_levels_are_kept_apart(store: Path) -> None:
     assert set(scores["matching"]["easy"]) == {"matlab", "python", "illum", "view"}
 
 
-def test_splits_choose_sequences(store: Path, tmp_path: Path) -> None:
+def test_splits_choose_sequences(hpatches_store: Path, tmp_path: Path) -> None:
     cache = PredictionCache(tmp_path)
-    scores = scores_of("hpatches", CountingPixels(), store, cache=cache, split="illum")
+    scores = scores_of("hpatches", CountingPixels(), hpatches_store, cache=cache, split="illum")
     assert scores["counts"]["sequences"] == 2
     with pytest.raises(ValueError, match="split 'a' is empty"):
-        scores_of("hpatches", CountingPixels(), store, split="a")
+        scores_of("hpatches", CountingPixels(), hpatches_store, split="a")
     names = ["i_ajuntament", "i_dc", "v_busstop", "v_graffiti", "graf"]
     assert _hpatches_tasks.test_sequences("a", names) == ["i_ajuntament", "v_busstop"]
     assert _hpatches_tasks.test_sequences("c", names) == ["i_dc", "v_busstop", "v_graffiti"]
     assert _hpatches_tasks.test_sequences("full", names) == names
-
-
-def test_drawn_tasks_are_what_they_claim() -> None:
-    sizes = [5, 9, 1]
-    tasks = _hpatches_tasks.draw(sizes, [np.full(size, 20.0) for size in sizes], seed=1)
-    pos, intra, inter = tasks.positives, tasks.intra, tasks.inter
-    assert len(np.unique(pos, axis=0)) == len(pos) == 150
-    assert (pos[:, [0, 2]] == pos[:, [3, 5]]).all()
-    assert (pos[:, 1] != pos[:, 4]).all()
-    assert (intra[:, 0] == intra[:, 3]).all()
-    assert (intra[:, 2] != intra[:, 5]).all()
-    assert (inter[:, 0] != inter[:, 3]).all()
-    for rows in (pos, intra, inter):
-        assert (rows[:, 2] < np.array(sizes)[rows[:, 0]]).all()
-        assert (rows[:, 5] < np.array(sizes)[rows[:, 3]]).all()
-        assert set(rows[:, [1, 4]].ravel()) <= set(range(5))
-    both = {tuple(row) for row in tasks.queries} & {tuple(row) for row in tasks.distractors}
-    assert not both
-    flat = _hpatches_tasks.draw([4], [np.array([0.0, 20.0, 30.0, 40.0])], seed=1)
-    assert [0, 0] not in np.concatenate([flat.queries, flat.distractors]).tolist()
-
-
-def write_tasks(folder: Path, sequence: str = "i_0") -> None:
-    folder.mkdir(exist_ok=True)
-    pairs = {"pos": (sequence, 1), "neg_intra": (sequence, 2), "neg_inter": ("v_1", 1)}
-    for name, (other, patch) in pairs.items():
-        lines = [f"{sequence},0,1,{other},{t},{patch}" for t in (1, 2, 3, 4)]
-        (folder / f"verif_{name}_split-full.csv").write_text("s1,t1,idx1,s2,t2,idx2\n" + "\n".join(lines) + "\n")
-    (folder / "retr_queries_split-full.csv").write_text(f"s,idx\n{sequence},3\n")
-    (folder / "retr_distractors_split-full.csv").write_text(f"s,idx\nv_1,0\nv_1,1\n{sequence},4\n")
-
-
-def test_released_task_files_are_read(store: Path, tmp_path: Path) -> None:
-    write_tasks(tmp_path / "tasks")
-    result = measure(run_of("hpatches", CountingPixels(), store, tasks=tmp_path / "tasks")).to_json()
-    assert json.loads(json.dumps(result, allow_nan=False))["settings"]["tasks"] == str(tmp_path / "tasks")
-    scores = result["scores"]
-    assert scores["counts"]["positives"] == 4
-    assert scores["counts"]["distractors"] == 3
-    assert scores["verification"]["map"]["matlab"] == 1.0
-    assert scores["retrieval"]["map"]["matlab"] == 1.0
-
-
-def test_wrong_task_files_are_named(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"verif_pos_split-full\.csv is missing"):
-        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
-    write_tasks(tmp_path, sequence="i_unknown")
-    with pytest.raises(ValueError, match="names the sequence 'i_unknown'"):
-        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
-    write_tasks(tmp_path)
-    (tmp_path / "retr_queries_split-full.csv").write_text("s,idx\ni_0,99\n")
-    with pytest.raises(ValueError, match="names a patch that the data does not have"):
-        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
-    (tmp_path / "retr_queries_split-full.csv").write_text("a,b\n")
-    with pytest.raises(ValueError, match="starts with 'a,b'"):
-        scores_of("hpatches", CountingPixels(), store, tasks=tmp_path)
 
 
 def test_data_of_another_benchmark_is_refused(tmp_path: Path) -> None:

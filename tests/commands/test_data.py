@@ -77,16 +77,6 @@ def test_a_builder_explains_each_of_its_flags(kind, capsys):
         assert name in ("src", "out") or f"--{name.replace('_', '-')}" in shown
 
 
-def test_all_flags_of_old_are_there(capsys):
-    shown = ""
-    for kind in BUILDERS:
-        main(["data", "build", kind, "--help"])
-        shown += capsys.readouterr().out
-    flags = "images sparse database densify patch-scale max-mb matching single-camera work max-keypoints max-image-size"
-    flags += " num-views strength max-side split mine-labels seed force json"
-    assert [flag for flag in flags.split() if f"--{flag} " not in shown] == []
-
-
 def test_photos_are_a_kind_of_data(tmp_path, capsys):
     assert main(["data", "build", "photos", str(tmp_path), str(tmp_path / "out"), "--matching", "exhaustive"]) == 2
     assert "holds no pictures" in capsys.readouterr().err

@@ -29,11 +29,6 @@ def test_four_lines(tmp_path: Path, network: PatchNetwork) -> None:
     assert len(a) == 200
     assert torch.equal(a.descriptors, b.descriptors)
     assert cv2.imread(str(tmp_path / "m.png")).shape == (240, 520, 3)
-    with pytest.raises(ValueError, match="images="):
-        patchprint.draw(a, b, m, tmp_path / "n.png")
-    with pytest.raises(ValueError, match=r"\.png"):
-        patchprint.draw(a, b, m, tmp_path / "n.gif", images=(image, image))
-    assert not (tmp_path / "n.gif").exists()
 
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network", "binary"])

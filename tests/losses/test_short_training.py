@@ -9,6 +9,10 @@ from patchprint.losses import LOSSES
 from support import loss_training
 
 
+def test_no_curve_is_left_of_a_loss_that_is_gone() -> None:
+    assert {file.stem for file in loss_training.CURVES.folder.iterdir()} == set(LOSSES)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_beats_raw_pixels_along_the_pinned_curve(name: str) -> None:
     result = loss_training.train(name)

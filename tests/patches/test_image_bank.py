@@ -1,7 +1,5 @@
 """Photos in memory, or read and decoded when a patch is cut from them."""
 
-import resource
-
 import numpy as np
 import torch
 
@@ -9,6 +7,7 @@ from patchprint.patches import manifest
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import TrackStore
 from support.known_images import texture
+from support.peak_memory import memory_grows_by_less_than
 from support.synthetic_tracks import all_views, plane_tracks
 
 
@@ -53,12 +52,10 @@ def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
     facts = {"kind": "tracks", "version": manifest.VERSION, "patch_scale": 12.0, "files": listing}
     manifest.files.write_json(folder / "manifest.json", facts)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    store = TrackStore.open(folder, max_resident_gb=0.01)
-    got = store.sample(torch.tensor(real), torch.tensor([0, 1]).expand(3, 2), 32)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with memory_grows_by_less_than(mib=300):  # the pyramids of all photos would take 100 GiB
+        store = TrackStore.open(folder, max_resident_gb=0.01)
+        got = store.sample(torch.tensor(real), torch.tensor([0, 1]).expand(3, 2), 32)
     expected = TrackStore.from_images([image] * 2, plane_tracks(count=2)[1]).images
     frame = torch.eye(2)[None] * 18
     wanted = expected.cut(torch.zeros(1, dtype=torch.int64), torch.full((1, 2), 300.0), frame, 32)
     torch.testing.assert_close(got.reshape(6, 1, 32, 32), wanted.expand(6, 1, 32, 32))
-    assert (after - before) / 1024 < 300, "MiB; the pyramids of all photos would take 100 GiB"

@@ -1,0 +1,68 @@
+"""The drawing of matches shows the photos, a line for each match, and its color says what verification thinks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint.features import drawing
+from patchprint.types import Features, Keypoints, Matches, ModelId
+
+BACKGROUND = (128, 128, 128)
+GRAY = np.full((40, 60), 128, np.uint8)
+
+
+def two(xy: list[tuple[float, float]]) -> Features:
+    points = Keypoints(torch.tensor(xy), torch.ones(len(xy)), torch.zeros(len(xy)))
+    return Features(points, torch.zeros(len(xy), 4), (60, 40), None, ModelId("m"))
+
+
+A, B = two([(10, 10), (10, 30)]), two([(50, 10), (50, 30)])
+MATCHES = Matches(torch.tensor([[0, 0], [1, 1]]), torch.zeros(2))
+VERIFIED = Matches(MATCHES.indices, MATCHES.distance, torch.tensor([True, False]))
+
+
+def drawn(matches: Matches, path: Path, **options: object) -> np.ndarray:
+    drawing.draw(A, B, matches, path, images=(GRAY, GRAY), **options)  # type: ignore[arg-type]
+    return cv2.imread(str(path))[..., ::-1]
+
+
+def colors_of_lines(picture: np.ndarray) -> list[tuple[int, int, int]]:
+    """Which of the colors the middles of the two lines have; lines are blended with what is below them."""
+    colors = np.array([BACKGROUND, drawing.AGREE, drawing.DISAGREE, drawing.UNKNOWN])
+    nearest = [np.abs(colors - picture[row, 60].astype(int)).sum(1).argmin() for row in (10, 30)]
+    return [tuple(colors[index].tolist()) for index in nearest]
+
+
+def test_lines_have_the_color_of_what_is_known(tmp_path: Path) -> None:
+    plain = drawn(MATCHES, tmp_path / "plain.png")
+    assert plain.shape == (40, 120, 3)
+    assert colors_of_lines(plain) == [drawing.UNKNOWN, drawing.UNKNOWN]
+    assert tuple(plain[20, 60]) == BACKGROUND
+    checked = drawn(VERIFIED, tmp_path / "checked.png")
+    assert colors_of_lines(checked) == [drawing.AGREE, BACKGROUND]
+    both = drawn(VERIFIED, tmp_path / "both.png", outliers=True)
+    assert colors_of_lines(both) == [drawing.AGREE, drawing.DISAGREE]
+
+
+def test_many_lines_are_thinned(tmp_path: Path) -> None:
+    assert colors_of_lines(drawn(MATCHES, tmp_path / "one.png", max_lines=1)) == [drawing.UNKNOWN, BACKGROUND]
+
+
+def test_large_photos_are_drawn_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "MAX_SIDE", 30)
+    assert drawn(MATCHES, tmp_path / "small.png").shape == (20, 60, 3)
+
+
+def test_what_cannot_be_drawn_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="images="):
+        drawing.draw(A, B, MATCHES, tmp_path / "n.png")
+    with pytest.raises(ValueError, match=r"\.png"):
+        drawn(MATCHES, tmp_path / "n.gif")
+    with pytest.raises(ValueError, match="the picture is 30x40"):
+        drawing.draw(A, B, MATCHES, tmp_path / "n.png", images=(GRAY[:, :30], GRAY))
+    assert list(tmp_path.iterdir()) == []
