@@ -62,3 +62,11 @@ def test_full_disk_leaves_the_previous_checkpoint_and_says_so(tmp_path):
     assert checkpoint.latest(tmp_path) == good
     assert good.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [good.name]
+
+
+def test_wrong_resume_leaves_the_run_as_it_was(finished):
+    folder = finished.parents[1]
+    before = (folder / "config.json").read_bytes()
+    with pytest.raises(ValueError, match="belongs to recipe hardnet"):
+        short_run("sosnet", folder, resume=True, steps=4)
+    assert (folder / "config.json").read_bytes() == before
