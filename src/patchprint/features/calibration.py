@@ -23,10 +23,12 @@ from patchprint.features.matching import match
 from patchprint.features.model import ModelLike, load
 from patchprint.geometry import transport
 from patchprint.networks import weights
+from patchprint.patches import manifest, track_files
 from patchprint.patches.sources import bundled, homographies
 from patchprint.types import Features
 
 MAX_ERROR = 3.0  # pixels
+CALIBRATION_IMAGES = 6  # of the photos that a network learned from: enough for a threshold in steps of 0.01
 KEYPOINTS, VIEWS, SEED = 1000, 3, 3000  # what the thresholds of the shipped weights were chosen with
 
 LabeledPair = tuple[Features, Features, Tensor]
@@ -51,6 +53,19 @@ def calibrate(
     """The threshold for ``model`` on warped copies of ``images``, uint8 (H, W); by default photographs of scikit-image."""
     chosen = map(bundled.image, bundled.TRAINING) if images is None else images
     return choose_ratio(warped_pairs(model, chosen, views, keypoints, seed))
+
+
+def some_images(store: str | Path, count: int = CALIBRATION_IMAGES) -> list[np.ndarray]:
+    """Images of a store that was built from photos, evenly spread over it; none of a store of patches."""
+    if manifest.read(store)["kind"] != track_files.KIND:
+        return []
+    stored = track_files.read(store)
+    return [stored.image(number) for number in spread_over(len(stored.sizes), count)]
+
+
+def spread_over(total: int, count: int) -> list[int]:
+    """``count`` of range(total), evenly, or all of it."""
+    return np.linspace(0, total - 1, min(total, count)).round().astype(int).tolist()
 
 
 def write_ratio(path: str | Path, ratio: float) -> None:
