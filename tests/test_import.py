@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +75,23 @@ def test_public_names_resolve() -> None:
         assert getattr(patchprint, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = patchprint.nothing  # type: ignore[attr-defined]
+
+
+def test_editors_and_type_checkers_are_told_the_same_names() -> None:
+    """What stands under TYPE_CHECKING is what can be had: no name is Any for them that is not for users."""
+    import patchprint
+
+    tree = ast.parse(Path(patchprint.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.asname: f"{node.module}.{alias.name}"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    real = {name: f"{module}.{name}" for name, module in patchprint._HOME.items()}
+    assert told == real | {room: f"patchprint.{room}" for room in patchprint._ROOMS}
+
+
+def test_rooms_are_there_without_importing_them() -> None:
+    assert run("import patchprint\nprint(patchprint.networks.create('tfeat', width=4).dim)") == "128\n"

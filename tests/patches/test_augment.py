@@ -95,5 +95,5 @@ def test_sdgmnet_flips_one_way_or_the_other():
 
 
 def test_unknown_preset_is_refused():
-    with pytest.raises(ValueError, match="there is no augmentation 'storng'; known are none"):
+    with pytest.raises(ValueError, match="there is no augmentation 'storng'; did you mean strong"):
         create("storng")

@@ -63,9 +63,9 @@ def test_weights_carry_recipe_and_config_and_are_the_average(run):
     from safetensors.torch import load_file
 
     saved = load_file(folder / "checkpoints" / "step-000000030.safetensors")
-    names = [name for name, _ in network.named_parameters()]
-    assert torch.equal(network.state_dict()[names[5]], saved["average.5"])
-    assert not torch.equal(saved[f"network.{names[5]}"], saved["average.5"])
+    name = [name for name, _ in network.named_parameters()][5]
+    assert torch.equal(network.state_dict()[name], saved[f"average.{name}"])
+    assert not torch.equal(saved[f"network.{name}"], saved[f"average.{name}"])
 
 
 def test_starting_from_weights_with_frozen_layers(run, tmp_path):

@@ -1,7 +1,9 @@
 """Every recipe trains, along a pinned curve; settings follow the fact sheet and scale with the length of the run."""
 
 import pytest
+from torch import nn
 
+from patchprint import networks
 from patchprint.networks import weights
 from patchprint.training import RECIPES, resolve
 from support import pinned_curves
@@ -10,6 +12,16 @@ from support import pinned_curves
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_first_steps_follow_the_pinned_curve(recipe):
     pinned_curves.CURVES.check(recipe, pinned_curves.compute(recipe))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "dropout"),
+    [("l2net", 0.0), ("doap", 0.1), ("sosnet", 0.1), ("hardnet", 0.3), ("cdf", 0.3), ("hynet", 0.3), ("sdgmnet", 0.3)],
+)
+def test_dropout_which_the_curves_leave_out(recipe, dropout):
+    config = RECIPES[recipe]()
+    network = networks.create(config.network, **config.network_options)
+    assert [module.p for module in network.modules() if isinstance(module, nn.Dropout)] == [dropout]
 
 
 def test_no_curve_is_left_of_a_recipe_that_is_gone():

@@ -24,11 +24,13 @@ def assert_same_run(one, other):
     assert losses_of(one) == losses_of(other)
 
 
-def test_ten_kills_at_random_moments_leave_the_same_weights_bit_for_bit(tmp_path):
+def test_ten_kills_leave_the_same_weights_bit_for_bit(tmp_path):
     command = [sys.executable, TESTS / "support" / "killed_runs.py", tmp_path]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) >= 8, "most kills must hit a run that is under way"
+    resumed_from = json.loads(done.stdout)
+    assert len(resumed_from) == 11 and resumed_from == sorted(resumed_from)
+    assert resumed_from[0] == 0 < resumed_from[1], "all starts but the first go on from a checkpoint"
     assert_same_run(tmp_path / "undisturbed", tmp_path / "killed")
 
 
@@ -61,11 +63,11 @@ def test_sigterm_writes_a_checkpoint_and_exits_with_143(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(settings))
     process = subprocess.Popen([sys.executable, "-m", "patchprint.training", tmp_path / "run.json"], env=environment())
     metrics = tmp_path / "run" / "metrics.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240  # a busy machine needs a while to import PyTorch
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == 143
+    assert process.wait(timeout=120) == 143
     step = int(checkpoint.latest(tmp_path / "run" / "checkpoints").stem.removeprefix("step-"))
     assert step == len(losses_of(tmp_path / "run")) > 0
 

@@ -15,7 +15,7 @@ def test_the_average_is_the_published_formula(tmp_path):
     for _ in range(4):
         step.run()
         expected = 0.7 * expected + 0.3 * step.state.network.features[0].weight.detach()
-    assert torch.allclose(step.state.average[0], expected, atol=1e-6)
+    assert torch.allclose(step.state.average["features.0.weight"], expected, atol=1e-6)
 
 
 def test_one_pass_equals_two_passes_of_the_papers(tmp_path):

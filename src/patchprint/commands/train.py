@@ -11,9 +11,11 @@ from typing import Annotated, Any, TypedDict
 
 import tyro
 
-from patchprint.commands.output import emit
+from patchprint.commands.output import emit, say
 from patchprint.errors import UserError
-from patchprint.training import RECIPES, TrainConfig, distributed, resolve, train
+from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
+from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
+from patchprint.training.config import flag
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, registered
 
 # --freeze a b, or --freeze a --freeze b
@@ -47,7 +49,9 @@ def _command(recipe: str) -> Callable[..., int]:
                 "" if outcome.best_fpr95 is None else f", {outcome.selected_on} FPR95 {100 * outcome.best_fpr95:.2f} %"
             )
             if distributed.rank() == 0:
-                emit(outcome.to_json(), json, f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}")
+                ratio = _calibrate(outcome, run.data)
+                text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
+                emit({**outcome.to_json(), "ratio": ratio}, json, text)
         finally:
             distributed.stop()
         return 0
@@ -66,6 +70,19 @@ def _command(recipe: str) -> Callable[..., int]:
     return command
 
 
+def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
+    """Write the threshold of the ratio test into the weights, chosen on some of the photos they learned from."""
+    images = [image for store in stores for image in some_images(store)]
+    try:
+        choices = {path: calibrate(path, images[:CALIBRATION_IMAGES] or None) for path in (outcome.best, outcome.last)}
+    except UserError as error:
+        say(f"the ratio test is not calibrated ({error}); patchprint calibrate {outcome.best} --write does it")
+        return None
+    for path, choice in choices.items():
+        write_ratio(path, choice.ratio)
+    return choices[outcome.best].ratio
+
+
 def _with_settings(signature: Signature, recipe: str) -> Signature:
     """A flag for each setting in place of ``settings`` and ``words``; those not given are not in them."""
     parameters = [parameter for name, parameter in signature.parameters.items() if name not in ("settings", "words")]
@@ -76,10 +93,11 @@ def _with_settings(signature: Signature, recipe: str) -> Signature:
             text += f": {', '.join(registered(name))}"
         if isinstance(value, tuple | dict):
             metavar = "NAME=VALUE" if isinstance(value, dict) else None
-            kind = _flag(tyro.conf.UseAppendAction[Words], text, f"(default: {_shown(value)}; repeatable)", metavar)
+            hint = f"(default: {_shown(value)}; repeatable)"
+            kind = _flag(name, tyro.conf.UseAppendAction[Words], text, hint, metavar)
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=(), annotation=kind))
         else:
-            single[name] = _flag(kind, text, f"(default: {value})")
+            single[name] = _flag(name, kind, text, f"(default: {value})")
     # Of all types that tyro reads, only this one leaves out what was not given.
     settings = TypedDict("settings", single, total=False)  # type: ignore[misc]
     return Signature([*parameters, Parameter("settings", Parameter.KEYWORD_ONLY, annotation=settings)])
@@ -91,8 +109,9 @@ def _settings() -> dict[str, tuple[Any, str]]:
     return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
 
 
-def _flag(kind: Any, text: str, hint: str, metavar: str | None = None) -> Any:
-    return Annotated[kind, tyro.conf.arg(help=text, help_behavior_hint=hint, metavar=metavar)]
+def _flag(name: str, kind: Any, text: str, hint: str, metavar: str | None = None) -> Any:
+    spelled = flag(name).removeprefix("--")
+    return Annotated[kind, tyro.conf.arg(name=spelled, help=text, help_behavior_hint=hint, metavar=metavar)]
 
 
 def _shown(value: tuple[str, ...] | dict[str, Any]) -> str:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from patchprint import rng
-from patchprint.errors import UserError
 from patchprint.patches import light
+from patchprint.registry import Registry
 
 _JOINT, _ROTATION, _CROP, _SCALE, _SHEAR, _SHIFT = range(6)
 _GAMMA, _CONTRAST, _BRIGHTNESS, _NOISE, _BLUR, _JPEG = range(6, 12)
@@ -156,39 +156,40 @@ _STRONG = Augmentation(
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
 # No augmentation is on record for TFeat. "photos", "strong" and "wide" are ours, for photos, where surroundings
 # are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are.
-PRESETS: dict[str, Augmentation] = {
-    "none": Augmentation(),
-    "l2net": _FLIPROT,
-    "hardnet": _HARDNET,
-    "hardnet2018": _with_small_changes(_HARDNET),
-    "hynet": Augmentation(turns="half", flips="vertical"),
-    "sdgmnet": _with_small_changes(Augmentation(turns="uniform", flips="either")),
-    "cdf": _FLIPROT,
-    "doap": _FLIPROT,
-    "tfeat": Augmentation(),
-    "photos": Augmentation(
-        turns="uniform",
-        flips="horizontal",
-        rotation=8.0,
-        scale=0.2,
-        shear=0.1,
-        shift=0.03,
-        gamma=0.4,
-        contrast=0.4,
-        brightness=0.08,
-        noise=0.02,
-        blur=1.0,
-        jpeg=40,
-    ),
-    "strong": _STRONG,
-    "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
-}
+PRESETS: Registry[Augmentation] = Registry(
+    "augmentation",
+    {
+        "none": Augmentation(),
+        "l2net": _FLIPROT,
+        "hardnet": _HARDNET,
+        "hardnet2018": _with_small_changes(_HARDNET),
+        "hynet": Augmentation(turns="half", flips="vertical"),
+        "sdgmnet": _with_small_changes(Augmentation(turns="uniform", flips="either")),
+        "cdf": _FLIPROT,
+        "doap": _FLIPROT,
+        "tfeat": Augmentation(),
+        "photos": Augmentation(
+            turns="uniform",
+            flips="horizontal",
+            rotation=8.0,
+            scale=0.2,
+            shear=0.1,
+            shift=0.03,
+            gamma=0.4,
+            contrast=0.4,
+            brightness=0.08,
+            noise=0.02,
+            blur=1.0,
+            jpeg=40,
+        ),
+        "strong": _STRONG,
+        "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
+    },
+)
 
 
 def create(preset: str) -> Augmentation:
     """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"."""
-    if preset not in PRESETS:
-        raise UserError(f"there is no augmentation {preset!r}; known are {', '.join(PRESETS)}")
     return PRESETS[preset]
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from patchprint import provenance
 from patchprint.distances import pair_distances
 from patchprint.errors import UserError
-from patchprint.features.calibration import calibrate
+from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, spread_over
 from patchprint.features.model import Model, NetworkModel, load
 from patchprint.features.observations import describe_observations
 from patchprint.files import refuse_overwrite
@@ -38,7 +38,6 @@ from patchprint.types import Result
 FEWEST_POINTS = 200
 PAIRS = 20_000
 HELD_OUT_POINTS = 5000  # among which each is looked for
-CALIBRATION_IMAGES = 6
 BASELINES = ("sift", "rootsift")
 # What is measured, and what it is called. FPR95 is at its floor for a good start model; confusion still tells models apart.
 MEASURES = {
@@ -224,8 +223,8 @@ def _write_weights(trained: Path, out: Path, start: ModelInfo, store: TrackStore
 
 def _ratio(trained: Path, store: TrackStore) -> float | None:
     """The threshold of the ratio test on warped copies of some of the photos; None where they have too little to match."""
-    chosen = np.linspace(0, len(store.images) - 1, min(len(store.images), CALIBRATION_IMAGES)).round().astype(int)
     try:
-        return calibrate(trained, (store.images.pixels(int(number)) for number in chosen)).ratio
+        chosen = spread_over(len(store.images), CALIBRATION_IMAGES)
+        return calibrate(trained, map(store.images.pixels, chosen)).ratio
     except UserError:
         return None

@@ -143,8 +143,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def flag(name: str) -> str:
-    """How a setting is written on the command line."""
-    return "--" + name.replace("_", "-")
+    """The flag of a setting. Choosing on test data is spelled out, so that nobody does it unawares."""
+    return "--" + ("select-on-test-as-the-papers-did" if name == "select_on_test" else name.replace("_", "-"))
 
 
 def _fits(value: Any, kind: Any) -> bool:

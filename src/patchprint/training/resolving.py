@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,13 +56,13 @@ def resolve(recipe: str, file: RunFile | None = None, **changes: Any) -> TrainCo
 
 def registered(choice: str) -> Registry[Any]:
     """What there is to choose from for one of CHOICES."""
-    everything: dict[str, Mapping[str, Any]] = {
+    everything: dict[str, Registry[Any]] = {
         "network": catalog.NETWORKS,
         "loss": losses.LOSSES,
         "batcher": batchers.BATCHERS,
         "augmentation": augment.PRESETS,
     }
-    return Registry(choice, everything[choice])
+    return everything[choice]
 
 
 def _change(config: TrainConfig, changes: dict[str, Any], where: str) -> TrainConfig:
