@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from patchprint import provenance
 
 SCRIPT = "from patchprint import provenance; print(provenance.run_info()['command'])"
@@ -26,6 +28,7 @@ def test_a_command_can_be_named() -> None:
     assert provenance.record("demo", settings={}, scores={}, command="make demo").run["command"] == "make demo"
 
 
+@pytest.mark.slow
 def test_modules_and_programs_are_recorded_as_they_were_called(tmp_path: Path) -> None:
     (tmp_path / "box").mkdir()
     for file in (tmp_path / "tool.py", tmp_path / "box" / "one.py", tmp_path / "box" / "__main__.py"):

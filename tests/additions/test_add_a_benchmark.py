@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from additions.trial import trial
+
+pytestmark = pytest.mark.slow
 
 BENCHMARK = '''"""How many keypoints of an image have a descriptor that no other has."""
 

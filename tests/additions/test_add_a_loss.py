@@ -8,6 +8,8 @@ import pytest
 
 from additions.trial import after, edits, trial
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("skimage", reason="the photographs of the short training come with scikit-image")
 
 LOSS = '''"""Triplets of the hardest negatives, divided by a running mean of the positive distances."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from additions.trial import after, edits, trial
+
+pytestmark = pytest.mark.slow
 
 NETWORK = '''"""One convolution and a linear layer."""
 

@@ -37,14 +37,15 @@ def test_describing_again_continues_and_other_settings_are_refused(
     assert "other inputs or settings" in capsys.readouterr().err
 
 
-def test_bad_photos_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_bad_photos_are_left_out_by_name(workers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "photos"
     (folder / "sub").mkdir(parents=True)
     cv2.imwrite(str(folder / "sub" / "good.png"), texture(80, 90))
     (folder / "zero.jpg").touch()
     (folder / "link.png").symlink_to(folder / "sub" / "good.png")
     out = tmp_path / "f"
-    assert cli.main(["describe", str(folder), "--out", str(out), "--model", "pixels", "--workers", "2"]) == 0
+    assert cli.main(["describe", str(folder), "--out", str(out), "--model", "pixels", "--workers", workers]) == 0
     said = capsys.readouterr()
     assert "zero.jpg is empty" in said.err
     assert sorted(storage.FeatureFolder(out)) == ["link.png", "sub/good.png"]
@@ -86,6 +87,7 @@ def test_formats_hold_the_same_features(form: str, described: Path, views: Path,
     assert cli.main([*command[:-3], "300", "--format", form, "--force"]) == 0
 
 
+@pytest.mark.slow
 def test_torchrun_shares_the_photos(views: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -14,6 +14,7 @@ from support.network_patches import trained_looking
 pytest.importorskip("onnxruntime")
 
 
+@pytest.mark.slow
 def test_a_weight_file_becomes_onnx_with_its_parity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     info = weights.save(trained_looking("tfeat", width=4), tmp_path / "mine.safetensors")
     out = tmp_path / "net.onnx"
@@ -31,6 +32,7 @@ def test_a_weight_file_becomes_onnx_with_its_parity(tmp_path: Path, capsys: pyte
     assert out.read_bytes() != b"was here before"
 
 
+@pytest.mark.slow
 def test_untrained_networks_and_wrong_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["export", "tfeat", "--untrained", "--out", str(tmp_path / "net.onnx")]) == 0
     text = capsys.readouterr().out

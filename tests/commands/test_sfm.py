@@ -12,6 +12,7 @@ from patchprint import cli
 from patchprint.interop import colmap
 
 
+@pytest.mark.slow
 def test_sfm_compares_and_resumes(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     command = ["sfm", str(views), "--out", str(out), "--model", "sift", "--max-keypoints", "600", "--single-camera"]

@@ -1,6 +1,7 @@
 """``patchprint train``: flags, files, suggestions, exit codes, what is printed."""
 
 import dataclasses
+import functools
 import json
 import subprocess
 import sys
@@ -8,10 +9,19 @@ import sys
 import pytest
 
 from patchprint.cli import main
+from patchprint.features import calibration
 from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.resolving import CHOICES, RunFile, registered
+from support.slowness import slow_but
 
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
+
+
+@pytest.fixture(autouse=True)
+def small_calibration(monkeypatch):
+    """The threshold that is written beside the weights is chosen on fewer keypoints."""
+    small = functools.partial(calibration.calibrate, views=1, keypoints=100)
+    monkeypatch.setattr("patchprint.commands.train.calibrate", small)
 
 
 @pytest.fixture
@@ -50,7 +60,7 @@ def test_trains_and_prints_the_outcome(training_store, tmp_path, capsys):
     assert main(["train", "hardnet", "--out", str(run), "--resume", "--lr", "2"]) == 2, "and are not changed on the way"
 
 
-@pytest.mark.parametrize("recipe", SHIPPED)
+@pytest.mark.parametrize("recipe", slow_but({"sdgmnet-shipped"}, SHIPPED))
 def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_store, tmp_path):
     flags = ["--steps", "20", "--batch", "32", "--network-options", "width=4", "--device", "cpu"]
     if resolve(recipe).batcher == "neighbors":
@@ -71,7 +81,8 @@ GIVEN = {
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(TrainConfig) if field.name != "recipe"])
 def test_every_setting_has_a_flag(name, config_of):
-    before, flag = resolve("hardnet"), "--" + name.replace("_", "-")
+    before, spelled = resolve("hardnet"), {"select_on_test": "select-on-test-as-the-papers-did"}
+    flag = "--" + spelled.get(name, name.replace("_", "-"))
     value = getattr(before, name)
     arguments = ["--batcher", "neighbors"] if name == "batcher_options" else []
     if isinstance(value, bool):
@@ -195,6 +206,7 @@ def _is_one_sentence(capsys, words):
     assert len(captured.err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_wrong_flag_gets_a_suggestion():
     command = [sys.executable, "-m", "patchprint", "train", "hardnet", "--stepz", "10"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

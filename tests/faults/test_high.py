@@ -131,6 +131,7 @@ def test_h1_force_replaces_what_patchprint_made_unless_other_files_lie_in_it(
     assert write(images, out, "--force") == 0
 
 
+@pytest.mark.slow
 def test_h1_sfm_with_force_starts_again_but_keeps_a_folder_with_other_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def _write(images: str, database: str, keypoints: dict, matches: dict) -> None:
     colmap_database.write_matches(database, matches)
 
 
+@pytest.mark.slow
 def test_two_writers_neither_duplicate_nor_corrupt(matched_views: MatchedViews, tmp_path: Path) -> None:
     images, features, matches = matched_views
     keypoints = {name: item.keypoints for name, item in features.items()}

@@ -18,6 +18,7 @@ def by_rank(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", EVERY_LOSS)
 def test_two_processes_equal_one(variant: str, by_rank: list[dict]) -> None:
     alone = loss_ranks.train_briefly(variant)

@@ -71,6 +71,7 @@ def test_it_shrinks_the_variance_of_norms() -> None:
     assert x.detach().norm(dim=1).var().item() < 0.05 * before
 
 
+@pytest.mark.slow
 def test_the_package_imports_without_the_library_and_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pytorch_metric_learning'] = None\n"

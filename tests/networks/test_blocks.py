@@ -83,6 +83,7 @@ def test_views_that_do_not_divide_the_batch_are_refused():
         layer(torch.rand(5, 2, 3, 3))
 
 
+@pytest.mark.slow
 def test_statistics_are_those_of_all_ranks(tmp_path):
     """Two processes, each with half of the points, agree with one process that has them all."""
     generator = torch.Generator().manual_seed(0)

@@ -46,6 +46,7 @@ def test_prints_forget_brightness_and_contrast(name: str) -> None:
         assert (plain - relit).norm(dim=1).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_the_default_matches_better_than_rootsift_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a socket was opened")

@@ -43,6 +43,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_command_writes_weights_numbers_and_report(
     scene: Path, start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,6 +65,7 @@ def test_command_writes_weights_numbers_and_report(
     assert "--force" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_h4_a_run_killed_before_its_first_checkpoint_goes_on(
     scene: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from patchprint.networks import weights
 from patchprint.pipelines import demo
 
 
+@pytest.mark.slow
 def test_demo_leaves_report_result_and_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

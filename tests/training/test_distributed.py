@@ -24,6 +24,7 @@ def together(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", training_ranks.RECIPES)
 def test_two_processes_give_the_losses_of_one(recipe, together, tmp_path):
     training_ranks.run(recipe, tmp_path)

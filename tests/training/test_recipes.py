@@ -7,9 +7,10 @@ from patchprint import networks
 from patchprint.networks import weights
 from patchprint.training import RECIPES, resolve
 from support import pinned_curves
+from support.slowness import slow_but
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", slow_but({"hardnet", "doap-st", "sdgmnet", "sdgmnet-shipped"}, RECIPES))
 def test_first_steps_follow_the_pinned_curve(recipe):
     pinned_curves.CURVES.check(recipe, pinned_curves.compute(recipe))
 

@@ -24,6 +24,7 @@ def assert_same_run(one, other):
     assert losses_of(one) == losses_of(other)
 
 
+@pytest.mark.slow
 def test_ten_kills_leave_the_same_weights_bit_for_bit(tmp_path):
     command = [sys.executable, TESTS / "support" / "killed_runs.py", tmp_path]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
@@ -55,6 +56,7 @@ def test_resumed_run_equals_one_without_a_break(recipe, tmp_path, monkeypatch):
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
 
 
+@pytest.mark.slow
 def test_sigterm_writes_a_checkpoint_and_exits_with_143(tmp_path):
     training_data.images().save(tmp_path / "store")
     settings = {**training_data.SHORT, "steps": 100_000, "checkpoint_every": 100_000, "validate_every": 100_000}

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_tiny_run(tmp_path: Path) -> None:
     out = tmp_path / "memory.json"
     command = [

@@ -38,6 +38,7 @@ def test_cost_on_paper_from_a_measured_step(tmp_path, monkeypatch):
     assert many["received_megabytes"] == pytest.approx(63 * 1024 * 2 * 128 * 8 / 1e6, abs=0.1)
 
 
+@pytest.mark.slow
 def test_memory_of_a_recipe(tmp_path):
     measure = recipe_memory.measure
     source = training_data.images().split("train")

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_runs_and_writes_a_result(tmp_path: Path) -> None:
     out = tmp_path / "speed.json"
     options = ["--pairs", "60", "--network", "l2net", "--device", "cpu", "--repeats", "1", "--out", str(out)]
