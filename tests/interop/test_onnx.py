@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("cv2")
 
 
-@pytest.mark.parametrize("name", slow_but({"tfeat", "hynet"}, NETWORKS))
+@pytest.mark.parametrize("name", slow_but({"tfeat"}, NETWORKS))
 def test_exported_networks_agree_with_torch(name: str, tmp_path: Path) -> None:
     network = trained_looking(name, **known_options(name, width=8))
     export_onnx(network, network.input_size, tmp_path / "net.onnx", {"name": name})
