@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.files import write_text
+from patchprint.pipelines.demo import table_rows
 from patchprint.registry import Registry
 from tools import use_tables, weights_tables
 from tools.markdown import read, table
@@ -28,18 +29,10 @@ OTHER_SEED = "sdgmnet.long-wide-24-seed1"
 def demo(results: Path) -> str:
     result = read(results / "demo.json")
     models = {name: score for name, score in result["scores"].items() if "fpr95" in score}
-    rows = [
-        [
-            name,
-            f"{100 * score['fpr95']:.2f} %",
-            f"{score['matching_ap']:.3f}",
-            f"{score['stereo']['ap']:.3f}",
-            f"{score['stereo']['correct']} of {score['stereo']['possible']}",
-        ]
-        for name, score in models.items()
-    ]
     header = ["", "FPR95, held out", "matching AP, held out", "matching AP, stereo pair", "correct, stereo pair"]
-    return table(header, rows, "`make demo` on photographs that come with scikit-image: results/demo.json.")
+    return table(
+        header, table_rows(models), "`make demo` on photographs that come with scikit-image: results/demo.json."
+    )
 
 
 def training_speed(results: Path) -> str:

@@ -19,17 +19,16 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import torch
 
 from patchprint import files, provenance
-from patchprint.benchmarks.bundled import ImagePair, matching
+from patchprint.benchmarks.bundled import matching
 from patchprint.detectors import detect
 from patchprint.devices import choose_device
 from patchprint.features import load
-from patchprint.geometry import transport
+from patchprint.features.calibration import some_images
 from patchprint.networks import PatchNetwork, weights
 from patchprint.patches import TrackStore
-from patchprint.patches.sources.homographies import render_views
+from patchprint.patches.sources.homographies import warped_pairs
 from patchprint.training.held_out import HeldOutPoints
 from patchprint.types import Keypoints
 
@@ -55,7 +54,8 @@ def main() -> None:
         Path(folder).name: HeldOutPoints(TrackStore.open(folder, device).split("val"), arguments.points, arguments.seed)
         for folder in arguments.tracks
     }
-    pairs = warped_pairs(TrackStore.open(arguments.images), arguments.num_images, arguments.seed)
+    images = some_images(arguments.images, arguments.num_images)
+    pairs = list(warped_pairs(images, WARPED, arguments.seed, find, STRENGTH))
     scores: dict[str, dict[str, Any]] = {}
     models: dict[str, str] = {}
     for model in arguments.models:
@@ -87,19 +87,6 @@ def accuracy(network: PatchNetwork, points: HeldOutPoints, scale: float) -> floa
     """The part of the points that are found again between two of their views."""
     points.source.patch_scale = scale
     return 1.0 - points.measure(network).confusion
-
-
-def warped_pairs(store: TrackStore, num_images: int, seed: int) -> list[ImagePair]:
-    """Photos spread over the store, each with its warped copies."""
-    pairs = []
-    for number in torch.linspace(0, len(store.images) - 1, num_images).round().int().tolist():
-        original, *warped = render_views(store.images.pixels(number), WARPED, seed + number, STRENGTH)
-        keypoints = find(original.image)
-        for view in warped:
-            truth = transport(keypoints, view.homography).xy
-            images = (original.image, view.image)
-            pairs.append(ImagePair(f"{number}", images, (keypoints, find(view.image)), truth))
-    return pairs
 
 
 def find(image: np.ndarray) -> Keypoints:

@@ -7,12 +7,12 @@ measured disparity.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks.ubc import draw_pairs
@@ -20,14 +20,15 @@ from patchprint.detectors import detect
 from patchprint.distances import nearest, pair_distances
 from patchprint.features.model import Model
 from patchprint.features.observations import describe_observations
-from patchprint.geometry import transport
 from patchprint.metrics.ranking import average_precision
 from patchprint.metrics.verification import fpr95
-from patchprint.patches.sources import bundled, homographies
+from patchprint.patches.sources import bundled
+from patchprint.patches.sources.homographies import ImagePair, warped_pairs
 from patchprint.patches.tracks import TrackStore
 from patchprint.types import Keypoints
 
 MAX_ERROR = 3.0  # pixels
+WARPED, WARP_SEED = 3, 2000  # copies of each photograph, and what they are drawn with
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,6 @@ class Bundled(Benchmark):
         }
 
 
-@dataclass(frozen=True, eq=False)
-class ImagePair:
-    """Two images with keypoints, and where each keypoint of the first lies in the second: (N, 2), nan = nowhere."""
-
-    name: str
-    images: tuple[np.ndarray, np.ndarray]
-    keypoints: tuple[Keypoints, Keypoints]
-    truth: Tensor
-
-
 def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) -> float:
     """FPR95 over pairs of tracked keypoints, one half of them matching, the other from two points of one scene."""
     pairs = draw_pairs(source, num_pairs, seed)
@@ -85,17 +76,10 @@ def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) ->
     return fpr95(pair_distances(descriptors[pairs.index[:, 0]], descriptors[pairs.index[:, 1]]), pairs.is_match)
 
 
-def held_out_pairs(settings: Settings, views: int = 3, seed: int = 2000) -> list[ImagePair]:
+def held_out_pairs(settings: Settings) -> Iterator[ImagePair]:
     """Each held-out photograph with its warped copies."""
-    pairs = []
-    for number, name in enumerate(bundled.HELD_OUT):
-        original, *warped = homographies.render_views(bundled.image(name), views, seed=seed + number)
-        keypoints = _find(original.image, settings.keypoints, settings)
-        for k, view in enumerate(warped):
-            truth = transport(keypoints, view.homography).xy
-            found = _find(view.image, settings.keypoints, settings)
-            pairs.append(ImagePair(f"{name} {k + 1}", (original.image, view.image), (keypoints, found), truth))
-    return pairs
+    images = map(bundled.image, bundled.HELD_OUT)
+    return warped_pairs(images, WARPED, WARP_SEED, lambda image: _find(image, settings.keypoints, settings))
 
 
 def stereo_pair(settings: Settings) -> ImagePair:
@@ -106,7 +90,7 @@ def stereo_pair(settings: Settings) -> ImagePair:
     disparity = torch.from_numpy(np.asarray(pair.disparity, np.float32))[row, column]
     truth = left.xy - torch.stack([disparity, torch.zeros_like(disparity)], 1)
     known = ~disparity.isnan()
-    return ImagePair("motorcycle", (pair.left, pair.right), (left[known], right), truth[known])
+    return ImagePair((pair.left, pair.right), (left[known], right), truth[known])
 
 
 def matching(model: Model, pair: ImagePair) -> dict[str, Any]:

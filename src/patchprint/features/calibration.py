@@ -20,8 +20,7 @@ from patchprint.distances import nearest
 from patchprint.errors import UserError
 from patchprint.features.extract import describe
 from patchprint.features.matching import match
-from patchprint.features.model import ModelLike, load
-from patchprint.geometry import transport
+from patchprint.features.model import Model, ModelLike, load
 from patchprint.networks import weights
 from patchprint.patches import manifest, track_files
 from patchprint.patches.sources import bundled, homographies
@@ -52,7 +51,8 @@ def calibrate(
 ) -> RatioChoice:
     """The threshold for ``model`` on warped copies of ``images``, uint8 (H, W); by default photographs of scikit-image."""
     chosen = map(bundled.image, bundled.TRAINING) if images is None else images
-    return choose_ratio(warped_pairs(model, chosen, views, keypoints, seed))
+    pairs = homographies.warped_pairs(chosen, views, seed, lambda image: detect(image, "dog", keypoints))
+    return choose_ratio(_described(pairs, load(model)))
 
 
 def some_images(store: str | Path, count: int = CALIBRATION_IMAGES) -> list[np.ndarray]:
@@ -75,20 +75,6 @@ def write_ratio(path: str | Path, ratio: float) -> None:
     weights.rewrite_info(path, dataclasses.replace(weights.read_info(path), ratio=ratio))
 
 
-def warped_pairs(
-    model: ModelLike, images: Iterable[np.ndarray], views: int, keypoints: int, seed: int
-) -> Iterator[LabeledPair]:
-    """Each image with its warped copies, and where the keypoints of the first lie in the second."""
-    loaded = load(model)
-    for number, image in enumerate(images):
-        original, *copies = homographies.render_views(image, views, seed=seed + number)
-        found = detect(original.image, "dog", keypoints)
-        features = describe(original.image, found, loaded)
-        for copy in copies:
-            other = describe(copy.image, detect(copy.image, "dog", keypoints), loaded)
-            yield features, other, transport(found, copy.homography).xy
-
-
 def choose_ratio(pairs: Iterable[LabeledPair]) -> RatioChoice:
     """The threshold in steps of 0.01 that keeps most right and fewest wrong matches (largest difference of the two rates).
 
@@ -109,6 +95,15 @@ def choose_ratio(pairs: Iterable[LabeledPair]) -> RatioChoice:
         raise UserError("a ratio cannot be chosen: the matches are all right or all wrong; give other pairs")
     candidates = [RatioChoice(percent / 100, *_kept(quotient < percent / 100, right)) for percent in range(50, 101)]
     return max(candidates, key=lambda choice: choice.right_kept - choice.wrong_kept)
+
+
+def _described(pairs: Iterable[homographies.ImagePair], model: Model) -> Iterator[LabeledPair]:
+    original: Features | None = None
+    for pair in pairs:
+        # An original comes with all of its copies, one after the other: it is described once.
+        if original is None or original.keypoints is not pair.keypoints[0]:
+            original = describe(pair.images[0], pair.keypoints[0], model)
+        yield original, describe(pair.images[1], pair.keypoints[1], model), pair.truth
 
 
 def _kept(passing: Tensor, right: Tensor) -> tuple[float, float]:

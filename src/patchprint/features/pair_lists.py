@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from patchprint.errors import UserError
 from patchprint.features.matching import Mode, match
-from patchprint.features.verification import Kind, verify
+from patchprint.features.two_view import Kind, verify
 from patchprint.types import Features, Matches
 
 Pair = tuple[str, str]

@@ -14,8 +14,7 @@ from torch import Tensor
 from patchprint.errors import UserError
 from patchprint.patches import label_mining, manifest, splits
 from patchprint.patches.label_mining import MinedLabels
-from patchprint.patches.memory import resident_budget
-from patchprint.patches.source import PatchSource
+from patchprint.patches.source import PatchSource, resident_budget
 
 KIND = "patches"
 
@@ -52,7 +51,7 @@ class PatchStore(PatchSource):
     def open(
         folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
     ) -> PatchStore:
-        """The store in ``folder``; patches beyond the budget (``memory.resident_budget``) are read when they are sampled."""
+        """The store in ``folder``; patches beyond the budget (``resident_budget``) are read when they are sampled."""
         budget = resident_budget(device, max_resident_gb)
         return PatchStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
 

@@ -20,9 +20,8 @@ from patchprint.errors import UserError
 from patchprint.patches import splits, track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
-from patchprint.patches.memory import resident_budget
 from patchprint.patches.sampler import ImagePyramids
-from patchprint.patches.source import PatchSource
+from patchprint.patches.source import PatchSource, resident_budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +152,7 @@ class TrackStore(PatchSource):
     ) -> TrackStore:
         """The store in ``folder``, or those in several folders as one.
 
-        Photos beyond the budget (``memory.resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
+        Photos beyond the budget (``resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
         the one the first store was written with.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)

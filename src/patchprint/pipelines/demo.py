@@ -90,7 +90,7 @@ def _match_stereo(model: Model, path: Path) -> dict[str, int]:
     return {"matches": len(matches), "inliers": matches.num_inliers or 0}
 
 
-def _rows(scores: dict[str, dict[str, Any]]) -> list[list[str]]:
+def table_rows(scores: dict[str, dict[str, Any]]) -> list[list[str]]:
     return [
         [
             name,
@@ -104,7 +104,7 @@ def _rows(scores: dict[str, dict[str, Any]]) -> list[list[str]]:
 
 
 def _page(result: Result, scores: dict[str, dict[str, Any]], out: Path) -> Page:
-    rows = _rows(scores)
+    rows = table_rows(scores)
     best = {
         best_of(1, [row[1] for row in rows], [s["fpr95"] for s in scores.values()], lower_is_better=True),
         best_of(2, [row[2] for row in rows], [s["matching_ap"] for s in scores.values()], lower_is_better=False),
@@ -154,7 +154,7 @@ def _curves(metrics: Path) -> Figure:
 
 def _summary(scores: dict[str, dict[str, Any]]) -> str:
     lines = [f"{'':18s}{'FPR95':>10s}{'AP':>8s}{'AP stereo':>11s}{'correct':>15s}"]
-    lines += [f"{r[0]:18s}{r[1]:>10s}{r[2]:>8s}{r[3]:>11s}{r[4]:>15s}" for r in _rows(scores)]
+    lines += [f"{r[0]:18s}{r[1]:>10s}{r[2]:>8s}{r[3]:>11s}{r[4]:>15s}" for r in table_rows(scores)]
     return "\n".join(lines)
 
 

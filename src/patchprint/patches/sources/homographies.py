@@ -7,12 +7,13 @@ noise-free keypoints would never learn to forgive them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from patchprint.detectors import detect
@@ -51,6 +52,27 @@ def render_views(image: np.ndarray, count: int, seed: int, strength: float = 1.0
         )
         views.append(View(relight(generator, warped, strength), homography))
     return views
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePair:
+    """Two images with keypoints, and where each keypoint of the first lies in the second: (N, 2), not finite = nowhere."""
+
+    images: tuple[np.ndarray, np.ndarray]
+    keypoints: tuple[Keypoints, Keypoints]
+    truth: Tensor
+
+
+def warped_pairs(
+    images: Iterable[np.ndarray], views: int, seed: int, find: Callable[[np.ndarray], Keypoints], strength: float = 1.0
+) -> Iterator[ImagePair]:
+    """Each image with its warped and re-lit copies; ``find`` finds the keypoints of each anew. The truth is exact."""
+    for number, image in enumerate(images):
+        original, *copies = render_views(image, views, seed + number, strength)
+        keypoints = find(original.image)
+        for copy in copies:
+            truth = transport(keypoints, copy.homography).xy
+            yield ImagePair((original.image, copy.image), (keypoints, find(copy.image)), truth)
 
 
 def random_homography(generator: np.random.Generator, width: int, height: int, strength: float = 1.0) -> np.ndarray:
