@@ -25,8 +25,7 @@ tables: $(VENV)/.dev
 
 # The documents as pages, with the API, in site/; broken links are errors.
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-	@echo "open site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # Training data from photos with COLMAP models (docs/data.md says which); sets that are there already are kept.
 PHOTOS ?= ../shared/data/photos

@@ -32,7 +32,9 @@ class Block:
 
     @property
     def lines(self) -> list[list[str]]:
-        """The command lines of a shell block as words, without comments; a line with ``&&`` is several."""
+        """The commands of a shell block as words, without comments; a line with ``&&`` is several."""
+        if self.language != "sh":
+            return []
         joined = self.code.replace("\\\n", " ").replace(" && ", "\n").splitlines()
         return [words for words in (shlex.split(line, comments=True) for line in joined) if words]
 
@@ -50,7 +52,7 @@ def blocks(file: Path) -> Iterator[Block]:
 
 def commands(file: Path) -> Iterator[list[str]]:
     """The words after ``patchprint`` of every command in shell blocks and in tables."""
-    lines = [words for block in blocks(file) if block.language == "sh" for words in block.lines]
+    lines = [words for block in blocks(file) for words in block.lines]
     in_tables = re.findall(r"\| `(patchprint [^`]+)` \|", file.read_text(encoding="utf-8"))
     for words in (*lines, *map(shlex.split, in_tables)):
         if "patchprint" in words and words[0] in ("patchprint", "torchrun"):
