@@ -1,31 +1,40 @@
-"""Run by test_resume in a process of its own: kills a training ten times, at random moments, and resumes it each time.
+"""Run by test_resume in a process of its own: kills a training ten times and resumes it each time.
 
-Every training is a fork of this process, so that importing torch is paid once. Prints how many kills hit a running one.
+Every training is a fork of this process, so that importing torch is paid once. It kills itself when it is about to touch a
+file, each time at another point between two checkpoints: however busy the machine is, the kills come at the same places,
+and one that came between two of them would leave the same files. Prints as JSON from which step each start went on.
 """
 
+import json
 import os
-import random
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 import torch
+import torch._dynamo  # the first optimizer of a process imports it, which would take a second of every child
 
 import training_data
+from patchprint.training import checkpoint
+from patchprint.training.run_folder import read_metrics
 
 
-def start(folder, source):
-    """Train in a child process, going on from a checkpoint where there is one; returns the child's id."""
+def start(folder, source, survived=None):
+    """Train in a child process, going on from a checkpoint where there is one; returns the child's status.
+
+    It dies ``survived`` file operations after it begins to put its first checkpoint in place.
+    """
     resume = any((folder / "checkpoints").glob("step-*"))
     if not resume:
         shutil.rmtree(folder, ignore_errors=True)
     child = os.fork()
     if child:
-        return child
+        return os.waitpid(child, 0)[1]
     code = 1
     try:
+        if survived is not None:
+            sys.addaudithook(_killer(folder, survived))
         changes = {"checkpoint_every": 2, "validate_every": 6, "average": 0.9}
         training_data.short_run("sdgmnet", folder, source, resume=resume, **changes)
         code = 0
@@ -33,21 +42,44 @@ def start(folder, source):
         os._exit(code)
 
 
+def _killer(folder, survived):
+    """An audit hook, which Python calls before it opens, renames or removes a file."""
+    left = None
+
+    def hook(event, arguments):
+        nonlocal left
+        if event not in ("open", "os.rename", "os.remove") or not str(arguments[0]).startswith(str(folder)):
+            return
+        if left is None and event == "os.rename" and Path(arguments[1]).match("checkpoints/step-*"):
+            left = survived
+        if left is not None:
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left -= 1
+
+    return hook
+
+
 def main(folder):
     torch.set_num_threads(1)
-    source = training_data.images()
-    begun = time.monotonic()
-    assert os.waitpid(start(folder / "undisturbed", source), 0)[1] == 0
-    whole = time.monotonic() - begun
-    moments, kills = random.Random(7), 0
-    for _ in range(10):
-        child = start(folder / "killed", source)
-        # Short enough that ten of them, each losing up to two steps, do not reach the end.
-        time.sleep(moments.uniform(0.02, 0.2) * whole)
-        os.kill(child, signal.SIGKILL)
-        kills += os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    assert os.waitpid(start(folder / "killed", source), 0)[1] == 0
-    print(kills)
+    source, killed, resumed_from = training_data.images(), folder / "killed", []
+    assert start(folder / "undisturbed", source) == 0
+    for survived in (*range(18, -1, -2), None):
+        step, before = _progress(killed)
+        status = start(killed, source, survived)
+        assert status == (0 if survived is None else signal.SIGKILL)
+        # Lines say how fast a step was, so that they would differ if steps before the checkpoint were done again.
+        assert _progress(killed)[1][: len(before)] == before
+        resumed_from.append(step)
+    print(json.dumps(resumed_from))
+
+
+def _progress(folder):
+    """The step of the newest checkpoint, and the lines of metrics up to it."""
+    if not folder.exists():
+        return 0, []
+    step = int(checkpoint.latest(folder / "checkpoints").stem.removeprefix("step-"))
+    return step, [line for line in read_metrics(folder / "metrics.jsonl") if line["step"] <= step]
 
 
 if __name__ == "__main__":

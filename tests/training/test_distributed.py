@@ -21,7 +21,7 @@ def together(tmp_path_factory):
     """Runs of all recipes by two processes."""
     folder = tmp_path_factory.mktemp("two")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command += [str(TESTS / "training_ranks.py"), str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from torch import nn
 
 import pinned_curves
+from patchprint import networks
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.training import RECIPES, TrainConfig, resolve
@@ -14,6 +16,16 @@ from patchprint.training.optimizers import learning_rate
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_first_steps_follow_the_pinned_curve(recipe):
     pinned_curves.CURVES.check(recipe, pinned_curves.compute(recipe))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "dropout"),
+    [("l2net", 0.0), ("doap", 0.1), ("sosnet", 0.1), ("hardnet", 0.3), ("cdf", 0.3), ("hynet", 0.3), ("sdgmnet", 0.3)],
+)
+def test_dropout_which_the_curves_leave_out(recipe, dropout):
+    config = RECIPES[recipe]()
+    network = networks.create(config.network, **config.network_options)
+    assert [module.p for module in network.modules() if isinstance(module, nn.Dropout)] == [dropout]
 
 
 def test_all_published_methods_are_there():

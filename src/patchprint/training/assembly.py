@@ -27,7 +27,7 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
         raise UserError(f"loss {config.loss!r} needs normalised maps, which network {config.network!r} does not have")
     if config.precision == "float64":
         network, loss = network.double(), loss.double()
-    average = [value.clone() for value in averaged(network)] if config.average else None
+    average = {name: value.clone() for name, value in averaged(network).items()} if config.average else None
     return TrainState(network, loss, optimizers.create(config, network), average)
 
 

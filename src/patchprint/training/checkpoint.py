@@ -29,12 +29,12 @@ _KEEP = 2
 
 @dataclass
 class TrainState:
-    """Everything that a run needs to go on. ``average`` lies parallel to ``step.averaged(network)``."""
+    """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name."""
 
     network: PatchNetwork
     loss: Loss
     optimizer: torch.optim.Optimizer
-    average: list[Tensor] | None
+    average: dict[str, Tensor] | None
     step: int = 0
     best_step: int = -1
     best_score: float = float("inf")
@@ -93,8 +93,8 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
         raise UserError(f"{path} does not fit the network of recipe {config.recipe}") from error
     _load_optimizer(state.optimizer, _part(tensors, "optimizer"))
     if state.average is not None:
-        for index, value in enumerate(state.average):
-            value.copy_(tensors[f"average.{index}"])
+        for name, value in state.average.items():
+            value.copy_(tensors[f"average.{name}"])
     state.step, state.best_step = int(header["step"]), int(header["best_step"])
     state.best_score, state.best_fpr95 = float(header["best_score"]), float(header["best_fpr95"])
 
@@ -133,7 +133,7 @@ def _check(path: Path, header: dict[str, str], config: TrainConfig) -> None:
 def _flatten(state: TrainState) -> dict[str, Tensor]:
     tensors = {f"network.{name}": value for name, value in state.network.state_dict().items()}
     tensors |= {f"loss.{name}": value for name, value in state.loss.state_dict().items()}
-    tensors |= {f"average.{index}": value for index, value in enumerate(state.average or ())}
+    tensors |= {f"average.{name}": value for name, value in (state.average or {}).items()}
     for index, entries in state.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value for name, value in entries.items() if value is not None}
     return tensors

@@ -32,7 +32,7 @@ from patchprint.training.held_out import HeldOutPoints
 from patchprint.training.monitor import monitor
 from patchprint.training.optimizers import learning_rate, train_mode
 from patchprint.training.run_folder import RunFolder
-from patchprint.training.step import TrainStep, averaged
+from patchprint.training.step import TrainStep
 
 STOPPED = 143
 
@@ -205,8 +205,8 @@ class _Run:
 
     def _judged(self) -> PatchNetwork:
         if self.state.average is not None:
-            for value, mean in zip(averaged(self.judged), self.state.average, strict=True):
-                value.copy_(mean)
+            # Counters have no average.
+            self.judged.load_state_dict({**self.state.network.state_dict(), **self.state.average})
         return self.judged
 
     def _save(self, name: str) -> None:

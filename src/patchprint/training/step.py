@@ -84,7 +84,8 @@ class TrainStep:
         self.state.optimizer.step()
         with torch.no_grad():
             if self.state.average is not None:
-                torch._foreach_lerp_(self.state.average, averaged(self.state.network), 1 - self.config.average)
+                means, values = self.state.average.values(), averaged(self.state.network).values()
+                torch._foreach_lerp_(list(means), list(values), 1 - self.config.average)
             self.losses = {name: value.detach() for name, value in losses.items()}
             norms = torch.stack(torch._foreach_norm(self._learning))
             good = torch.isfinite(self.losses["total"]) & torch.isfinite(norms).all()
@@ -201,7 +202,6 @@ def use_bf16(config: TrainConfig, device: torch.device) -> bool:
     return device.type == "cpu" and torch.cpu._is_amx_tile_supported()
 
 
-def averaged(network: nn.Module) -> list[Tensor]:
-    """What a weight average averages: parameters and batch statistics, without counters."""
-    values = [*network.parameters(), *network.buffers()]
-    return [value.detach() for value in values if value.is_floating_point()]
+def averaged(network: nn.Module) -> dict[str, Tensor]:
+    """What a weight average averages, by name: parameters and batch statistics, without counters."""
+    return {name: value for name, value in network.state_dict().items() if value.is_floating_point()}
