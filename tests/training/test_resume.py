@@ -69,11 +69,11 @@ def test_sigterm_writes_a_checkpoint_and_exits_with_143(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(settings))
     process = subprocess.Popen([sys.executable, "-m", "patchprint.training", tmp_path / "run.json"], env=ENVIRONMENT)
     metrics = tmp_path / "run" / "metrics.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240  # a busy machine needs a while to import PyTorch
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == 143
+    assert process.wait(timeout=120) == 143
     step = int(checkpoint.latest(tmp_path / "run" / "checkpoints").stem.removeprefix("step-"))
     assert step == len(losses_of(tmp_path / "run")) > 0
 

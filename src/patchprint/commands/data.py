@@ -110,6 +110,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "train_points": facts["train"],
         "val_points": facts["val"],
         "added_views": facts.get("added_views", 0),
+        "patch_scale": facts["patch_scale"],
         "pairs": facts.get("pairs", []),
         "megabytes": manifest.megabytes(facts),
     }
