@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from patchprint import cli
-from support.documents import DOCUMENTS, NOT_RUN, ROOT, blocks, commands, name_of
+from support.checkout import ROOT
+from support.documents import DOCUMENTS, NOT_RUN, blocks, commands, name_of
 
 EVERY_DOCUMENT = pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
 

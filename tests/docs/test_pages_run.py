@@ -10,15 +10,14 @@ import glob
 import shutil
 from pathlib import Path
 
-import cv2
 import pytest
 
 from patchprint import cli
 from patchprint.networks.weights import WEIGHTS_FOLDER
-from support.benchmark_data import write_sequence
-from support.documents import DOCUMENTS, ROOT, Block, blocks, name_of, without_redirection
+from support.checkout import ROOT
+from support.documents import DOCUMENTS, Block, blocks, name_of, without_redirection
+from support.scenes import Room, write_sequence
 from support.small_sfm import write_model
-from support.three_views import write_views
 
 # Other programs: they need a network, a GPU, the photos beside the repository, or minutes.
 OTHERS = {"git", "cd", "pip", "make", "sh", "python", ".venv/bin/python"}
@@ -28,12 +27,7 @@ OTHERS = {"git", "cd", "pip", "make", "sh", "python", ".venv/bin/python"}
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the pages take for granted."""
     folder = tmp_path_factory.mktemp("prepared")
-    names = write_views(folder / "PHOTOS", pattern="{}.jpg")
-    for name in names:  # small ones, to be quick
-        photo = cv2.imread(str(folder / "PHOTOS" / name))
-        cv2.imwrite(
-            str(folder / "PHOTOS" / name), cv2.resize(photo, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
-        )
+    names = Room(views=4, height=120, width=160, focal=140.0).write(folder / "PHOTOS", "{}.jpg")
     for name, copies in zip(names, ("aA", "bB"), strict=False):
         for letter in copies:
             shutil.copy(folder / "PHOTOS" / name, folder / f"{letter}.jpg")
@@ -53,7 +47,6 @@ def test_the_page_runs(
     folder = tmp_path / "here"
     shutil.copytree(prepared, folder)
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
     names: dict[str, object] = {}
     for block in blocks(file):
         if block.language == "python" and not block.reason:

@@ -15,7 +15,7 @@ import pytest
 
 import patchprint
 from patchprint import losses
-from support.documents import ROOT
+from support.checkout import ROOT
 
 pytest.importorskip("mkdocs", reason="the extra docs is not installed")
 from tools import site

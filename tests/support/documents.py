@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from support.checkout import ROOT
+
 # What is written for readers of today; the changelog also speaks of what is gone.
 DOCUMENTS = sorted(
     file
