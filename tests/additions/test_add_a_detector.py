@@ -48,7 +48,7 @@ def find(image: np.ndarray, max_keypoints: int | None = None, mask: np.ndarray |
 detector = Detector("corners without scale or angle", "other", find)
 '''
 
-TEST = '''import json
+TEST = """import json
 
 import cv2
 
@@ -65,7 +65,7 @@ def test_commands_and_python_know_it(tmp_path, capsys):
         assert main(["match", *2 * [str(tmp_path / "a.png")], "--detector", name, "--model", "pixels", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["matches"] > 0
     assert main(["match", "a.png", "b.png", "--detector", "yuors"]) == 2
-'''
+"""
 
 
 def test_a_detector_is_two_files(tmp_path: Path) -> None:
