@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-fast lint tables data clean
+.PHONY: demo test test-fast lint tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -27,6 +27,10 @@ lint: $(VENV)/.dev
 tables: $(VENV)/.dev
 	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md
 
+# The documents as pages, with the API, in site/; broken links are errors.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 # Training data from photos with COLMAP models (docs/data.md says which); sets that are there already are kept.
 PHOTOS ?= ../shared/data/photos
 SCENES := notredame liberty castle entry sceaux $(addprefix oxford-landmarks/,radcliffe allsouls christchurch bodleian)
@@ -46,9 +50,13 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml constraints.txt
 	$(PIP) --editable '.[images,eval]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.base pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.base pyproject.toml constraints.txt
 	$(PIP) --editable '.[all,dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache

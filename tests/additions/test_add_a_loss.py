@@ -1,4 +1,4 @@
-"""A loss with a recipe is four files, and a curve that a script writes: a throw-away one is added to a copy."""
+"""A loss with a recipe is four files, and two curves that scripts write: a throw-away one is added to a copy."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ assert assembly.create(resolve("yours", steps=100, loss_settings={"rate": 0.2}),
 """
 
 
-def test_a_loss_is_four_files_and_its_curve(tmp_path: Path) -> None:
+def test_a_loss_is_four_files_and_its_curves(tmp_path: Path) -> None:
     touched = trial(
         tmp_path,
         files={
@@ -108,8 +108,12 @@ def test_a_loss_is_four_files_and_its_curve(tmp_path: Path) -> None:
             "tests/reference/yours.py": REFERENCE,
             "src/patchprint/training/recipes.py": _add_recipe,
         },
-        first=[["tests/support/loss_training.py", "yours"], ["-c", ASSEMBLED]],
-        run=["tests/losses", "-k", "yours"],
+        first=[
+            ["tests/support/loss_training.py", "yours"],
+            ["tests/support/pinned_curves.py", "yours"],
+            ["-c", ASSEMBLED],
+        ],
+        run=["tests/losses", "tests/training/test_recipes.py", "-k", "yours"],
     )
     assert touched == [
         "src/patchprint/losses/__init__.py",
@@ -117,6 +121,7 @@ def test_a_loss_is_four_files_and_its_curve(tmp_path: Path) -> None:
         "src/patchprint/training/recipes.py",
         "tests/losses/curves/yours.json",
         "tests/reference/yours.py",
+        "tests/training/curves/yours.json",
     ]
 
 

@@ -40,7 +40,7 @@ def test_a_corner_is_found_where_it_is(detector: str, make: Callable[[int, int],
     assert len(found.scale[distance < 0.3 * level_pixel].unique()) >= 5  # and again in coarser levels
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("detector", [*BLOB_DETECTORS, *CORNER_DETECTORS])
 @pytest.mark.parametrize("degrees", [20, -70])
 def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
     image = texture(180, 200)
@@ -52,7 +52,7 @@ def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
     assert (difference < math.radians(12)).float().mean() > 0.6
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("detector", [*BLOB_DETECTORS, *CORNER_DETECTORS])
 def test_scales_grow_with_the_picture(detector: str) -> None:
     image = cv2.GaussianBlur(texture(180, 200), (0, 0), 2)
     larger, matrix = turned(image, 0, zoom=1.5)

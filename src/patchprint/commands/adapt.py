@@ -30,7 +30,7 @@ def main(
     """Tune a descriptor to your own photos, and measure what it gained on points and photos held out.
 
     Args:
-        photos: folder of overlapping photos, or of a COLMAP model (images/ and sparse/).
+        images: folder of overlapping photos, or of a COLMAP model (images/ and sparse/).
         out: weights to write (.safetensors); a report (.html) and the numbers (.json) go beside them.
         model: where to start: a registry name or a file.
         steps: training steps.

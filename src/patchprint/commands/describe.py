@@ -37,7 +37,7 @@ def main(
     """Detect and describe the keypoints of photos.
 
     Args:
-        photos: folder of photos, searched with its subfolders
+        images: folder of photos, searched with its subfolders
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db) to write
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
         format: npz continues where it stopped; hloc and colmap are single files, written at the end

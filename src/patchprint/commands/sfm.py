@@ -44,7 +44,7 @@ def main(
     """Photos to a COLMAP model.
 
     Args:
-        photos: folder of overlapping photos of one scene
+        images: folder of overlapping photos of one scene
         out: folder for features/, model/ (database.db and sparse/), model.png and summary.json; continues where it stopped
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
         max_keypoints: per photo; default 8192, to which the detector colmap adds second orientations, as COLMAP does

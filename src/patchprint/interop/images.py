@@ -25,7 +25,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
     """A picture as grey values.
 
     Args:
-        picture: a file, or an array (H, W) or (H, W, 1 | 3 | 4) with RGB order; uint8, uint16, bool, or float in [0, 1].
+        image: a file, or an array (H, W) or (H, W, 1 | 3 | 4) with RGB order; uint8, uint16, bool, or float in [0, 1].
         exif: turn a file upright as its EXIF orientation says. Off by default, as in COLMAP; keypoints found in a turned
             picture do not belong to the pixels on disk, so whoever turns it on must record it.
 

@@ -1,0 +1,66 @@
+"""Every Python block and every ``patchprint`` command of the documents runs as it stands, page by page, from top to bottom.
+
+A page runs in a folder that holds what it speaks of: photos, a scene, sequences, under the very names that it uses. What cannot
+run here is marked in the page (``<!-- not run: REASON -->``) and read only; so are other programs (test_mentions.py).
+"""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from pathlib import Path
+
+import pytest
+
+from patchprint import cli
+from patchprint.networks.weights import WEIGHTS_FOLDER
+from support.checkout import ROOT
+from support.documents import DOCUMENTS, Block, blocks, name_of, without_redirection
+from support.scenes import Room, write_sequence
+from support.small_sfm import write_model
+
+# Other programs: they need a network, a GPU, the photos beside the repository, or minutes.
+OTHERS = {"git", "cd", "pip", "make", "sh", "python", ".venv/bin/python"}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pages take for granted."""
+    folder = tmp_path_factory.mktemp("prepared")
+    names = Room(views=4, height=120, width=160, focal=140.0).write(folder / "PHOTOS", "{}.jpg")
+    for name, copies in zip(names, ("aA", "bB"), strict=False):
+        for letter in copies:
+            shutil.copy(folder / "PHOTOS" / name, folder / f"{letter}.jpg")
+    (folder / "pairs.txt").write_text(f"{names[0]} {names[1]}\n{names[1]} {names[2]}\n")
+    write_model(folder / "SCENE")
+    write_sequence(folder / "SEQUENCES" / "wall", images=6)
+    shutil.copy(WEIGHTS_FOLDER / "hardnet.small.safetensors", folder / "tuned.safetensors")
+    shutil.copytree(ROOT / "results", folder / "results")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", [file for file in DOCUMENTS if any(blocks(file))], ids=name_of)
+def test_the_page_runs(
+    file: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(prepared, folder)
+    monkeypatch.chdir(folder)
+    names: dict[str, object] = {}
+    for block in blocks(file):
+        if block.language == "python" and not block.reason:
+            exec(compile("\n" * (block.line - 1) + block.code, str(file), "exec"), names)
+        elif not block.reason:
+            run_commands(block, capsys)
+
+
+def run_commands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in block.lines:
+        while "=" in words[0]:  # VARIABLE=value in front of a command
+            words = words[1:]
+        if words[0] in OTHERS:
+            continue
+        assert words[0] == "patchprint", f"{words[0]} is neither run nor known; mark the block as not run"
+        expanded = [found for word in without_redirection(words[1:]) for found in sorted(glob.glob(word)) or [word]]
+        assert cli.main(expanded) == 0, f"{words}: {capsys.readouterr().err}"
