@@ -11,6 +11,7 @@ from patchprint.patches import open_source
 from patchprint.training import resolve, train
 from patchprint.training.run_folder import read_metrics
 from support import training_data
+from support.benchmark_data import write_store
 from support.training_data import images, narrow, short_run
 
 
@@ -120,6 +121,23 @@ def test_several_stores_are_one_source(tmp_path):
     outcome = train(config, None, tmp_path / "run")
     assert outcome.steps == 2
     assert weights.load_network(outcome.last).info.training.data == "store0, store1"
+
+
+def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
+    """Whatever the source: stored patches, photos, or both."""
+    write_store(tmp_path / "strips", points=40, patch_scale=10.0)
+    images().save(tmp_path / "photos")
+    changes = {**training_data.SHORT, "steps": 1, "network_options": narrow("")}
+    for stores, asked, saved in (
+        (["strips"], None, 10.0),
+        (["photos"], None, 12.0),
+        (["photos"], 24.0, 24.0),
+        (["strips", "photos"], None, 10.0),
+    ):
+        data = tuple(str(tmp_path / name) for name in stores)
+        config = resolve("hardnet", **changes, data=data, patch_scale=asked)
+        outcome = train(config, None, tmp_path / "run", force=True)
+        assert weights.read_info(outcome.last).patch_scale == saved, (stores, asked)
 
 
 def test_choosing_on_the_test_set_is_possible_and_says_so(tmp_path):

@@ -123,7 +123,9 @@ class SiftModel(Model):
     def __init__(self, root: bool) -> None:
         self.root = root
         name = "rootsift" if root else "sift"
-        self.info = ModelInfo(name, network="", patch_scale=opencv.SIFT_GRID, license="OpenCV's", ratio=LOWE_RATIO)
+        self.info = ModelInfo(
+            name, network="", patch_scale=opencv.SIFT_GRID, license="Apache-2.0 (OpenCV)", ratio=LOWE_RATIO
+        )
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         return torch.from_numpy(opencv.sift_patches(_to_uint8(patches), self.root))
