@@ -104,10 +104,10 @@ def test_concatenation_keeps_scores_only_where_all_have_them_and_shapes_where_an
 
 def test_one_keypoint_for_each_place_is_the_strongest_in_the_old_order() -> None:
     xy = torch.tensor([[5.0, 5.0], [1.0, 1.0], [5.0, 5.0], [5.0, 5.0]])
-    angle, score = torch.tensor([0.0, 1.0, 2.0, 3.0]), torch.tensor([0.9, 0.1, 0.2, 0.5])
+    angle, score = torch.tensor([0.0, 1.0, 2.0, 3.0]), torch.tensor([0.2, 0.1, 0.9, 0.5])
     twins = Keypoints(xy, torch.tensor([2.0, 2.0, 2.0, 4.0]), angle, score)
-    assert twins.unique_places().angle.tolist() == [0.0, 1.0, 3.0], "another scale is another place"
-    assert dataclasses.replace(twins, score=None).unique_places().angle.tolist() == [1.0, 2.0, 3.0], "else the last"
+    assert twins.unique_places().angle.tolist() == [1.0, 2.0, 3.0], "another scale is another place"
+    assert dataclasses.replace(twins, score=None).unique_places().angle.tolist() == [0.0, 1.0, 3.0], "else the first"
     assert len(Keypoints.empty().unique_places()) == 0
 
 

@@ -112,7 +112,7 @@ class Keypoints:
         )
 
     def unique_places(self, cell: float | None = None) -> Keypoints:
-        """One keypoint for each place, the strongest (of equals the last), in the order they have here.
+        """One keypoint for each place, the strongest (the first, without scores), in the order they have here.
 
         Detectors answer twice where a point has two orientations. A place is a position with a scale; with ``cell``, a square
         of that side in pixels, whatever the scale.
@@ -120,9 +120,7 @@ class Keypoints:
         if len(self) == 0:
             return self
         places = torch.cat([self.xy, self.scale[:, None]], 1) if cell is None else (self.xy / cell).round()
-        score = torch.zeros(len(self)) if self.score is None else self.score.cpu()
-        # Stable, since twins have equal scores: another order would leave other data on another processor.
-        order = len(self) - 1 - torch.argsort(score.flip(0), descending=True, stable=True).numpy()
+        order = np.arange(len(self)) if self.score is None else self.score.cpu().argsort(descending=True).numpy()
         _, first = np.unique(places.cpu().numpy()[order], axis=0, return_index=True)
         return self[np.sort(order[first])]
 
