@@ -59,7 +59,12 @@ def measure_cuda(store: TrackStore, options: argparse.Namespace) -> dict[str, fl
 
     def whole() -> Tensor:
         fresh = batcher.batch(step)
-        views = store.sample(fresh.points, fresh.views, options.size, strong.warp(step, torch.ones(options.pairs, 2, 2, device=step.device)))
+        views = store.sample(
+            fresh.points,
+            fresh.views,
+            options.size,
+            strong.warp(step, torch.ones(options.pairs, 2, 2, device=step.device)),
+        )
         step.add_(1)
         return strong.light(step, views)
 

@@ -96,9 +96,7 @@ class PatchNetwork(nn.Module):
     cancels_brightness: bool = True
     """Whether ``x + b`` has the descriptor of ``x``; the contrast of ``a * x`` must always cancel."""
 
-    def __init__(
-        self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1, channels: int = 1
-    ) -> None:
+    def __init__(self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1, channels: int = 1) -> None:
         super().__init__()
         self.dim = dim
         self.kind: Kind = kind

@@ -195,7 +195,9 @@ def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}
         fitting = ", ".join(name for name, each in PRESETS.items() if each.channels == channels)
-        raise UserError(f"augmentation {preset!r} is for {kinds[chosen.channels]}; for {kinds[channels]} there is {fitting}")
+        raise UserError(
+            f"augmentation {preset!r} is for {kinds[chosen.channels]}; for {kinds[channels]} there is {fitting}"
+        )
     return chosen
 
 

@@ -179,7 +179,9 @@ def _write_images(folder: Path, images: Iterable[np.ndarray], count: int) -> np.
         np.lib.format.write_array_header_1_0(target, {"descr": "|u1", "fortran_order": False, "shape": shape})
         for height, width in size:
             image = np.zeros((3, box, box), np.uint8)
-            image[:, :height, :width] = np.frombuffer(source.read(3 * height * width), np.uint8).reshape(3, height, width)
+            image[:, :height, :width] = np.frombuffer(source.read(3 * height * width), np.uint8).reshape(
+                3, height, width
+            )
             target.write(image.data)
     loose.unlink()
     return size

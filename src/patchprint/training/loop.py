@@ -187,7 +187,9 @@ class _Run:
             "lr": learning_rate(self.config, self.state.step - 1),
             "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
         }
-        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **self._watched_norms(), **rates})
+        self.folder.log(
+            self.state.step, {**dict(zip(measured, numbers, strict=True)), **self._watched_norms(), **rates}
+        )
         bar.set_postfix(loss=f"{numbers[0]:.4f}", refresh=False)
 
     def _watched_norms(self) -> dict[str, float]:
