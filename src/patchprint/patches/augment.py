@@ -190,7 +190,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
 
 
 def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
-    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"; whole images (3 channels) have their own."""
+    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"; whole images (3 channels) have others."""
     chosen = PRESETS[preset]
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}

@@ -78,7 +78,7 @@ class ImageStore(PatchSource):
 
         Shape:
             images: (H, W, 3) uint8 RGB each, of any size; point (M,) which point each is a view of; point_part (C,) as in
-            ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names; role (M,), all BOTH by default.
+            ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names; role (M,), BOTH by default.
         """
         num_views = np.bincount(point, minlength=len(point_part))
         if (num_views == 0).any():
