@@ -114,7 +114,7 @@ def _tar_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
             return b"" if stream is None else stream.read()
 
     with _damage_named(path):
-        bundle = opened.enter_context(tarfile.open(path))
+        bundle = opened.enter_context(tarfile.open(path))  # noqa: SIM115 - the caller closes it
         for member in bundle:
             name = _inside(member.name, path)
             if member.issym():

@@ -1,7 +1,7 @@
 """Which images of a labeled set are for training, validation and test.
 
-Embeddings are tested on classes that training never saw, so whole classes go to one part: as the set says it, as a file says it,
-or the first half for training. Validation classes are taken from those for training.
+Embeddings are tested on classes that training never saw, so whole classes go to one part: as the set says it, as a file says
+it, or the first half to training. Validation classes are taken from those for training.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def part_of_images(listing: Listing, where: Path, train_classes: int | None, spl
 
 
 def hold_out(part: np.ndarray, label: np.ndarray) -> None:
-    """Turn a fifth of TRAIN into VAL, in place: the last classes, or where the test has these classes too, the last images of each."""
+    """Turn a fifth of TRAIN into VAL, in place: the last classes, or where the test is on the same classes, images of each."""
     shared = np.isin(label[part == TRAIN], label[part == TEST]).any()
     if not shared:
         part[(part == TRAIN) & np.isin(label, _last_fifth(np.unique(label[part == TRAIN])))] = VAL
@@ -77,7 +77,9 @@ def _from_file(file: Path, classes: list[str]) -> np.ndarray:
     except (FileNotFoundError, ValueError, TypeError, AttributeError):
         lists, named = {"": []}, []
     if lists or not named:
-        raise UserError(f'{file} is not a JSON file like {{"train": ["a", "b"], "test": ["c"]}} with the names of classes')
+        raise UserError(
+            f'{file} is not a JSON file like {{"train": ["a", "b"], "test": ["c"]}} with the names of classes'
+        )
     part = np.full(len(classes), NEITHER, np.uint8)
     numbers = {name: number for number, name in enumerate(classes)}
     for name, value in named:
@@ -102,5 +104,5 @@ def _refuse_single_images(classes: list[str], trained: np.ndarray, where: Path) 
     labels, count = np.unique(trained, return_counts=True)
     if len(labels) and count.max() < 2:
         raise UserError(
-            f"{where}: no training class has two images ({classes[labels[0]]} has one), and training compares images of one class"
+            f"{where}: no training class has two images ({classes[labels[0]]} has one); training compares images of one class"
         )

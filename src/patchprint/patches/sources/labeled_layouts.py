@@ -1,6 +1,7 @@
 """The layouts in which sets of labeled images are published: which files are images, of which class, in which part.
 
-A set is known by a file that no other has, such as its list of images; without one of these, the folder of an image is its class.
+A set is known by a file that no other has, such as its list of images; without one of these, the folder of an image is its
+class.
 """
 
 from __future__ import annotations
@@ -83,14 +84,14 @@ def class_folders(tree: FileTree) -> Listing:
     tops = {path.split("/")[0] for path in below}
     in_parts = len(tops & set(PARTS)) > 1
     if in_parts and not tops <= set(PARTS):
-        raise UserError(f"{tree.path} holds {min(tops - set(PARTS))} beside folders for {', '.join(PARTS)}; leave it out")
+        raise UserError(
+            f"{tree.path} holds {min(tops - set(PARTS))} beside folders for {', '.join(PARTS)}; leave it out"
+        )
     parts = [PARTS[path.split("/")[0]] if in_parts else None for path in below]
     classes = [posixpath.dirname(path.partition("/")[2] if in_parts else path) for path in below]
     if "" in classes:
         alone = names[classes.index("")]
-        raise UserError(
-            f"{alone} in {tree.path} lies in no class folder; expected CLASS/{posixpath.basename(alone)} and two classes or more"
-        )
+        raise UserError(f"{alone} in {tree.path} lies in no class folder; expected CLASS/NAME and at least two classes")
     known = _numbers(sorted(set(classes)))
     images = [LabeledImage(*each) for each in zip(names, map(known.__getitem__, classes), parts, strict=True)]
     return Listing(images, list(known), shares_classes=in_parts)
@@ -103,7 +104,9 @@ def cub(tree: FileTree, root: str) -> Listing:
     known, images = _numbers(list(classes)), []
     for number, name in _table(tree, posixpath.join(root, "images.txt"), 2):
         if class_of.get(number) not in known:
-            raise UserError(f"{tree.path}: image_class_labels.txt and classes.txt have no class for image {number}, {name}")
+            raise UserError(
+                f"{tree.path}: image_class_labels.txt and classes.txt have no class for image {number}, {name}"
+            )
         images.append(LabeledImage(posixpath.join(root, "images", name), known[class_of[number]]))
     return Listing(images, list(classes.values()))
 
