@@ -38,7 +38,7 @@ class Registry(Mapping[str, T]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def create(self, name: str, **options: Any) -> Any:
+    def create(self, name: str, /, **options: Any) -> Any:
         """Call the entry, after its options were checked by name."""
         entry: Any = self[name]
         check_options(f"{self.kind} {name!r}", options, option_names(entry))

@@ -221,7 +221,8 @@ class DescriptorBatch:
         ignore (P*K, P*K) bool or None: pairs that count neither as positive nor as negative; maps: pairs of normalised
         maps (P, K, F), first and last layer, or None; progress: 0-dim tensor in [0, 1], the part of training done;
         step: 0-dim int64 tensor, the key of whatever is random in a loss. Python numbers become such tensors; inside a
-        compiled function they would be constants of it, hence the tensors.
+        compiled function they would be constants of it, hence the tensors. label (P,) int64 or None: points with equal
+        labels are one class; without labels each point is a class of its own.
     """
 
     desc: Tensor
@@ -231,12 +232,17 @@ class DescriptorBatch:
     maps: tuple[Tensor, ...] | None = None
     progress: Tensor | float = 0.0
     step: Tensor | int = 0
+    label: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.desc.ndim != 3 or self.desc.shape != self.raw.shape:
             raise UserError(
                 f"desc and raw must both be (points, views, dimension), got {tuple(self.desc.shape)} "
                 f"and {tuple(self.raw.shape)}"
+            )
+        if self.label is not None and self.label.shape != self.desc.shape[:1]:
+            raise UserError(
+                f"label must hold one class for each of the {self.num_points} points, got {tuple(self.label.shape)}"
             )
         if not isinstance(self.progress, Tensor):
             object.__setattr__(self, "progress", torch.tensor(float(self.progress)))

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from reference.metric_losses import sphere_deviation
+from reference.norms import sphere_deviation
 from support.loss_batches import random_raw
 
 library = pytest.importorskip("pytorch_metric_learning")
@@ -75,10 +75,10 @@ def test_it_shrinks_the_variance_of_norms() -> None:
 def test_the_package_imports_without_the_library_and_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pytorch_metric_learning'] = None\n"
-        "from patchprint import metric_learning\n"
+        "from patchprint import losses, metric_learning\n"
         "from patchprint.errors import UserError\n"
-        "metric_learning.SemiHardTripletLoss(), metric_learning.TupletMarginLoss()\n"
-        "for use in ('metric_learning.SECRegularizer', 'metric_learning.normalized_n_pair()'):\n"
+        "metric_learning.WithLabels(losses.create('semihard'))\n"
+        "for use in ('metric_learning.SECRegularizer', 'losses.create(\"library\")'):\n"
         "    try: eval(use)\n"
         "    except UserError as error: print(error)\n"
     )

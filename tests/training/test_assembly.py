@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from patchprint.losses import SEC, NormPenalty
 from patchprint.training import assembly, resolve
 
 CPU = torch.device("cpu")
@@ -18,6 +19,17 @@ def test_settings_follow_from_the_run_unless_they_are_given():
     assert loss_of("sdgmnet", steps=20_000).rate == pytest.approx(0.01)
     assert loss_of("hardnet-gor", seed=5).seed == 5
     assert loss_of("sosnet", steps=10, seed=5).neighbors == 8
+
+
+def test_norms_are_kept_together_or_small():
+    sec = loss_of("hardnet", sec=0.5, sec_momentum=0.1)
+    assert isinstance(sec, SEC)
+    assert (sec.weight, sec.deviation.momentum) == (0.5, 0.1)
+    assert loss_of("hardnet", sec=0.5).deviation.momentum == 1.0
+    penalty = loss_of("hardnet", norm_penalty=0.005)
+    assert isinstance(penalty, NormPenalty)
+    assert penalty.weight == 0.005
+    assert not isinstance(loss_of("hardnet"), SEC | NormPenalty)
 
 
 def test_a_loss_that_needs_maps_refuses_a_network_without_them():

@@ -23,6 +23,9 @@ def test_config_survives_json():
         ({"lr": float("nan")}, "--lr is nan"),
         ({"views": 1}, "--views is 1"),
         ({"average": 1.0}, "--average is 1"),
+        ({"norm_penalty": -0.1}, "--norm-penalty is -0.1"),
+        ({"sec_momentum": 0.0}, "--sec-momentum is 0"),
+        ({"sec": 1.0, "norm_penalty": 0.1}, "give one of them"),
         ({"schedule": "cubic"}, "one of constant, linear, drops, cosine"),
     ],
 )

@@ -6,16 +6,24 @@ from typing import Any
 
 from patchprint.losses.base import Loss, PairLoss
 from patchprint.losses.cdf import CDFLoss
+from patchprint.losses.classes import ClassLoss
 from patchprint.losses.doap import BinaryDOAPLoss, DOAPLoss
 from patchprint.losses.exp_tl import ExpTLSurrogateLoss
 from patchprint.losses.hardnet import HardNetLoss
 from patchprint.losses.hynet import HyNetLoss
 from patchprint.losses.l2net import L2NetLoss
+from patchprint.losses.library import LibraryLoss
+from patchprint.losses.multi_similarity import MultiSimilarityLoss
+from patchprint.losses.n_pair import NPairLoss
+from patchprint.losses.nt_xent import NTXentLoss
 from patchprint.losses.scale_aware import ScaleAwareLoss
 from patchprint.losses.sdgm import SDGMLoss
 from patchprint.losses.sec import SEC, NormPenalty
+from patchprint.losses.semihard import SemiHardTripletLoss
 from patchprint.losses.sosnet import SOSNetLoss
 from patchprint.losses.tfeat import TFeatLoss
+from patchprint.losses.triplet import TripletLoss
+from patchprint.losses.tuplet_margin import TupletMarginLoss
 from patchprint.registry import Registry
 
 LOSSES: Registry[type[Loss]] = Registry(
@@ -32,14 +40,22 @@ LOSSES: Registry[type[Loss]] = Registry(
         "scale-aware": ScaleAwareLoss,
         "tfeat": TFeatLoss,
         "exp-tl": ExpTLSurrogateLoss,
+        # Deep metric learning: classes of images.
+        "triplet": TripletLoss,
+        "semihard": SemiHardTripletLoss,
+        "n-pair": NPairLoss,
+        "multi-similarity": MultiSimilarityLoss,
+        "tuplet-margin": TupletMarginLoss,
+        "nt-xent": NTXentLoss,
+        "library": LibraryLoss,
     },
 )
 
 
-def create(name: str, **settings: Any) -> Loss:
+def create(name: str, /, **settings: Any) -> Loss:
     """Make a loss by its name; settings are the arguments of its class."""
     loss: Loss = LOSSES.create(name, **settings)
     return loss
 
 
-__all__ = ["LOSSES", "SEC", "Loss", "NormPenalty", "PairLoss", "create"]
+__all__ = ["LOSSES", "SEC", "ClassLoss", "Loss", "NormPenalty", "PairLoss", "create"]

@@ -31,8 +31,17 @@ class Loss(nn.Module):
     binary: bool = False
     """Whether it learns sign bits, for a network whose kind is "binary"."""
 
+    fixed_shapes: bool = True
+    """Whether it may be compiled and recorded: no shape depends on values, and nothing is read back to the host."""
+
+    takes_labels: bool = False
+    """Whether ``DescriptorBatch.label`` may be there: classes of several points."""
+
     draws_by_position: bool = False
     """Whether something random goes by the place in the batch, so that points in another order give another value."""
+
+    ordered_views: bool = False
+    """Whether the views of a point play different parts, so that another order of them gives another value."""
 
     smallest_positive: float | None = None
     """The reported part ``positive`` where both views are the same patch, or None for a loss that reports no such part."""
@@ -52,9 +61,11 @@ class Loss(nn.Module):
         """Check the batch and compute in at least float32.
 
         Shape:
-            batch.desc (P, K, D), P at least 2 -> ``total`` and parts, each 0-dim.
+            batch.desc (P, K, D), P at least 2 where points have no labels -> ``total`` and parts, each 0-dim.
         """
-        if batch.num_points < 2:
+        if batch.label is not None and not self.takes_labels:
+            raise UserError(f"{type(self).__name__} learns from views of points, not from labels; semihard takes labels")
+        if batch.label is None and batch.num_points < 2:
             raise UserError("batch must hold at least two points, since negatives come from the other points")
         if self.needs_maps and batch.maps is None:
             raise UserError(f"{type(self).__name__} needs batch.maps; take them from network.forward_features")
@@ -102,6 +113,8 @@ class PairLoss(Loss):
 
     Two views that are the same patch are no error: their distance is at its minimum and passes no gradient on.
     """
+
+    ordered_views = True
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         name = type(self).__name__

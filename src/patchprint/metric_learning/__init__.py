@@ -1,23 +1,24 @@
-"""Whole-image embeddings: SEC and the losses of deep metric learning, beside pytorch-metric-learning (an extra)."""
+"""Whole-image embeddings beside pytorch-metric-learning (an extra): our losses called its way, SEC as its regularizer.
+
+The losses themselves are in ``patchprint.losses``.
+"""
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
-from patchprint.metric_learning.losses import SemiHardTripletLoss, TupletMarginLoss, normalized_n_pair
+from patchprint.metric_learning.labels import WithLabels
 
 if TYPE_CHECKING:
     from patchprint.metric_learning.regularizers import SECRegularizer
-    from patchprint.metric_learning.similarity import ScaledCosineSimilarity
 
-# These inherit from the library's classes; they are loaded on first use, which says what to install where it is missing.
-_OF_THE_LIBRARY = {"SECRegularizer": "regularizers", "ScaledCosineSimilarity": "similarity"}
-
-__all__ = ["SECRegularizer", "ScaledCosineSimilarity", "SemiHardTripletLoss", "TupletMarginLoss", "normalized_n_pair"]
+__all__ = ["SECRegularizer", "WithLabels"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_THE_LIBRARY:
-        return getattr(importlib.import_module(f"{__name__}.{_OF_THE_LIBRARY[name]}"), name)
+    # It inherits from a class of the library: loaded on first use, which says what to install where that is missing.
+    if name == "SECRegularizer":
+        from patchprint.metric_learning.regularizers import SECRegularizer
+
+        return SECRegularizer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@ import torch
 from patchprint import losses, networks
 from patchprint.errors import UserError
 from patchprint.losses import Loss
-from patchprint.losses.sec import SEC
+from patchprint.losses.sec import SEC, NormPenalty
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
@@ -65,4 +65,6 @@ def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None
 def _create_loss(config: TrainConfig) -> Loss:
     run = losses.LOSSES[config.loss].settings_for_run(steps=config.steps, batch=config.batch, seed=config.seed)
     loss = losses.create(config.loss, **{**run, **config.loss_settings})
-    return SEC(loss, config.sec) if config.sec else loss
+    if config.sec:
+        return SEC(loss, config.sec, config.sec_momentum)
+    return NormPenalty(loss, config.norm_penalty) if config.norm_penalty else loss

@@ -1,0 +1,86 @@
+"""What the losses of deep metric learning share: flat samples, and which pairs of them are positive or negative.
+
+A batch holds P classes of K samples (``valid`` marks those that exist), or N samples with labels; both become two tables
+(N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, a step can be
+compiled and recorded, and no table is larger than (N, N).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchprint.losses.base import Loss, at_least_float32
+from patchprint.types import DescriptorBatch
+
+_ABSENT = -1e4  # a logit whose exponential is nothing, yet unlike infinity it spoils no gradient
+
+
+class Samples(NamedTuple):
+    """The N = P * K samples of a batch, and which ordered pairs of them count.
+
+    Shape:
+        unit (N, D) unit length, at least float32; exists (N,) bool; same (N, N) bool: both exist and are of one class, a
+        sample and itself too; positive, negative (N, N) bool: pairs that count, neither ignored nor of one sample.
+    """
+
+    unit: Tensor
+    exists: Tensor
+    same: Tensor
+    positive: Tensor
+    negative: Tensor
+
+
+class ClassLoss(Loss):
+    """A loss on classes of any size. One sample twice is no error, nor is a batch that has nothing to learn: its loss is 0."""
+
+    takes_labels = True
+
+    def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        return self.compute_samples(_samples(batch))
+
+    def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
+        """What ``forward`` returns; a subclass implements it.
+
+        Shape:
+            samples.unit (N, D) -> ``total`` and detached parts, each 0-dim.
+        """
+        raise NotImplementedError
+
+
+def labels_of_samples(batch: DescriptorBatch) -> Tensor:
+    """The class of every sample: by its label, or by its point where there are no labels.
+
+    Shape:
+        -> (P * K,) int64.
+    """
+    label = torch.arange(batch.num_points, device=batch.desc.device) if batch.label is None else batch.label
+    return label[:, None].expand(-1, batch.num_views).reshape(-1)
+
+
+def mean_where(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the values where the mask is true, 0 where it never is; both of one shape."""
+    return (values * mask).sum() / mask.sum().clamp_min(1)
+
+
+def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
+    """``log(sum of e^logit)`` of each row over the entries where the mask is true, very low where there is none.
+
+    Shape:
+        logits, mask (N, N) -> (N, 1).
+    """
+    return logits.masked_fill(~mask, _ABSENT).logsumexp(1, keepdim=True)
+
+
+def _samples(batch: DescriptorBatch) -> Samples:
+    unit = at_least_float32(batch.desc).flatten(0, 1)
+    label = labels_of_samples(batch)
+    exists = torch.ones_like(label, dtype=torch.bool) if batch.valid is None else batch.valid.flatten()
+    both = exists[:, None] & exists[None]
+    same = (label[:, None] == label[None]) & both
+    counts = both & ~torch.eye(len(label), dtype=torch.bool, device=label.device)
+    if batch.ignore is not None:
+        counts = counts & ~batch.ignore
+    return Samples(unit, exists, same, positive=counts & same, negative=counts & ~same)

@@ -1,0 +1,20 @@
+"""Each view tells its partner from all other views."""
+
+from __future__ import annotations
+
+import math
+
+from reference.classes import class_formula, mean
+
+
+def nt_xent(samples, temperature=0.5):
+    losses = []
+    for i, j in samples.positives:
+        own = math.exp(samples.cosine(i, j) / temperature)
+        rest = sum(math.exp(samples.cosine(i, k) / temperature) for k in samples.negatives_of(i))
+        losses.append(-math.log(own / (own + rest)))
+    return mean(losses)
+
+
+def reference(settings, points, dim):
+    return class_formula(nt_xent, settings)

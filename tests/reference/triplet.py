@@ -1,0 +1,19 @@
+"""All triplets, one after the other."""
+
+from __future__ import annotations
+
+from reference.classes import class_formula, mean
+
+
+def triplet(samples, margin=1.0):
+    return mean(
+        [
+            max(0.0, margin + samples.squared(a, p) - samples.squared(a, n))
+            for a, p in samples.positives
+            for n in samples.negatives_of(a)
+        ]
+    )
+
+
+def reference(settings, points, dim):
+    return class_formula(triplet, settings)
