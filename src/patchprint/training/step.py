@@ -47,7 +47,7 @@ class TrainStep:
         self.descriptors: tuple[Tensor, Tensor] | None = None
         self._patch_dtype = torch.float64 if config.precision == "float64" else torch.float32
         self._batcher = batchers.create(config, source)
-        self._augmentation = augment.create(config.augmentation)
+        self._augmentation = augment.create(config.augmentation, source.channels)
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
         self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
         networks.set_num_views(network, config.views if config.separate_views else 1)
@@ -93,13 +93,14 @@ class TrainStep:
             self.step += 1
 
     def _cut_patches(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Patches (K * P, 1, S, S) of this rank, all first views first; valid (P, K); ignore of the global batch."""
+        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of the global batch."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
         # The warps are those of the global batch, so that a run does not depend on the number of ranks.
-        warp = self._augmentation.warp(rng.fold_in(key, 1), count * distributed.world_size(), views)
-        warp = warp[distributed.share(count)]
+        extent = torch.ones(count * distributed.world_size(), views, 2, device=step.device)
+        extent[distributed.share(count)] = self.source.extent(batch.points, batch.views)
+        warp = self._augmentation.warp(rng.fold_in(key, 1), extent)[distributed.share(count)]
         patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
         patches = self._augmentation.light(rng.fold_in(key, 2 + distributed.rank()), patches)
         return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype), batch.valid, batch.ignore
@@ -181,7 +182,7 @@ class TrainStep:
 
 
 class _Describe(nn.Module):
-    """Network and precision: patches (N, 1, S, S) -> unit (N, D), raw (N, D), maps, all float32."""
+    """Network and precision: patches (N, C, S, S) -> unit (N, D), raw (N, D), maps, all float32."""
 
     def __init__(self, network: PatchNetwork, bf16: bool, with_maps: bool) -> None:
         super().__init__()
