@@ -142,11 +142,11 @@ class ImageStore(PatchSource):
             pixels = torch.from_numpy(self.images[row.cpu().numpy()]).to(self.device)
         # Shrinking by more than half skips pixels; then several readings are averaged.
         finer = max(1, round(self.facts["size"] / size))
-        read = _read(pixels.float() / 255.0, self.size[row], size * finer, warp)
+        read = read_squares(pixels.float() / 255.0, self.size[row], size * finer, warp)
         return F.avg_pool2d(read, finer).reshape(*views.shape, 3, size, size)
 
 
-def _read(pixels: Tensor, size: Tensor, side: int, warp: Tensor | None) -> Tensor:
+def read_squares(pixels: Tensor, size: Tensor, side: int, warp: Tensor | None = None) -> Tensor:
     """Bilinear reading of images in their boxes: (B, 3, X, X), their size (B, 2), warp (..., 2, 3) -> (B, 3, side, side)."""
     u = (torch.arange(side, device=pixels.device, dtype=torch.float32) * 2 + 1) / side - 1
     grid = torch.stack([u.expand(side, side), u[:, None].expand(side, side)], -1).expand(len(pixels), -1, -1, -1)
