@@ -141,6 +141,9 @@ class TimmBackbone(nn.Module):
         (N, 3, S, S) in [0, 1] -> (N, num_features).
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name

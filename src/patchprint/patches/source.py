@@ -114,12 +114,12 @@ class PatchSource(ABC):
             setattr(chosen, name, None if values is None else values[points.to(values.device)])
         return chosen
 
-    def split(self, part: str) -> Self:
-        """The points for "train", "val" or "test"."""
-        wanted = splits.check_part(part)
+    def split(self, *parts: str) -> Self:
+        """The points of one or several of "train", "val" and "test"."""
+        wanted = [splits.check_part(part) for part in parts]
         if self._part is None:
             raise UserError("these points carry no split into train, val and test; build the store again")
-        return self.select(self._part == wanted)
+        return self.select(torch.stack([self._part == part for part in wanted]).any(0))
 
     def to(self, device: torch.device | str) -> Self:
         moved = copy.copy(self)

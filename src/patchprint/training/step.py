@@ -140,25 +140,27 @@ class TrainStep:
         mode = self.config.acceleration
         if mode == "auto":
             mode = "graph" if device.type == "cuda" else "eager"
+        compiles = mode in ("compile", "graph")
         if device.type == "cuda" and not self.config.deterministic:
             torch.backends.cudnn.benchmark = True
         alone = not dist.is_initialized()
-        if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
+        if device.type == "cpu" or (compiles and importlib.util.find_spec("triton") is not None):
             fast_layers.fuse(self.state.network)
         # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
-        resident = self.source.is_resident
-        if mode != "eager":
+        resident, fixed = self.source.is_resident, self.state.loss.fixed_shapes
+        if compiles:
             if resident:
                 self._patches = torch.compile(self._patches, dynamic=False)
-            if alone:
+            if alone and fixed:
                 self._objective = torch.compile(self._objective, dynamic=False)
             else:
                 self._describe = torch.compile(self._describe, dynamic=False)
-                self._loss = torch.compile(self._loss, dynamic=False)
+                if fixed:
+                    self._loss = torch.compile(self._loss, dynamic=False)
         if not alone:
             # Batch statistics are those of the global batch already, hence nothing to broadcast.
             self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
-        return mode == "graph" and device.type == "cuda" and alone and resident
+        return mode in ("record", "graph") and device.type == "cuda" and alone and resident and fixed
 
     @contextlib.contextmanager
     def _on_own_stream(self) -> Iterator[None]:
