@@ -49,9 +49,7 @@ def test_equals_count_as_the_mean_over_their_orders(k: int) -> None:
     # One query of class a at the origin; the gallery holds one nearer item, then five equals, of which two are right.
     distance = [0.1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9]
     labels = "bbabab" + "a"
-    orders = [
-        [labels[0], *(labels[1 + i] for i in order), labels[6]] for order in itertools.permutations(range(5))
-    ]
+    orders = [[labels[0], *(labels[1 + i] for i in order), labels[6]] for order in itertools.permutations(range(5))]
     wanted = np.mean(["a" in order[:k] for order in orders])
     gallery = torch.tensor([[d] for d in distance])
     query = torch.zeros(1, 1)

@@ -1,8 +1,8 @@
 """The protocols of the papers: a model is run over data, its predictions are kept, and then they are scored.
 
-A file ``NAME.py`` in this folder is the benchmark NAME (``_`` becomes ``-``): it holds one subclass of `Benchmark`, which says its
-settings, how it is evaluated, which numbers go into tables and what the papers print. Files that begin with an underscore are
-the machinery that all share.
+A file ``NAME.py`` in this folder is the benchmark NAME (``_`` becomes ``-``): it holds one subclass of `Benchmark`, which says
+its settings, how it is evaluated, which numbers go into tables and what the papers print. Files that begin with an underscore
+are the machinery that all share.
 """
 
 from __future__ import annotations

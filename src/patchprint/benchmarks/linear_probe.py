@@ -5,9 +5,9 @@ and tested on those of the test part, which must show the same classes. The pape
 report the best accuracy, that is, they choose the learning rate on the test images: so does ``best``. ``chosen`` is the
 accuracy at the learning rate that is best on a tenth of the training images, held out in a training of its own.
 
-Decided here, since the papers do not say: plain images without augmentation, momentum 0.9, no weight decay, a learning rate that
-falls as a cosine to zero, and features without their mean in units of their root mean square length, so that a learning rate
-means the same for every backbone.
+Decided here, since the papers do not say: plain images without augmentation, momentum 0.9, no weight decay, a learning rate
+that falls as a cosine to zero, and features without their mean in units of their root mean square length, so that a learning
+rate means the same for every backbone.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ GALLERY_RANKS = (1, 10, 20, 30, 40, 50)  # of In-shop Clothes
 
 
 class Published(NamedTuple):
-    """What the paper on SEC prints for a test set: by loss, rows plain, with L2 penalty, with SEC, of (NMI, F1, R@1) or (R@1,)."""
+    """What the paper on SEC prints for a test set: (NMI, F1, R@1) or (R@1,) by loss and then by `VARIANTS`, in percent."""
 
     images: int
     classes: int
@@ -118,10 +118,11 @@ class Retrieval(Benchmark):
         arrays = run.predictions("embeddings", lambda: _embed(run, settings))
         raw, label, role = (torch.from_numpy(arrays[name]).to(run.device) for name in ("raw", "label", "role"))
         descriptors, norm = unit_length(raw), raw.double().norm(dim=1)
-        ranks, search = RANKS, Search(descriptors, label)
+        search = Search(descriptors, label)
         if bool((role == QUERY).any()):
             asks, answers = role == QUERY, role == GALLERY
-            ranks, search = GALLERY_RANKS, Search(descriptors[asks], label[asks], descriptors[answers], label[answers])
+            search = Search(descriptors[asks], label[asks], descriptors[answers], label[answers])
+        ranks = RANKS if search.gallery is None else GALLERY_RANKS
         recall = recall_at(search.queries, search.labels, ranks, search.gallery, search.gallery_labels)
         found = {
             "recall": {str(k): value for k, value in recall.at.items()},
@@ -176,5 +177,9 @@ def _clustering_of(run: Run, settings: Settings, descriptors: Tensor, label: Ten
 
 def _ranking_of(search: Search) -> Scores:
     if not _clustering.has_ranking_scores():
-        return {"map_at_r": None, "precision_at_1": None, "left_out": "map_at_r: pytorch-metric-learning is not installed"}
+        return {
+            "map_at_r": None,
+            "precision_at_1": None,
+            "left_out": "map_at_r: pytorch-metric-learning is not installed",
+        }
     return _clustering.ranking_scores(*search)._asdict()

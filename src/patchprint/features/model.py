@@ -1,4 +1,4 @@
-"""The one model object: whatever turns keypoints, patches or whole images into descriptors, trained networks and baselines alike."""
+"""The one model object: whatever describes keypoints, patches or whole images, trained networks and baselines alike."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from patchprint.interop.images import ImageLike, read_color
 from patchprint.networks import ModelInfo, PatchNetwork, weights
 from patchprint.networks.base import Kind
 from patchprint.networks.embedding import EmbeddingNetwork
-from patchprint.patches.image_store import read_squares
 from patchprint.patches.sampler import ImagePyramids, cut_patches
+from patchprint.patches.squares import central_square
 from patchprint.types import Keypoints, ModelId
 
 DEFAULT_MODEL = "sdgmnet"
@@ -32,7 +32,7 @@ _IMAGES = 64  # whole images in memory at a time
 
 
 class Model(ABC):
-    """Makes descriptors of one kind; ``patchprint.load`` gives one. Most describe patches at keypoints, an `ImageModel` whole images.
+    """Makes descriptors of one kind, of patches at keypoints or (`ImageModel`) of whole images; ``patchprint.load`` gives one.
 
     ``info`` is what is known about it: name, checksum, training, license. The properties say what a user needs: ``kind`` is
     "float" (unit vectors, compared by Euclidean distance) or "binary" (packed bits, Hamming distance); ``dim`` the number of
@@ -257,25 +257,6 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu") -
 def list_models() -> list[ModelInfo]:
     """The models that come with the package: shipped weights, sorted by name, then baselines."""
     return [*weights.list_weights(), *(create().info for create in BASELINES.values())]
-
-
-def central_square(image: np.ndarray, size: int) -> Tensor:
-    """The largest square in the middle of an image; what is larger than ``size`` is smoothed as it shrinks.
-
-    It is read as an `ImageStore` reads it, so that an image has the same descriptor in a store that kept its size.
-
-    Shape:
-        (H, W, 3) uint8 -> (3, size, size) float32 in [0, 1].
-    """
-    pixels = torch.from_numpy(image).permute(2, 0, 1)[None].float() / 255
-    height, width = image.shape[:2]
-    shrink = min(1.0, size / min(height, width))
-    if shrink < 1:
-        height, width = round(height * shrink), round(width * shrink)
-        pixels = F.interpolate(pixels, (height, width), mode="bilinear", antialias=True, align_corners=False)
-    box = max(height, width)
-    boxed = F.pad(pixels, (0, box - width, 0, box - height))
-    return read_squares(boxed, torch.tensor([[height, width]]), size)[0]
 
 
 def _to_uint8(patches: Tensor) -> np.ndarray:
