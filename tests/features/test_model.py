@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
+from pathlib import Path
 
 import cv2
 import pytest
 import torch
 
 from patchprint.detectors import detect
-from patchprint.features import load
-from patchprint.networks import PatchNetwork
+from patchprint import networks
+from patchprint.features import calibration, extract, load
+from patchprint.features.feature2d import Feature2D
+from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.features.laf_descriptor import LAFDescriptor
+from patchprint.features.model import ImageModel, Model
+from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints, ModelId
+from support.image_sets import images_of_class
 from support.known_images import texture
 
 
@@ -53,3 +61,73 @@ def test_another_patch_scale_is_another_model_without_a_ratio(network: PatchNetw
     for wrong in (0.0, 500.0):
         with pytest.raises(ValueError, match="between 1 and 200"):
             calibrated.with_patch_scale(wrong)
+
+
+@pytest.fixture(scope="module")
+def image_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of a small network for whole images."""
+    torch.manual_seed(0)
+    file = tmp_path_factory.mktemp("embedding") / "birds.safetensors"
+    network = networks.create("embedding", backbone="resnet18-narrow", dim=12, input_size=32)
+    weights.save(network, file, dataclasses.replace(network.info, name="birds"))
+    return file
+
+
+def test_whole_images_of_any_size_and_kind(image_model: Path, tmp_path: Path) -> None:
+    model = load(image_model)
+    images = [images_of_class(number, 1, size)[0] for number, size in enumerate([(32, 32), (48, 90), (200, 70)])]
+    cv2.imwrite(str(tmp_path / "a.png"), images[1][..., ::-1])
+    descriptors = model.describe_images([*images, tmp_path / "a.png", images[2].mean(2) / 255])
+    assert descriptors.shape == (5, 12)
+    torch.testing.assert_close(descriptors.norm(dim=1), torch.ones(5))
+    torch.testing.assert_close(descriptors[3], descriptors[1])
+    plain = torch.from_numpy(images[0]).permute(2, 0, 1)[None]
+    torch.testing.assert_close(descriptors[:1], model.for_images().network.describe(plain))
+    assert model.describe_images([]).shape == (0, 12)
+    many = model.describe_images([images[0]] * 70)
+    torch.testing.assert_close(many, descriptors[:1].expand(70, -1))
+
+
+def test_raw_vectors_and_features_come_from_evaluation_mode(image_model: Path) -> None:
+    model = load(image_model).for_images()
+    squares = torch.rand(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    wanted = model.network.features(squares).detach()
+    model.network.train()
+    found = model.features(squares)
+    assert model.network.training
+    torch.testing.assert_close(found, wanted)
+    unit = torch.nn.functional.normalize(model.raw(squares), dim=1)
+    torch.testing.assert_close(unit, model.network.describe(squares), atol=1e-6, rtol=1e-5)
+
+
+KEYPOINT_USES: dict[str, Callable[[Model], object]] = {
+    "patches": lambda model: model.describe_patches(torch.zeros(1, 1, 32, 32)),
+    "keypoints": lambda model: model.describe_keypoints(texture(), Keypoints([[50.0, 50.0]], [2.0], [0.0])),
+    "patch scale": lambda model: model.with_patch_scale(12),
+    "extract": lambda model: extract(texture(), model),
+    "OpenCV": lambda model: Feature2D(model),
+    "kornia": lambda model: LAFDescriptor(model),
+    "calibrate": lambda model: calibration.calibrate(model, [texture()]),
+}
+
+
+@pytest.mark.parametrize("use", KEYPOINT_USES)
+def test_what_works_at_keypoints_refuses_a_model_of_whole_images(use: str, image_model: Path) -> None:
+    model = load(image_model)
+    assert isinstance(model, ImageModel)
+    with pytest.raises(ValueError, match="birds describes whole images, not keypoints; give a model of patches"):
+        KEYPOINT_USES[use](model)
+
+
+def test_folders_of_features_refuse_it_before_they_begin(image_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    cv2.imwrite(str(tmp_path / "photos" / "a.png"), texture())
+    with pytest.raises(ValueError, match="birds describes whole images"):
+        describe_folder(tmp_path / "photos", tmp_path / "out", DescribeSettings(str(image_model)))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["sift", "pixels"])
+def test_models_of_patches_refuse_whole_images(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} describes patches at keypoints, not whole images"):
+        load(name).describe_images([texture()])

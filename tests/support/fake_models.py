@@ -1,4 +1,4 @@
-"""Models without weights for tests of benchmarks: constant, random, perfect up to noise, binary."""
+"""Models without weights for tests of benchmarks: constant, perfect up to noise, binary; of patches and of whole images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.features.model import Model, PixelModel
+from patchprint.features.model import ImageModel, Model, PixelModel
 from patchprint.networks import ModelInfo
 
 
@@ -41,3 +41,29 @@ class BinaryPixels(Model):
         values = F.adaptive_avg_pool2d(patches.float(), 16).flatten(1)
         bits = (values > values.mean(1, keepdim=True)).numpy()
         return torch.from_numpy(np.packbits(bits, axis=1))
+
+
+class ConstantImages(ImageModel):
+    """The same embedding, of length 3, for every image."""
+
+    def __init__(self) -> None:
+        self.info = ModelInfo("constant", network="", dim=9, sha256="c1", channels=3)
+
+    def raw(self, squares: Tensor) -> Tensor:
+        return torch.ones(len(squares), self.dim, device=squares.device)
+
+    features = raw
+
+
+class ColorImages(ImageModel):
+    """The mean color of an image without gray, of length ``scale`` times its own; counts the images it was asked for."""
+
+    def __init__(self, sha256: str = "c2", scale: float = 1.0) -> None:
+        self.info = ModelInfo("colors", network="", dim=3, sha256=sha256, channels=3)
+        self.scale, self.asked = scale, 0
+
+    def raw(self, squares: Tensor) -> Tensor:
+        self.asked += len(squares)
+        return self.scale * (squares.mean((2, 3)) - 0.5)
+
+    features = raw

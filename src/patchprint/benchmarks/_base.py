@@ -30,13 +30,14 @@ class Benchmark(ABC):
 
     ``settings`` is a frozen dataclass, whose fields become flags. Predictions are kept by all of them but those in ``scoring``,
     which change nothing but the score. ``data_package`` names the installed package that holds the data of a benchmark that
-    takes none.
+    takes none. ``of_images``: whether models of whole images are measured, not models of patches.
     """
 
     settings: ClassVar[type]
     scoring: ClassVar[frozenset[str]] = frozenset()
     lower_is_better: ClassVar[frozenset[str]] = frozenset()
     data_package: ClassVar[str | None] = None
+    of_images: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -136,14 +137,15 @@ class Run:
 def measure(run: Run) -> Result:
     """Run one benchmark and record where its numbers come from."""
     started = time.monotonic()
+    model = run.model.for_images() if run.benchmark.of_images else run.model.for_keypoints()
     scores = run.benchmark.evaluate(run, run.settings)
     if run.skipped:
         scores = {**scores, "skipped": sorted(set(run.skipped))}
-    model = run.model
+    patch_scale = {} if run.benchmark.of_images else {"patch_scale": model.patch_scale}
     result = record(
         run.benchmark.name,
         settings=_plain(dataclasses.asdict(run.settings)),
-        model={**dataclasses.asdict(model.id), "patch_scale": model.patch_scale, "kind": model.kind},
+        model={**dataclasses.asdict(model.id), **patch_scale, "kind": model.kind},
         data={"path": run.data_name, "sha256": run.checksum},
         seed=run.seed,
         scores=_plain(scores),

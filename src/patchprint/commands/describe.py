@@ -1,9 +1,10 @@
-"""``patchprint describe PHOTOS --out OUT``: keypoints and prints of many photos, in the format of the next tool."""
+"""``patchprint describe PHOTOS --out OUT``: descriptors of many photos, at keypoints or of the whole, for the next tool."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,9 +14,10 @@ from patchprint import files
 from patchprint.commands.output import emit, say
 from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
 from patchprint.devices import choose_device
-from patchprint.features import formats, storage
+from patchprint.errors import UserError
+from patchprint.features import embeddings, formats, storage
 from patchprint.features.folder import DescribeSettings, describe_folder
-from patchprint.features.model import DEFAULT_MODEL
+from patchprint.features.model import DEFAULT_MODEL, ImageModel, load
 
 
 def main(
@@ -34,12 +36,13 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Detect and describe the keypoints of photos.
+    """Detect and describe the keypoints of photos; with a model of whole images, each photo as one.
 
     Args:
         images: folder of photos, searched with its subfolders
-        out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db) to write
-        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
+        out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
+        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file; with weights of an embedding network, what
+            is said about keypoints, workers and formats plays no part
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
         max_keypoints: per photo, by response
         upright: ignore the orientation of keypoints
@@ -52,6 +55,9 @@ def main(
     """
     first = int(os.environ.get("RANK", 0)) == 0
     chosen = str(choose_device(device))
+    whole = load(model, chosen)
+    if isinstance(whole, ImageModel):
+        return _describe_whole_images(images, out, whole, format, exif, force, json)
     settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, chosen)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
@@ -78,4 +84,20 @@ def main(
         "keypoints": None if counts is None else sum(counts),
     }
     emit(result, json, f"{out}: {len(features)} photos described with {result['model']['name']}, {left_out} left out")
+    return 0
+
+
+def _describe_whole_images(
+    images: Path, out: Path, model: ImageModel, format: str, exif: bool, force: bool, json: bool
+) -> int:
+    if format != "npz" or out.suffix != embeddings.SUFFIX:
+        raise UserError(
+            f"{model.info.name} describes whole images, which are written to one file: leave --format out, and give --out a "
+            f"name that ends in {embeddings.SUFFIX}"
+        )
+    files.refuse_overwrite(out, force)
+    found = embeddings.embed_folder(images, model, exif, report=say)
+    embeddings.save(found, out)
+    result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}
+    emit(result, json, f"{out}: {len(found.names)} whole photos described with {model.info.name}")
     return 0

@@ -52,7 +52,7 @@ def calibrate(
     """The threshold for ``model`` on warped copies of ``images``, uint8 (H, W); by default photographs of scikit-image."""
     chosen = map(bundled.image, bundled.TRAINING) if images is None else images
     pairs = homographies.warped_pairs(chosen, views, seed, lambda image: detect(image, "dog", keypoints))
-    return choose_ratio(_described(pairs, load(model)))
+    return choose_ratio(_described(pairs, load(model).for_keypoints()))
 
 
 def some_images(store: str | Path, count: int = CALIBRATION_IMAGES) -> list[np.ndarray]:

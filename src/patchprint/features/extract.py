@@ -40,7 +40,7 @@ def extract(
         device: where a model given by name runs.
     """
     pixels = read_gray(image, exif)
-    loaded = load(model, device)
+    loaded = load(model, device).for_keypoints()
     if keypoints is None:
         keypoints = detect(pixels, detector, max_keypoints, mask, spread, upright)
     elif not torch.isfinite(keypoints.xy).all() or not (keypoints.scale > 0).all():

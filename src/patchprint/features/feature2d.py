@@ -33,7 +33,7 @@ class Feature2D:
         spread: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.model = load(model, device)
+        self.model = load(model, device).for_keypoints()
         self.max_keypoints, self.detector = max_keypoints, detector
         self.upright, self.spread = upright, spread
 

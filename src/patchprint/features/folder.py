@@ -54,7 +54,7 @@ def describe_folder(
     """
     images, out, settings = Path(images), Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
-    model = load(settings.model, "cpu")
+    model = load(settings.model, "cpu").for_keypoints()
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if rank == 0:
         _claim(out, images, names, settings, model, force)

@@ -29,7 +29,7 @@ class LAFDescriptor(nn.Module):
 
     def __init__(self, model: ModelLike, mr_size: float = 6.0, chunk: int = 1024) -> None:
         super().__init__()
-        loaded = load(model)
+        loaded = load(model).for_keypoints()
         if not isinstance(loaded, NetworkModel):
             raise UserError(f"{loaded.info.name} has no network; give the name of weights, a weight file or a network")
         self.network = loaded.network.eval()

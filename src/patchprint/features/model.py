@@ -1,12 +1,13 @@
-"""The one model object: whatever turns keypoints or patches into descriptors, trained networks and baselines alike."""
+"""The one model object: whatever describes keypoints, patches or whole images, trained networks and baselines alike."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -16,18 +17,22 @@ from torch import Tensor
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
 from patchprint.interop import opencv
+from patchprint.interop.images import ImageLike, read_color
 from patchprint.networks import ModelInfo, PatchNetwork, weights
 from patchprint.networks.base import Kind
+from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.patches.sampler import ImagePyramids, cut_patches
+from patchprint.patches.squares import central_square
 from patchprint.types import Keypoints, ModelId
 
 DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
 _CHUNK = 1024  # keypoints whose patches are in memory at a time
+_IMAGES = 64  # whole images in memory at a time
 
 
 class Model(ABC):
-    """Makes descriptors of one kind; ``patchprint.load`` gives one.
+    """Makes descriptors of one kind, of patches at keypoints or (`ImageModel`) of whole images; ``patchprint.load`` gives one.
 
     ``info`` is what is known about it: name, checksum, training, license. The properties say what a user needs: ``kind`` is
     "float" (unit vectors, compared by Euclidean distance) or "binary" (packed bits, Hamming distance); ``dim`` the number of
@@ -85,6 +90,24 @@ class Model(ABC):
             parts.append(self.describe_patches(cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)))
         return torch.cat(parts)
 
+    def describe_images(self, images: Sequence[ImageLike]) -> Tensor:
+        """Descriptors of whole images, each a file or an array (H, W) or (H, W, 3) in RGB.
+
+        Shape:
+            N images of any sizes -> (N, dim) float32, unit length, on the CPU.
+        """
+        return self.for_images().describe_images(images)
+
+    def for_keypoints(self) -> Model:
+        """Itself, where it describes patches; whoever needs that asks before the work begins."""
+        return self
+
+    def for_images(self) -> ImageModel:
+        """Itself, where it describes whole images."""
+        raise UserError(
+            f"{self.info.name} describes patches at keypoints, not whole images; give the weights of an embedding network"
+        )
+
     def with_patch_scale(self, patch_scale: float) -> Model:
         """The same model looking at patches of another size; its calibrated ratio is no longer known to hold."""
         if not 1 <= patch_scale <= 200:
@@ -115,6 +138,57 @@ class NetworkModel(Model):
 
     def _sampling_device(self) -> torch.device:
         return next(self.network.parameters()).device
+
+
+class ImageModel(Model):
+    """A network that describes whole images: what it sees of each is the central square, as in training."""
+
+    def __init__(self, network: EmbeddingNetwork) -> None:
+        self.network = network
+        self.info = network.info
+
+    def describe_images(self, images: Sequence[ImageLike]) -> Tensor:
+        parts = [torch.zeros(0, self.dim)]
+        for start in range(0, len(images), _IMAGES):
+            squares = [central_square(read_color(image), self.input_size) for image in images[start : start + _IMAGES]]
+            parts.append(self.network.describe(torch.stack(squares)))
+        return torch.cat(parts)
+
+    def raw(self, squares: Tensor) -> Tensor:
+        """Vectors before they are brought to unit length.
+
+        Shape:
+            squares (N, 3, S, S) uint8 or float in [0, 1], S the input size -> (N, dim) float32, on their device.
+        """
+        return self.network.raw(squares)
+
+    @torch.no_grad()
+    def features(self, squares: Tensor) -> Tensor:
+        """What the backbone says, before the embedding: (N, 3, S, S) -> (N, F) float32, on the device of ``squares``."""
+        device, was_training = next(self.network.parameters()).device, self.network.training
+        self.network.eval()
+        try:
+            parts = [self.network.features(part.to(device)).float() for part in squares.split(_IMAGES)]
+            return torch.cat(parts).to(squares.device)
+        finally:
+            self.network.train(was_training)
+
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        self.for_keypoints()
+
+    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+        self.for_keypoints()
+
+    def with_patch_scale(self, patch_scale: float) -> Model:
+        self.for_keypoints()
+
+    def for_keypoints(self) -> NoReturn:
+        raise UserError(
+            f"{self.info.name} describes whole images, not keypoints; give a model of patches, such as {DEFAULT_MODEL}"
+        )
+
+    def for_images(self) -> ImageModel:
+        return self
 
 
 class SiftModel(Model):
@@ -173,11 +247,11 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu") -
     """
     if isinstance(model, Model):
         return model
-    if isinstance(model, PatchNetwork):
-        return NetworkModel(model)
     if isinstance(model, str) and model in BASELINES:
         return BASELINES[model]()
-    return NetworkModel(weights.load_network(model, choose_device(device), also_known=BASELINES))
+    if not isinstance(model, PatchNetwork):
+        model = weights.load_network(model, choose_device(device), also_known=BASELINES)
+    return ImageModel(model) if isinstance(model, EmbeddingNetwork) else NetworkModel(model)
 
 
 def list_models() -> list[ModelInfo]:

@@ -1,6 +1,16 @@
 """Pure functions from distances and labels to numbers; no model, no files."""
 
 from patchprint.metrics.ranking import average_precision, mean_average_precision, precision_recall
+from patchprint.metrics.retrieval import Recall, recall_at
 from patchprint.metrics.verification import FPR95_VARIANTS, fpr95, roc_auc
 
-__all__ = ["FPR95_VARIANTS", "average_precision", "fpr95", "mean_average_precision", "precision_recall", "roc_auc"]
+__all__ = [
+    "FPR95_VARIANTS",
+    "Recall",
+    "average_precision",
+    "fpr95",
+    "mean_average_precision",
+    "precision_recall",
+    "recall_at",
+    "roc_auc",
+]

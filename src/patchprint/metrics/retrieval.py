@@ -83,7 +83,7 @@ def recall_at(
 
 
 def _places(distance: Tensor, positive: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Items nearer than the best positive, items exactly as near, and positives among the latter: (N, M), (N, M) -> three (N,)."""
+    """Items nearer than the best positive, items exactly as near, positives among the latter: (N, M), (N, M) -> three (N,)."""
     best = distance.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
     equal = distance == best
     return (distance < best).sum(1), equal.sum(1), (equal & positive).sum(1)

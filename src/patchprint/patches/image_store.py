@@ -20,6 +20,7 @@ from patchprint import files
 from patchprint.errors import UserError
 from patchprint.patches import manifest, splits
 from patchprint.patches.source import PatchSource, resident_budget
+from patchprint.patches.squares import read_squares
 
 KIND = "images"
 BOTH, QUERY, GALLERY = 0, 1, 2
@@ -142,21 +143,8 @@ class ImageStore(PatchSource):
             pixels = torch.from_numpy(self.images[row.cpu().numpy()]).to(self.device)
         # Shrinking by more than half skips pixels; then several readings are averaged.
         finer = max(1, round(self.facts["size"] / size))
-        read = _read(pixels.float() / 255.0, self.size[row], size * finer, warp)
+        read = read_squares(pixels.float() / 255.0, self.size[row], size * finer, warp)
         return F.avg_pool2d(read, finer).reshape(*views.shape, 3, size, size)
-
-
-def _read(pixels: Tensor, size: Tensor, side: int, warp: Tensor | None) -> Tensor:
-    """Bilinear reading of images in their boxes: (B, 3, X, X), their size (B, 2), warp (..., 2, 3) -> (B, 3, side, side)."""
-    u = (torch.arange(side, device=pixels.device, dtype=torch.float32) * 2 + 1) / side - 1
-    grid = torch.stack([u.expand(side, side), u[:, None].expand(side, side)], -1).expand(len(pixels), -1, -1, -1)
-    if warp is not None:
-        affine = warp.reshape(-1, 1, 1, 2, 3)
-        grid = (affine[..., :2] * grid[..., None, :]).sum(-1) + affine[..., 2]
-    extent = size.flip(-1).float()[:, None, None]
-    place = (extent + grid * extent.amin(-1, keepdim=True)) / 2
-    place = torch.minimum(place.clamp(min=0.5), extent - 0.5)
-    return F.grid_sample(pixels, place * (2 / pixels.shape[-1]) - 1, mode="bilinear", align_corners=False)
 
 
 def _numbers(folder: Path, name: str) -> Tensor:

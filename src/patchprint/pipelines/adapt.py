@@ -75,7 +75,7 @@ def adapt(
     """
     plan, work, started = plan or AdaptPlan(), Path(work), time.monotonic()
     refuse_overwrite(out, force)
-    start = load(plan.model)
+    start = load(plan.model).for_keypoints()
     if not isinstance(start, NetworkModel):
         raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
     report("1/3  points that several photos show")

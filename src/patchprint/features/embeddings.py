@@ -1,0 +1,80 @@
+"""Descriptors of whole images on disk: one ``.npz`` for a folder of them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from patchprint import files
+from patchprint.errors import UserError
+from patchprint.features.model import Model
+from patchprint.interop.images import list_images, read_color
+from patchprint.types import ModelId
+
+SUFFIX = ".npz"
+_AT_ONCE = 16  # photos that are in memory at full size
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Images by name with their descriptors, and the model that made them.
+
+    Shape:
+        N names, descriptors (N, D) float32, unit length.
+    """
+
+    names: list[str]
+    descriptors: Tensor
+    model: ModelId
+
+
+def embed_folder(
+    images: str | Path, model: Model, exif: bool = False, report: Callable[[str], None] = print
+) -> Embeddings:
+    """Descriptors of all images below a folder; those that cannot be read are named through ``report`` and left out."""
+    folder, describer = Path(images), model.for_images()
+    names = list_images(folder)
+    kept: list[str] = []
+    parts = []
+    for start in tqdm(range(0, len(names), _AT_ONCE), desc="describing", disable=None):
+        readable = {}
+        for name in names[start : start + _AT_ONCE]:
+            try:
+                readable[name] = read_color(folder / name, exif)
+            except (UserError, OSError) as error:
+                report(f"left out: {error}")
+        kept += readable
+        parts.append(describer.describe_images(list(readable.values())))
+    if not kept:
+        raise UserError(f"none of the {len(names)} photos in {folder} could be read")
+    return Embeddings(kept, torch.cat(parts), model.id)
+
+
+def save(embeddings: Embeddings, path: str | Path) -> None:
+    """Write a file that numpy reads: ``names`` (N,), ``descriptors`` (N, D), ``model`` (name and checksum)."""
+    with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:
+        np.savez(
+            stream,
+            names=np.array(embeddings.names),
+            descriptors=embeddings.descriptors.cpu().numpy(),
+            model=np.array([embeddings.model.name, embeddings.model.sha256]),
+        )
+
+
+def load(path: str | Path) -> Embeddings:
+    """Read what `save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as values:
+            name, sha256 = (str(word) for word in values["model"])
+            return Embeddings(values["names"].tolist(), torch.from_numpy(values["descriptors"]), ModelId(name, sha256))
+    except FileNotFoundError:
+        raise UserError(f"{path} is not there; expected embeddings") from None
+    except (KeyError, ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
+        raise UserError(f"{path} is not a file of embeddings of patchprint: {error}") from None
