@@ -2,15 +2,23 @@
 
 Measured on an H200 (1024 pairs, bfloat16): the backward pass of the 8x8 convolution over an 8x8 map takes 0.57 ms as a
 convolution and next to nothing as the matrix product that it is; convolutions of a single channel cannot use the tensor
-cores and cost 0.8 ms, padded with empty channels they can.
+cores and cost 0.8 ms, padded with empty channels they can. Frozen batch norms of EfficientNet-Lite0 (120 images of 128 pixels)
+read and write all maps once more in each direction, 3.4 of 9.5 ms; multiplied into the weights they cost next to nothing.
 """
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from patchprint.networks.base import PatchNetwork
+from patchprint.networks.blocks import ViewBatchNorm2d
+from patchprint.networks.efficientnet_lite import SamePaddedConv2d
+from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.hynet import HyNet
 
 _CHANNELS_OF_TENSOR_CORES = 8
@@ -40,13 +48,59 @@ class PaddedInputConv2d(nn.Conv2d):
         return super()._conv_forward(F.pad(input, empty), F.pad(weight, empty), bias)
 
 
+class FoldedConv2d(nn.Conv2d):
+    """A convolution that does the work of the frozen batch norm behind it.
+
+    Shape:
+        (N, C, H, W) -> (N, D, H', W').
+    """
+
+    # In a tuple, so that it is no second child of two parents.
+    norm: tuple[ViewBatchNorm2d]
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        (norm,) = self.norm
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+        shift = norm.bias - norm.running_mean * scale
+        return super()._conv_forward(input, weight * scale[:, None, None, None], shift)
+
+
+class FoldedSamePaddedConv2d(FoldedConv2d, SamePaddedConv2d):
+    """`FoldedConv2d` with TensorFlow's padding."""
+
+
+class FoldedNorm2d(ViewBatchNorm2d):
+    """A frozen batch norm whose work the convolution before it does.
+
+    Shape:
+        (N, C, H, W) -> the same.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
 def fuse(network: PatchNetwork) -> None:
     """Swap in the fast layers; parameters are the same objects, so that optimisers and state dicts notice nothing."""
     for module in network.modules():
         if isinstance(module, HyNet):
             module.fuse()
+        if isinstance(module, EmbeddingNetwork) and module.frozen_norm:
+            fold_norms(module.backbone)
     if next(network.parameters()).is_cuda:
         use_tensor_cores(network)
+
+
+def fold_norms(backbone: nn.Module) -> None:
+    """Let convolutions do the work of the frozen batch norms that follow them in a sequence."""
+    folded = {nn.Conv2d: FoldedConv2d, SamePaddedConv2d: FoldedSamePaddedConv2d}
+    for sequence in [module for module in backbone.modules() if isinstance(module, nn.Sequential)]:
+        for index, (conv, norm) in enumerate(itertools.pairwise(sequence)):
+            if type(norm) is ViewBatchNorm2d and type(conv) in folded and conv.bias is None:
+                sequence[index], sequence[index + 1] = _remade(conv, folded[type(conv)]), _remade(norm, FoldedNorm2d)
+                sequence[index].norm = (norm,)
 
 
 def use_tensor_cores(network: PatchNetwork) -> None:
@@ -59,7 +113,7 @@ def use_tensor_cores(network: PatchNetwork) -> None:
                 sequence[index] = _remade(layer, WholeMapConv2d)
 
 
-def _remade(layer: nn.Conv2d, kind: type[nn.Conv2d]) -> nn.Conv2d:
+def _remade(layer: nn.Module, kind: type[nn.Module]) -> Any:
     remade = kind.__new__(kind)
     remade.__dict__.update(layer.__dict__)
     return remade

@@ -144,7 +144,7 @@ class TrainStep:
         if device.type == "cuda" and not self.config.deterministic:
             torch.backends.cudnn.benchmark = True
         alone = not dist.is_initialized()
-        if device.type == "cpu" or (compiles and importlib.util.find_spec("triton") is not None):
+        if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
             fast_layers.fuse(self.state.network)
         # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
         resident, fixed = self.source.is_resident, self.state.loss.fixed_shapes
