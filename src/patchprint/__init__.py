@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         losses as losses,
     )
     from patchprint import (
+        metric_learning as metric_learning,
+    )
+    from patchprint import (
         metrics as metrics,
     )
     from patchprint import (
@@ -101,7 +104,7 @@ _NAMES = {
     "patchprint.types": ("DescriptorBatch", "Features", "Keypoints", "Matches", "Result"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
-_ROOMS = ("benchmarks", "detectors", "losses", "metrics", "networks", "patches", "training")
+_ROOMS = ("benchmarks", "detectors", "losses", "metric_learning", "metrics", "networks", "patches", "training")
 
 __all__ = ["__version__", *_HOME, *_ROOMS]
 

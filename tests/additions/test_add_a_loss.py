@@ -102,7 +102,7 @@ def test_a_loss_is_four_files_and_its_curves(tmp_path: Path) -> None:
         files={
             "src/patchprint/losses/yours.py": LOSS,
             "src/patchprint/losses/__init__.py": edits(
-                after("from patchprint.losses.tfeat", "from patchprint.losses.yours import YoursLoss\n"),
+                after("from patchprint.losses.tuplet_margin", "from patchprint.losses.yours import YoursLoss\n"),
                 after('"exp-tl":', '        "yours": YoursLoss,\n'),
             ),
             "tests/reference/yours.py": REFERENCE,

@@ -75,7 +75,7 @@ GIVEN = {
     "augmentation": ("wide", "wide"), "network_options": ("dim=64", {"dropout": 0.3, "dim": 64}),
     "loss_settings": ("margin=0.5", {"margin": 0.5}), "batcher_options": ("run=8", {"run": 8}),
     "optimizer": ("adam", "adam"), "schedule": ("cosine", "cosine"), "precision": ("float64", "float64"),
-    "acceleration": ("eager", "eager"), "average": ("0.25", 0.25),
+    "acceleration": ("eager", "eager"), "average": ("0.25", 0.25), "sec_momentum": ("0.25", 0.25),
 }  # fmt: skip
 
 

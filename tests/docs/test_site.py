@@ -20,7 +20,17 @@ from support.checkout import ROOT
 pytest.importorskip("mkdocs", reason="the extra docs is not installed")
 from tools import site
 
-ROOMS = ("features", "detectors", "networks", "losses", "training", "patches", "benchmarks", "metrics")
+ROOMS = (
+    "features",
+    "detectors",
+    "networks",
+    "losses",
+    "metric_learning",
+    "training",
+    "patches",
+    "benchmarks",
+    "metrics",
+)
 
 
 @pytest.mark.parametrize(

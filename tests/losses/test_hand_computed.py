@@ -151,3 +151,18 @@ def test_sec_of_norms_three_and_five() -> None:
     assert parts["norm_mean"].item() == pytest.approx(4.0)
     assert parts["norm_variance"].item() == pytest.approx(1.0)
     assert parts["total"].item() == pytest.approx(parts["metric"].item() + 2.0)
+
+
+def test_triplets_that_touch_the_margin_count_as_zero() -> None:
+    """Distances between axes are 0, 2 or 4, so that with margin 2 many triplets are exactly at the kink."""
+    axes = torch.cat([torch.eye(3), -torch.eye(3)])
+    desc = axes[torch.randint(6, (4, 3), generator=torch.Generator().manual_seed(0))]
+    parts = create("triplet", margin=2.0)(DescriptorBatch(desc, desc))
+    hinges = [
+        (2.0 + (desc[c, a] - desc[c, p]).square().sum() - (desc[c, a] - desc[o, n]).square().sum()).clamp_min(0).item()
+        for c in range(4) for a in range(3) for p in range(3) if p != a
+        for o in range(4) if o != c for n in range(3)
+    ]  # fmt: skip
+    assert parts["total"].item() == pytest.approx(sum(hinges) / len(hinges), abs=1e-6)
+    assert parts["active"].item() == pytest.approx(sum(h > 0 for h in hinges) / len(hinges), abs=1e-6)
+    assert len({0.0, 2.0, 4.0, 6.0} & set(hinges)) >= 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from patchprint.losses import SEC, create
 from patchprint.metric_learning import WithLabels
 from support.loss_batches import batch_of, random_raw
+from support.training_data import short_run
 
 library = pytest.importorskip("pytorch_metric_learning.losses")
 from pytorch_metric_learning.distances import LpDistance  # noqa: E402
@@ -29,6 +31,15 @@ def test_it_is_the_loss_of_the_library() -> None:
     assert WithLabels(ours)(vectors, labels).item() == pytest.approx(expected.item(), abs=1e-9)
 
 
+@pytest.mark.slow
+def test_a_run_follows_the_one_with_our_equal_loss(tmp_path: Path) -> None:
+    settings = {"name": "MultiSimilarityLoss", "settings": {"beta": 40}, "miner": "MultiSimilarityMiner"}
+    common = {"sec": 0.1, "precision": "float64", "lr": 0.1}
+    _, theirs = short_run("hardnet", tmp_path / "theirs", loss="library", loss_settings=settings, **common)
+    _, ours = short_run("hardnet", tmp_path / "ours", loss="multi-similarity", **common)
+    assert theirs == pytest.approx(ours, rel=1e-6)
+
+
 def test_it_says_that_it_cannot_be_recorded() -> None:
     assert not create("library").fixed_shapes
     assert not SEC(create("library")).fixed_shapes
@@ -38,7 +49,10 @@ def test_it_says_that_it_cannot_be_recorded() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": "TripletMarginLos"}, "no loss of pytorch-metric-learning called 'TripletMarginLos'; did you mean Trip"),
+        (
+            {"name": "TripletMarginLos"},
+            "no loss of pytorch-metric-learning called 'TripletMarginLos'; did you mean Trip",
+        ),
         ({"miner": "BatchHardMinr"}, "no miner of pytorch-metric-learning called 'BatchHardMinr'; did you mean Batch"),
         ({"name": "BaseMetricLossFunction"}, "no loss of pytorch-metric-learning called"),
         ({"settings": {"magrin": 1}}, "ContrastiveLoss of pytorch-metric-learning cannot be made with .*magrin"),

@@ -61,7 +61,9 @@ class Loss(nn.Module):
             batch.desc (P, K, D), P at least 2 where points have no labels -> ``total`` and parts, each 0-dim.
         """
         if batch.label is not None and not self.takes_labels:
-            raise UserError(f"{type(self).__name__} learns from views of points, not from labels; semihard takes labels")
+            raise UserError(
+                f"{type(self).__name__} learns from views of points, not from labels; semihard takes labels"
+            )
         if batch.label is None and batch.num_points < 2:
             raise UserError("batch must hold at least two points, since negatives come from the other points")
         if self.needs_maps and batch.maps is None:

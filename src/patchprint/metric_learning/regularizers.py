@@ -5,8 +5,8 @@
         embedding_regularizer=SECRegularizer(), embedding_reg_weight=1.0,
     )
 
-The library hands a regulariser the embeddings as the network made them, which is where SEC wants the norms. The plain L2-norm
-regulariser to compare with is the library's own ``LpRegularizer(power=2)``.
+The library hands a regularizer the embeddings as the network made them, which is where SEC wants the norms. The plain L2-norm
+regularizer to compare with is the library's own ``LpRegularizer(power=2)``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SECRegularizer(_regularizers.BaseRegularizer):  # type: ignore[name-define
     def compute_loss(self, embeddings: Tensor) -> dict[str, dict[str, Any]]:
         """
         Shape:
-            embeddings (N, D) before normalisation; the reducer averages the N penalties.
+            embeddings (N, D) before normalization; the reducer averages the N penalties.
         """
         norms = torch.linalg.vector_norm(at_least_float32(embeddings), dim=1)
         if self.collect_stats:

@@ -35,7 +35,9 @@ class TrainConfig:
     network_options: Annotated[dict[str, Any], "options of the network, like width=16"] = field(default_factory=dict)
     loss_settings: Annotated[dict[str, Any], "settings of the loss, like margin=0.5"] = field(default_factory=dict)
     sec: Annotated[float, "weight of the spherical embedding constraint; 0 leaves it out"] = 0.0
-    sec_momentum: Annotated[float, "how fast the constraint's mean norm follows the batches; 1: that of the batch"] = 1.0
+    sec_momentum: Annotated[float, "how fast the constraint's mean norm follows the batches; 1: that of the batch"] = (
+        1.0
+    )
     norm_penalty: Annotated[float, "weight of the mean squared norm, in place of the constraint; 0 leaves it out"] = 0.0
     # What a step sees.
     data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
@@ -109,7 +111,9 @@ class TrainConfig:
         if not 0 < self.sec_momentum <= 1:
             raise UserError(f"--sec-momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
         if self.sec and self.norm_penalty:
-            raise UserError("--sec and --norm-penalty pull the norms to different places; give one of them, the other as 0")
+            raise UserError(
+                "--sec and --norm-penalty pull the norms to different places; give one of them, the other as 0"
+            )
         if not 0 <= self.average < 1:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 
