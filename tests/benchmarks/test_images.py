@@ -31,5 +31,5 @@ def test_parts(tmp_path: Path) -> None:
     run = run_of("retrieval", ColorImages(), write_store(tmp_path / "store", classes=12))
     store = open_images(run)
     assert [part_of(store, name).num_points for name in ("train", "val", "test", "all")] == [4, 2, 6, 12]
-    with pytest.raises(ValueError, match="'val' of .* is empty"):
+    with pytest.raises(ValueError, match=r"'val' of .* is empty"):
         part_of(store.split("test"), "val")

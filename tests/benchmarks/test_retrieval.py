@@ -1,4 +1,4 @@
-"""Retrieval of whole images: chance is chance, colors find their class, queries ask the gallery, norms are those of raw vectors."""
+"""Retrieval of whole images: chance is chance, colors find their class, queries ask the gallery, norms are of raw vectors."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import cv2
 import pytest
 import torch
 
-from patchprint.detectors import detect
 from patchprint import networks
+from patchprint.detectors import detect
 from patchprint.features import calibration, extract, load
 from patchprint.features.feature2d import Feature2D
 from patchprint.features.folder import DescribeSettings, describe_folder
