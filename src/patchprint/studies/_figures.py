@@ -1,0 +1,144 @@
+"""The drawings of a study, in the manner of the papers: bars of one number, curves over training."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from patchprint import files
+from patchprint.extras import require
+
+if TYPE_CHECKING:
+    from patchprint.studies._results import Row
+    from patchprint.studies._study import Study
+
+_WIDTH = 10.0
+
+
+class Figure(ABC):
+    """One strip of the drawing; ``height`` is in inches."""
+
+    height: ClassVar[float] = 3.2
+
+    @property
+    def series_names(self) -> tuple[str, ...]:
+        """Patterns of what it shows out of metrics.jsonl."""
+        return ()
+
+    @abstractmethod
+    def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
+        """Draw into ``strip``, a matplotlib SubFigure."""
+
+
+@dataclass(frozen=True)
+class Bars(Figure):
+    """A column of the table as groups of bars, with its spread; a diamond stands at the published value.
+
+    Args:
+        column: its title.
+        groups: label whose values stand side by side along the axis.
+        bars: label whose values are the bars of a group.
+        panels: label whose values have a plot each.
+    """
+
+    column: str
+    groups: str
+    bars: str
+    panels: str | None = None
+
+    def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
+        column = next(each for each in study.columns if each.title == self.column)
+        panels = _split(rows, self.panels)
+        groups, bars = _values(rows, self.groups), _values(rows, self.bars)
+        width = 0.8 / len(bars)
+        all_axes = strip.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axes, (title, chosen) in zip(all_axes, panels.items(), strict=True):
+            for number, bar in enumerate(bars):
+                for row in (row for row in chosen if row.case.labels[self.bars] == bar):
+                    mean, spread = row.summary(column)
+                    place = groups.index(row.case.labels[self.groups]) + (number - (len(bars) - 1) / 2) * width
+                    axes.bar(place, mean or 0, width, yerr=spread, color=f"C{number}", capsize=2)
+                    if column.title in row.case.published:
+                        axes.plot(place, row.case.published[column.title], "kD", markersize=3)
+            axes.set_xticks(range(len(groups)), groups, rotation=20 if len(groups) > 3 else 0)
+            axes.set_title(title)
+        all_axes[0].set_ylabel(self.column)
+        _legend(strip, [(f"C{number}", bar) for number, bar in enumerate(bars)])
+
+
+@dataclass(frozen=True)
+class Curves(Figure):
+    """What was logged over training, of the runs with the first seed.
+
+    Args:
+        series: name in metrics.jsonl; ``*`` stands for anything, and every name that matches is a line.
+        ylabel: what it is.
+        panels: label whose values have a plot each; None draws all rows into one.
+        legend: whether lines are named; many samples of one run need no names.
+    """
+
+    series: str
+    ylabel: str
+    panels: str | None = None
+    legend: bool = True
+
+    @property
+    def series_names(self) -> tuple[str, ...]:
+        return (self.series,)
+
+    def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
+        panels = _split(rows, self.panels)
+        all_axes = strip.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (title, chosen) in zip(all_axes, panels.items(), strict=True):
+            for row in chosen:
+                labels = [value for label, value in row.case.labels.items() if label != self.panels]
+                for name, (steps, values) in row.runs[0].series(self.series).items():
+                    words = [*labels, name] if "*" in self.series else labels
+                    axes.plot(steps, values, linewidth=1, label=", ".join(words))
+            axes.set(xlabel="step", title=title)
+            if self.legend and axes.lines:
+                axes.legend(fontsize="small")
+        all_axes[0].set_ylabel(self.ylabel)
+
+
+def check() -> None:
+    """Raise UserError where nothing can be drawn; better before the runs than after them."""
+    require("matplotlib", extra="images")
+
+
+def write(path: Path, study: Study, rows: list[Row]) -> None:
+    """All figures of a study as one SVG; the same numbers give the same file."""
+    matplotlib = require("matplotlib", extra="images")
+    matplotlib.use("agg")
+    pyplot = require("matplotlib.pyplot", extra="images")
+    heights = [figure.height for figure in study.figures]
+    with matplotlib.rc_context({"svg.hashsalt": "patchprint", "svg.fonttype": "none"}):
+        whole = pyplot.figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
+        try:
+            strips = whole.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+            for strip, figure in zip(strips, study.figures, strict=True):
+                figure.draw(strip, study, rows)
+            with files.atomic_file(path) as temporary:
+                whole.savefig(temporary, metadata={"Date": None})
+        finally:
+            pyplot.close(whole)
+
+
+def _values(rows: Iterable[Row], label: str) -> list[str]:
+    return list(dict.fromkeys(row.case.labels[label] for row in rows))
+
+
+def _split(rows: list[Row], label: str | None) -> dict[str, list[Row]]:
+    """Rows by the value of a label, in their order; without a label, all under no name."""
+    if label is None:
+        return {"": rows}
+    return {value: [row for row in rows if row.case.labels[label] == value] for value in _values(rows, label)}
+
+
+def _legend(strip: Any, entries: Sequence[tuple[str, str]]) -> None:
+    patches = require("matplotlib.patches", extra="images")
+    handles = [patches.Patch(color=color, label=name) for color, name in entries]
+    strip.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
