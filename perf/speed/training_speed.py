@@ -143,7 +143,7 @@ def time_plain(source: TrackStore, arguments: argparse.Namespace, options: dict[
         counter = torch.tensor(number, device=device)
         key = rng.key(0, counter)
         batch = batcher.batch(counter)
-        warp = augmentation.warp(key, arguments.pairs, 2)
+        warp = augmentation.warp(key, torch.ones(arguments.pairs, 2, 2, device=device))
         patches = source.sample(batch.points, batch.views, 32, warp)
         raw = [network.forward_features(patches[:, view], with_maps=False)[0] for view in (0, 1)]
         unit = [network.head(value) for value in raw]

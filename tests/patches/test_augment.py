@@ -23,7 +23,7 @@ def joint_maps(preset):
 
 
 def joint_maps_of(augmentation, count=4000):
-    warp = augmentation.warp(KEY, count, 2)
+    warp = augmentation.warp(KEY, torch.ones(count, 2, 2))
     assert torch.equal(warp[:, 0], warp[:, 1]), "turns and flips belong to the point, not to the view"
     maps, shares = torch.unique(warp[:, 0, :, :2].flatten(1), dim=0, return_counts=True)
     return {tuple(map(int, m)): float(n) / count for m, n in zip(maps, shares, strict=True)}
@@ -32,9 +32,9 @@ def joint_maps_of(augmentation, count=4000):
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_presets_give_finite_maps_and_patches_and_repeat(preset):
     augmentation = create(preset)
-    warp = augmentation.warp(KEY, 50, 3)
+    warp = augmentation.warp(KEY, torch.ones(50, 3, 2))
     assert warp.shape == (50, 3, 2, 3) and warp.isfinite().all()
-    assert torch.equal(warp, augmentation.warp(KEY, 50, 3))
+    assert torch.equal(warp, augmentation.warp(KEY, torch.ones(50, 3, 2)))
     patches = (
         torch.from_numpy(texture(96, 96)).float().unfold(0, 32, 16).unfold(1, 32, 16).reshape(-1, 1, 1, 32, 32) / 255
     )
@@ -61,20 +61,20 @@ def test_joint_shares_are_those_of_the_papers():
 
 def test_small_changes_differ_between_views_and_stay_inside():
     small = Augmentation(rotation=5.0, crop=0.9, crop_ratio=(0.9, 1.1))
-    warp = small.warp(KEY, 2000, 2)
+    warp = small.warp(KEY, torch.ones(2000, 2, 2))
     assert not torch.equal(warp[:, 0], warp[:, 1])
     linear = warp[..., :2]
     angle = torch.atan2(linear[..., 1, 0], linear[..., 0, 0]).rad2deg()
     assert 4.5 < float(angle.abs().max()) <= 5.0001
     area = torch.linalg.det(linear)
     assert float(area.min()) > 0.88 and float(area.max()) <= 1.0001
-    unturned = Augmentation(crop=0.9, crop_ratio=(0.9, 1.1)).warp(KEY, 2000, 2)
+    unturned = Augmentation(crop=0.9, crop_ratio=(0.9, 1.1)).warp(KEY, torch.ones(2000, 2, 2))
     corners = unturned[..., :2] @ torch.tensor([[1.0, -1.0], [1.0, -1.0]]) + unturned[..., 2:]
     assert float(corners.abs().max()) <= 1.0001
 
 
 def test_scale_shear_and_shift_stay_in_their_ranges():
-    warp = Augmentation(scale=0.3, shear=0.2, shift=0.1).warp(KEY, 2000, 2)
+    warp = Augmentation(scale=0.3, shear=0.2, shift=0.1).warp(KEY, torch.ones(2000, 2, 2))
     singular = torch.linalg.svdvals(warp[..., :2])
     octaves = torch.log2(singular.prod(-1).sqrt())
     assert 0.28 < float(octaves.max()) < 0.3001 and -0.3001 < float(octaves.min()) < -0.28

@@ -53,7 +53,7 @@ def test_sampling_and_augmentation(store, preset):
     def work():
         key = rng.key(0, step)
         batch = batcher.batch(step)
-        patches = store.sample(batch.points, batch.views, 32, augmentation.warp(key, 16, 2))
+        patches = store.sample(batch.points, batch.views, 32, augmentation.warp(key, torch.ones(16, 2, 2)))
         augmentation.light(key, patches)
 
     assert not operations(work) & FORBIDDEN

@@ -70,7 +70,7 @@ def test_sampling_compiles_into_one_graph(scene):
     strong = create("strong")
 
     def step(key, points, views):
-        return strong.light(key, store.sample(points, views, 32, strong.warp(key, 8, 2)))
+        return strong.light(key, store.sample(points, views, 32, strong.warp(key, torch.ones(8, 2, 2))))
 
     points, views = torch.arange(8), torch.arange(2).expand(8, 2)
     compiled = torch.compile(step, fullgraph=True, backend="eager")

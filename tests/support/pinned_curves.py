@@ -57,7 +57,7 @@ def compute(recipe):
 
 def _is_exact(augmentation):
     """Whether it only turns by right angles and mirrors."""
-    warp = augment.create(augmentation).warp(rng.key(0), 8, 2)
+    warp = augment.create(augmentation).warp(rng.key(0), torch.ones(8, 2, 2))
     return torch.equal(warp, warp.round())
 
 

@@ -28,7 +28,7 @@ def test_run_folder_holds_everything(run):
     assert config["recipe"] == "sdgmnet"
     assert config["sec"] == 0.1
     assert outcome.best == folder / "best.safetensors"
-    assert 0 <= outcome.best_fpr95 <= 1
+    assert 0 <= outcome.measured["fpr95"] <= 1
     assert outcome.selected_on == "validation"
     assert len(list((folder / "checkpoints").iterdir())) == 2
     assert list(folder.glob("events.out.tfevents.*"))

@@ -14,10 +14,12 @@ import tyro
 from patchprint.commands.output import emit, say
 from patchprint.errors import UserError
 from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
+from patchprint.networks.weights import read_info
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
 
+_MEASURED = {"fpr95": "FPR95", "confusion": "confusion", "missed": "1 - R@1"}
 # --freeze a b, or --freeze a --freeze b
 Words = tuple[tuple[str, ...], ...]
 Switch = tyro.conf.FlagCreatePairsOff[bool]
@@ -45,13 +47,9 @@ def _command(recipe: str) -> Callable[..., int]:
         out = out or (Path(file.out) if file and file.out else _default_out(recipe))
         try:
             outcome = train(run, None, out, resume, force)
-            score = (
-                "" if outcome.best_fpr95 is None else f", {outcome.selected_on} FPR95 {100 * outcome.best_fpr95:.2f} %"
-            )
             if distributed.rank() == 0:
-                ratio = _calibrate(outcome, run.data)
-                text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
-                emit({**outcome.to_json(), "ratio": ratio}, json, text)
+                ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
+                emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))
         finally:
             distributed.stop()
         return 0
@@ -68,6 +66,12 @@ def _command(recipe: str) -> Callable[..., int]:
     command.__signature__ = _with_settings(inspect.signature(command, eval_str=True), recipe)  # type: ignore[attr-defined]
     command.paired_flags = True  # type: ignore[attr-defined]
     return command
+
+
+def _as_text(outcome: Outcome) -> str:
+    measured = ", ".join(f"{_MEASURED[name]} {100 * value:.2f} %" for name, value in outcome.measured.items())
+    score = f", {outcome.selected_on} {measured}" if measured else ""
+    return f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
 
 
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:

@@ -37,6 +37,9 @@ class Loss(nn.Module):
     smallest_positive: float | None = None
     """The reported part ``positive`` where both views are the same patch, or None for a loss that reports no such part."""
 
+    fixed_shapes: bool = True
+    """Whether it may be compiled and recorded: it reads nothing back to the host and its shapes follow from the batch's."""
+
     variants: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
     """Settings that the tests run, by the suffix of their name (``hardnet-no-swap`` is ``no-swap`` of ``hardnet``)."""
 

@@ -52,7 +52,7 @@ class _NormRegularized(Loss):
         self.loss = loss
         self.weight = require_at_least("weight", weight, 0.0)
         # What the inner loss wants and promises, the sum does too.
-        self.needs_maps, self.binary = loss.needs_maps, loss.binary
+        self.needs_maps, self.binary, self.fixed_shapes = loss.needs_maps, loss.binary, loss.fixed_shapes
         self.draws_by_position, self.smallest_positive = loss.draws_by_position, loss.smallest_positive
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -54,7 +55,8 @@ class ModelInfo:
     ``name`` is the plain name (our default weights) or ``network.tag``; ``network`` and ``options`` rebuild the network
     with ``networks.create``; ``patch_scale`` is the side of the square patch in units of the keypoint's scale;
     ``sha256`` is the checksum of the weights (see ``weights.weights_sha256``), empty for untrained networks;
-    ``ratio`` is the calibrated threshold of the ratio test, if there is one.
+    ``ratio`` is the calibrated threshold of the ratio test, if there is one; ``channels`` is 1 for patches, 3 for networks that
+    describe whole images in color.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ModelInfo:
     dim: int = 128
     kind: Kind = "float"
     input_size: int = 32
+    channels: int = 1
     patch_scale: float = 12.0
     license: str = ""
     sha256: str = ""
@@ -75,7 +78,7 @@ class ModelInfo:
 class PatchNetwork(nn.Module):
     """Base of all networks: patches in, descriptors out, with everything in between that a loss may want.
 
-    Patches are (N, 1, input_size, input_size), uint8 (divided by 255) or float taken as [0, 1]; each network
+    Patches are (N, channels, input_size, input_size), one channel but for whole images, uint8 (divided by 255) or float taken as [0, 1]; each network
     normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into descriptors. Batch norm is
     ``ViewBatchNorm2d`` (see ``blocks``), which keeps the views of a training batch apart.
 
@@ -93,13 +96,18 @@ class PatchNetwork(nn.Module):
     cancels_brightness: bool = True
     """Whether ``x + b`` has the descriptor of ``x``; the contrast of ``a * x`` must always cancel."""
 
-    def __init__(self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1) -> None:
+    def __init__(
+        self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1, channels: int = 1
+    ) -> None:
         super().__init__()
         self.dim = dim
         self.kind: Kind = kind
         self.input_size = input_size
+        self.channels = channels
         self.head = create_head(kind, dim, parts)
-        self.info = ModelInfo(type(self).__name__.lower(), network="", dim=dim, kind=kind, input_size=input_size)
+        self.info = ModelInfo(
+            type(self).__name__.lower(), network="", dim=dim, kind=kind, input_size=input_size, channels=channels
+        )
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         """From float patches in [0, 1] to raw vectors, and maps as ``forward_features`` describes them.
@@ -124,7 +132,6 @@ class PatchNetwork(nn.Module):
         raw, maps = self.encode(self._as_float(patches), with_maps)
         return raw if raw.dtype == torch.float64 else raw.float(), maps
 
-    @torch.no_grad()
     def describe(self, patches: Tensor, chunk: int | None = None) -> Tensor:
         """Descriptors for storing and matching, in evaluation mode, ``chunk`` patches at a time.
 
@@ -134,25 +141,38 @@ class PatchNetwork(nn.Module):
             patches (N, 1, S, S) on any device -> (N, D) float32 unit vectors, or (N, D // 8) uint8 packed sign bits
             for binary networks, on the device of ``patches``.
         """
+        finish = pack_bits if self.kind == "binary" else self.head
+        return self._in_chunks(patches, chunk, finish)
+
+    def raw(self, patches: Tensor, chunk: int | None = None) -> Tensor:
+        """The vectors before ``head``, whose norms tell something, else as `describe`.
+
+        Shape:
+            patches (N, C, S, S) on any device -> (N, D) float32, on the device of ``patches``.
+        """
+        return self._in_chunks(patches, chunk, lambda raw: raw)
+
+    @torch.no_grad()
+    def _in_chunks(self, patches: Tensor, chunk: int | None, finish: Callable[[Tensor], Tensor]) -> Tensor:
         self._check(patches)
         device, was_training = next(self.parameters()).device, self.training
         chunk = chunk or (64 if device.type == "cpu" else 1024)
-        binary = self.kind == "binary"
-        width, dtype = (self.dim // 8, torch.uint8) if binary else (self.dim, torch.float32)
-        descriptors = torch.empty(len(patches), width, dtype=dtype, device=patches.device)
         self.eval()
         try:
-            for start in range(0, len(patches), chunk):
-                part = patches[start : start + chunk].to(device)
-                result = pack_bits(self.forward_features(part, with_maps=False)[0]) if binary else self(part)
-                descriptors[start : start + chunk] = result
+            # An empty batch has a width too.
+            return torch.cat(
+                [
+                    finish(self.forward_features(part.to(device), with_maps=False)[0]).to(patches.device)
+                    for part in patches.split(chunk)
+                ]
+            )
         finally:
             self.train(was_training)
-        return descriptors
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Groups for an optimiser: ``params`` and ``lr_factor``, by which the learning rate is to be multiplied."""
-        return [{"params": list(self.parameters()), "lr_factor": 1.0}]
+        """Groups for an optimiser: ``params``, ``lr_factor``, by which the learning rate is to be multiplied, and ``decays``,
+        whether weight decay applies."""
+        return [{"params": list(self.parameters()), "lr_factor": 1.0, "decays": True}]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -166,8 +186,8 @@ class PatchNetwork(nn.Module):
         return patches if patches.dtype == torch.float64 else patches.float()
 
     def _check(self, patches: Tensor) -> None:
-        size = self.input_size
-        if patches.ndim != 4 or tuple(patches.shape[1:]) != (1, size, size):
-            raise UserError(f"patches must have shape (N, 1, {size}, {size}), got {tuple(patches.shape)}")
+        channels, size = self.channels, self.input_size
+        if patches.ndim != 4 or tuple(patches.shape[1:]) != (channels, size, size):
+            raise UserError(f"patches must have shape (N, {channels}, {size}, {size}), got {tuple(patches.shape)}")
         if patches.dtype != torch.uint8 and not patches.is_floating_point():
             raise UserError(f"patches must be uint8 or floating point in [0, 1], got {patches.dtype}")

@@ -74,7 +74,7 @@ class TLU(nn.Module):
 
 
 class ViewBatchNorm2d(nn.BatchNorm2d):
-    """Batch norm without affine part that normalises every view of a training batch alone.
+    """Batch norm that normalises every view of a training batch alone; patch networks have no affine part.
 
     The published networks send anchors and positives through in two passes, so that batch norm sees each half alone.
     With ``num_views`` K a batch laid out view-major (all points of view 0, then all of view 1, ...) gives the same
@@ -86,8 +86,8 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         (K * P, C, H, W) -> (K * P, C, H, W), same dtype; statistics in float32.
     """
 
-    def __init__(self, num_features: int, eps: float = 1e-5) -> None:
-        super().__init__(num_features, eps=eps, affine=False)
+    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = False) -> None:
+        super().__init__(num_features, eps=eps, affine=affine)
         self.num_views = 1
 
     def forward(self, x: Tensor) -> Tensor:
@@ -111,7 +111,10 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         variance = _SumOverRanks.apply(local_variance + (local_mean - mean).square()) / world
         self._track(mean.detach(), variance.detach(), count=world * x.numel() // x.shape[1])
         scale = torch.rsqrt(variance + self.eps)
-        return ((wide - mean[:, None, None]) * scale[:, None, None]).to(x.dtype)
+        normalized = (wide - mean[:, None, None]) * scale[:, None, None]
+        if self.affine:
+            normalized = normalized * self.weight[:, None, None] + self.bias[:, None, None]
+        return normalized.to(x.dtype)
 
     def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
         assert self.running_mean is not None
@@ -149,13 +152,13 @@ class _SumOverRanks(torch.autograd.Function):
 def set_num_views(network: nn.Module, num_views: int) -> None:
     """Tell every batch norm in ``network`` how many views a training batch holds (view-major).
 
-    Other batch norms cannot be told: a warning names them.
+    Other batch norms that learn cannot be told: a warning names them.
     """
     plain = []
     for name, module in network.named_modules():
         if isinstance(module, ViewBatchNorm2d):
             module.num_views = num_views
-        elif isinstance(module, nn.modules.batchnorm._BatchNorm):
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training:
             plain.append(f"{name} ({type(module).__name__})")
     if plain:
         warnings.warn(

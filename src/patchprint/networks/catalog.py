@@ -11,6 +11,7 @@ import torch
 from patchprint.errors import UserError
 from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
+from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
 from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, SOSNet
 from patchprint.networks.spatial_transformer import TransformedNetwork
@@ -62,6 +63,20 @@ def sdgmnet(
     return HyNet(dim, width, dropout, input_norm, kind)
 
 
+def embedding(
+    backbone: str = "efficientnet-lite0",
+    dim: int = 512,
+    input_size: int = 128,
+    feature_norm: bool = True,
+    last_norm: LastNorm = "none",
+    frozen_norm: bool = True,
+    backbone_rate: float = 1.0,
+) -> PatchNetwork:
+    """Whole images: see ``EmbeddingNetwork``."""
+    trunk = create_backbone(backbone)
+    return EmbeddingNetwork(trunk, dim, input_size, feature_norm, last_norm, frozen_norm, backbone_rate)
+
+
 def tfeat(dim: int = 128, width: int = 32, kind: Kind = "float") -> PatchNetwork:
     return TFeat(dim, width, kind)
 
@@ -79,6 +94,7 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
         "doap-binary": doap_binary,
         "doap-st": doap_st,
         "tfeat": tfeat,
+        "embedding": embedding,
     },
 )
 
@@ -88,7 +104,7 @@ def create(name: str, **options: Any) -> PatchNetwork:
 
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard").
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"). ``embedding`` is for whole images and takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)
@@ -105,5 +121,6 @@ def create(name: str, **options: Any) -> PatchNetwork:
         dim=network.dim,
         kind=network.kind,
         input_size=network.input_size,
+        channels=network.channels,
     )
     return network

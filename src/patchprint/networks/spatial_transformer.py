@@ -88,6 +88,6 @@ class TransformedNetwork(PatchNetwork):
         chosen = {id(parameter) for parameter in slow}
         rest = [parameter for parameter in self.parameters() if id(parameter) not in chosen]
         return [
-            {"params": rest, "lr_factor": 1.0},
-            {"params": slow, "lr_factor": self.PREDICTION_LR_FACTOR},
+            {"params": rest, "lr_factor": 1.0, "decays": True},
+            {"params": slow, "lr_factor": self.PREDICTION_LR_FACTOR, "decays": True},
         ]

@@ -72,6 +72,7 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
         dim=network.dim,
         kind=network.kind,
         input_size=network.input_size,
+        channels=network.channels,
         sha256=weights_sha256(state),
     )
     _write(path, state, info)

@@ -10,13 +10,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from patchprint import rng
+from patchprint.errors import UserError
 from patchprint.patches import light
+from patchprint.patches.image_augment import CROP_AND_FLIP, SIMCLR, ImageAugmentation
+from patchprint.patches.random_crops import random_crops
 from patchprint.registry import Registry
 
 _JOINT, _ROTATION, _CROP, _SCALE, _SHEAR, _SHIFT = range(6)
@@ -53,9 +56,15 @@ class Augmentation:
     blur: float = 0.0
     jpeg: int = 100
 
-    def warp(self, key: Tensor, num_points: int, num_views: int) -> Tensor:
-        """Affine maps (P, K, 2, 3) on the key's device: where in the plain patch each pixel is read."""
-        shape = (num_points, num_views)
+    channels: ClassVar[int] = 1
+
+    def warp(self, key: Tensor, extent: Tensor) -> Tensor:
+        """Where in the plain patch each pixel is read; how far there are pixels around it plays no part here.
+
+        Shape:
+            key 0-dim, extent (P, K, 2) -> affine maps (P, K, 2, 3).
+        """
+        shape = (extent.shape[0], extent.shape[1])
         identity = torch.eye(2, device=key.device)
         linear = identity.expand(*shape, 2, 2)
         offset = torch.zeros(*shape, 2, device=key.device)
@@ -71,10 +80,10 @@ class Augmentation:
         if self.scale:
             linear = linear * torch.exp2(_draw(key, _SCALE, shape, self.scale))[..., None, None]
         if self.crop < 1.0 or self.crop_ratio != (1.0, 1.0):
-            size, center = self._crops(rng.fold_in(key, _CROP), shape)
+            size, center = random_crops(rng.fold_in(key, _CROP), torch.ones_like(extent), self.crop, self.crop_ratio)
             offset = offset + (linear * center[..., None, :]).sum(-1)
             linear = linear * size[..., None, :]
-        joint = self._joint(rng.fold_in(key, _JOINT), num_points)
+        joint = self._joint(rng.fold_in(key, _JOINT), shape[0])
         return torch.cat([_product(linear, joint[:, None]), offset[..., None]], -1)
 
     def light(self, key: Tensor, patches: Tensor) -> Tensor:
@@ -97,17 +106,6 @@ class Augmentation:
             strength = _half_of_the_time(rng.fold_in(key, _JPEG), count)
             out = light.jpeg(out, 100.0 - strength * (100.0 - self.jpeg))
         return out.reshape(patches.shape)
-
-    def _crops(self, key: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Half sides (P, K, 2) and centres (P, K, 2) of random resized crops inside of [-1, 1]^2.
-
-        A drawn crop that is longer than the patch on one side is cut there (the usual code draws again instead).
-        """
-        area = rng.uniform(rng.fold_in(key, 0), shape, self.crop, 1.0)
-        low, high = (math.log(ratio) for ratio in self.crop_ratio)
-        ratio = torch.exp(rng.uniform(rng.fold_in(key, 1), shape, low, high))
-        size = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], -1).clamp(max=1.0)
-        return size, rng.uniform(rng.fold_in(key, 2), (*shape, 2), -1.0, 1.0) * (1.0 - size)
 
     def _joint(self, key: Tensor, num_points: int) -> Tensor:
         """Turn and flip of each point, (P, 2, 2)."""
@@ -156,7 +154,8 @@ _STRONG = Augmentation(
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
 # No augmentation is on record for TFeat. "photos", "strong" and "wide" are ours, for photos, where surroundings
 # are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are.
-PRESETS: Registry[Augmentation] = Registry(
+# "crop-flip" and "simclr" are for whole images.
+PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
     "augmentation",
     {
         "none": Augmentation(),
@@ -184,13 +183,20 @@ PRESETS: Registry[Augmentation] = Registry(
         ),
         "strong": _STRONG,
         "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
+        "crop-flip": CROP_AND_FLIP,
+        "simclr": SIMCLR,
     },
 )
 
 
-def create(preset: str) -> Augmentation:
-    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"."""
-    return PRESETS[preset]
+def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
+    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"; whole images (3 channels) have their own."""
+    chosen = PRESETS[preset]
+    if chosen.channels != channels and preset != "none":
+        kinds = {1: "gray patches", 3: "whole images"}
+        fitting = ", ".join(name for name, each in PRESETS.items() if each.channels == channels)
+        raise UserError(f"augmentation {preset!r} is for {kinds[chosen.channels]}; for {kinds[channels]} there is {fitting}")
+    return chosen
 
 
 def _draw(key: Tensor, purpose: int, shape: tuple[int, ...], limit: float) -> Tensor:

@@ -55,11 +55,22 @@ class Share:
 class _Batcher:
     """Eligible points and the random order they are taken in."""
 
-    def __init__(self, source: PatchSource, num_points: int, min_views: int, seed: int, rank: int, world: int) -> None:
+    def __init__(
+        self,
+        source: PatchSource,
+        num_points: int,
+        min_views: int,
+        seed: int,
+        rank: int,
+        world: int,
+        places: int | None = None,
+    ) -> None:
+        """``places``: how many things there are to choose from, where they are not points."""
         if num_points % world:
             raise UserError(f"a batch of {num_points} points cannot be shared evenly by {world} processes")
         self.seed, self.share, self.num_points = seed, Share(rank, world), num_points
-        self.eligible = (source.num_views >= min_views).nonzero()[:, 0]
+        enough = source.num_views >= min_views
+        self.eligible = enough.nonzero()[:, 0] if places is None else torch.arange(places, device=source.device)
         self.grid = grid_of(len(self.eligible))
         if self.reach < num_points:
             raise UserError(
@@ -187,6 +198,45 @@ class ProgressiveBatcher(_Batcher):
         chance = first + self.sequential + shuffled(order_key, place, max(1, self.rest), grid_of(max(1, self.rest)))
         points = self.eligible[torch.cat([in_sequence, chance]) % count]
         views = two_views(self._key(step, _VIEWS), self.num_views[points])
+        return PatchBatch(self.share.of(points), self.share.of(views))
+
+
+class ClassBatcher(_Batcher):
+    """Metric learning: ``num_points`` distinct classes, ``num_views`` different images of each.
+
+    A class with fewer images is there with all that it has; ``valid`` says which places hold one.
+    """
+
+    def __init__(
+        self, source: PatchSource, num_points: int, num_views: int, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+        self.wanted, self.most = num_views, int(source.num_views.max())
+        self.is_ragged = bool((source.num_views[self.eligible] < num_views).any())
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        points = self._next_points(step)
+        views, valid = several_views(self._key(step, _VIEWS), self.num_views[points], self.wanted, self.most)
+        return PatchBatch(
+            self.share.of(points), self.share.of(views), self.share.of(valid) if self.is_ragged else None
+        )
+
+
+class InstanceBatcher(_Batcher):
+    """SimCLR: distinct images, whatever their class, each ``num_views`` times, for augmentation to tell apart."""
+
+    def __init__(
+        self, source: PatchSource, num_points: int, num_views: int, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        self.point = torch.repeat_interleave(torch.arange(source.num_points, device=source.device), source.num_views)
+        self.first = torch.cumsum(source.num_views, 0) - source.num_views
+        super().__init__(source, num_points, min_views=1, seed=seed, rank=rank, world=world, places=len(self.point))
+        self.wanted = num_views
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        images = self._next_points(step)
+        points = self.point[images]
+        views = (images - self.first[points])[:, None].expand(-1, self.wanted)
         return PatchBatch(self.share.of(points), self.share.of(views))
 
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
-from patchprint.patches import manifest
+from patchprint.patches import image_store, manifest
+from patchprint.patches.image_store import ImageStore
 from patchprint.patches.source import PatchSource
 from patchprint.patches.store import PatchStore
 from patchprint.patches.tracks import TrackStore
@@ -27,6 +28,10 @@ def open_source(
     """
     folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(name) for name in folder]
     facts = [manifest.read(name) for name in folders]
+    if any(fact["kind"] == image_store.KIND for fact in facts):
+        if len(folders) > 1:
+            raise UserError("a store of whole images is learned from alone; give one --data")
+        return ImageStore.open(folders[0], device)
     if all(fact["kind"] == "tracks" for fact in facts):
         return TrackStore.open(folders, device, patch_scale)
     stored = {float(fact["patch_scale"]) for fact in facts if fact["kind"] == "patches"}

@@ -36,6 +36,9 @@ class PatchSource(ABC):
         Both are on ``device``.
     """
 
+    channels: ClassVar[int] = 1
+    """Of a patch: 1, or 3 for whole images in color."""
+
     patch_scale: float
     mined: MinedLabels | None = None
     """DOAP's mined labels, by row of ``observation``; None where none were mined."""
@@ -92,8 +95,16 @@ class PatchSource(ABC):
 
         Shape:
             points (P,) int64, views (P, K) int64, warp (P, K, 2, 3) float or None
-            -> float32 in [0, 1], (P, K, 1, size, size), on the source's device.
+            -> float32 in [0, 1], (P, K, channels, size, size), on the source's device.
         """
+
+    def extent(self, points: Tensor, views: Tensor) -> Tensor:
+        """How far there are pixels around the middle of each patch, right and down, in half sides of the plain patch.
+
+        Shape:
+            points (P,), views (P, K) -> (P, K, 2); ones where the patch is all there is.
+        """
+        return torch.ones(*views.shape, 2, device=self.device)
 
     def select(self, points: Tensor) -> Self:
         """The source with only some points, by index or mask; patches and images are shared, not copied."""
@@ -103,12 +114,12 @@ class PatchSource(ABC):
             setattr(chosen, name, None if values is None else values[points.to(values.device)])
         return chosen
 
-    def split(self, part: str) -> Self:
-        """The points for "train" or for "val"."""
-        wanted = splits.check_part(part)
+    def split(self, *parts: str) -> Self:
+        """The points of one or several of "train", "val" and "test"."""
+        wanted = [splits.check_part(part) for part in parts]
         if self._part is None:
-            raise UserError("these points carry no split into train and val; build the store again")
-        return self.select(self._part == wanted)
+            raise UserError("these points carry no split into train, val and test; build the store again")
+        return self.select(torch.stack([self._part == part for part in wanted]).any(0))
 
     def to(self, device: torch.device | str) -> Self:
         moved = copy.copy(self)

@@ -17,14 +17,14 @@ from patchprint.errors import UserError
 if TYPE_CHECKING:
     from patchprint.patches.tracks import Tracks
 
-TRAIN, VAL, NEITHER = 0, 1, 2
-PARTS = {"train": TRAIN, "val": VAL}
+TRAIN, VAL, NEITHER, TEST = 0, 1, 2, 3
+PARTS = {"train": TRAIN, "val": VAL, "test": TEST}
 _WIDEST_PATCH_SCALE = 16.0
 
 
 def check_part(name: str) -> int:
     if name not in PARTS:
-        raise UserError(f"a source has the parts {' and '.join(PARTS)}, not {name!r}")
+        raise UserError(f"a source has the parts {', '.join(PARTS)}, not {name!r}")
     return PARTS[name]
 
 

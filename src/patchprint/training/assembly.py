@@ -11,10 +11,14 @@ from patchprint.losses.sec import SEC
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
+from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.training import optimizers
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
 from patchprint.training.step import averaged
+
+IMAGENET = "imagenet"
+"""What ``init`` says for a backbone with published weights."""
 
 
 def create(config: TrainConfig, device: torch.device) -> TrainState:
@@ -35,7 +39,11 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(config.seed)
         network = networks.create(config.network, **config.network_options)
-    if config.init is not None:
+    if config.init == IMAGENET:
+        if not isinstance(network, EmbeddingNetwork):
+            raise UserError(f"--init {IMAGENET} is for networks of whole images, not for {config.network}")
+        network.load_imagenet()
+    elif config.init is not None:
         start = weights.load_network(config.init)
         if isinstance(network, CenterSurround) and not isinstance(start, CenterSurround):
             network.start_from(start, freeze_surround=True)

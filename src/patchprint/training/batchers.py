@@ -42,6 +42,14 @@ def groups(
     return batches.GroupBatcher(source, patches, config.views, min_views, ignore_same_scene, **place)
 
 
+def classes(source: PatchSource, config: TrainConfig, place: Place) -> Batcher:
+    return batches.ClassBatcher(source, config.batch, config.views, **place)
+
+
+def instances(source: PatchSource, config: TrainConfig, place: Place) -> Batcher:
+    return batches.InstanceBatcher(source, config.batch, config.views, **place)
+
+
 def sequence_pairs(source: PatchSource, config: TrainConfig, place: Place) -> Batcher:
     return batches.SequencePairBatcher(source, config.batch // 2, max_views=config.views, **place)
 
@@ -55,6 +63,8 @@ BATCHERS: Registry[Callable[..., Batcher]] = Registry(
         "progressive": progressive,
         "groups": groups,
         "sequence-pairs": sequence_pairs,
+        "classes": classes,
+        "instances": instances,
     },
 )
 
@@ -68,11 +78,15 @@ def option_names(name: str) -> list[str]:
 def create(config: TrainConfig, source: PatchSource) -> Batcher:
     """The batcher of ``config`` for this rank's share; UserError where the source has too few points for one batch."""
     least = 2 if config.batcher in ("pairs", "neighbors", "progressive") else 1
-    usable = int((source.num_views >= 2).sum())
+    if config.batcher == "instances":
+        usable, what = int(source.num_views.sum()), "images"
+    else:
+        usable = int((source.num_views >= 2).sum())
+        what = "points with two views" if source.channels == 1 else "classes with two images"
     if usable < config.batch:
         fits = max(least, 1 << max(usable, 1).bit_length() - 1)
         raise UserError(
-            f"the data have {usable} points with two views for training, fewer than --batch {config.batch}; "
+            f"the data have {usable} {what} for training, fewer than --batch {config.batch}; "
             + (f"give --batch {fits} or more data" if usable >= 2 else "give more data")
         )
     place = {"seed": config.seed, "rank": distributed.rank(), "world": distributed.world_size()}

@@ -7,7 +7,7 @@ numbers need no state, since they are functions of the seed and the step.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from patchprint.losses import Loss
 from patchprint.networks.base import PatchNetwork
 from patchprint.training.config import TrainConfig, differences
 
-FORMAT = "patchprint-checkpoint-3"
+FORMAT = "patchprint-checkpoint-4"
 _KEEP = 2
 
 
@@ -38,7 +38,7 @@ class TrainState:
     step: int = 0
     best_step: int = -1
     best_score: float = float("inf")
-    best_fpr95: float = float("inf")
+    best_measured: dict[str, float] = field(default_factory=dict)
 
 
 def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
@@ -51,7 +51,7 @@ def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
         "step": str(state.step),
         "best_step": str(state.best_step),
         "best_score": repr(state.best_score),
-        "best_fpr95": repr(state.best_fpr95),
+        "best_measured": json.dumps(state.best_measured),
     }
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in _flatten(state).items()}
     previous = _all(folder)
@@ -96,7 +96,7 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
         for name, value in state.average.items():
             value.copy_(tensors[f"average.{name}"])
     state.step, state.best_step = int(header["step"]), int(header["best_step"])
-    state.best_score, state.best_fpr95 = float(header["best_score"]), float(header["best_fpr95"])
+    state.best_score, state.best_measured = float(header["best_score"]), json.loads(header["best_measured"])
 
 
 def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

@@ -16,7 +16,7 @@ from patchprint.errors import UserError, suggest
 Optimizer = Literal["sgd", "adam"]
 Schedule = Literal["constant", "linear", "drops", "cosine"]
 Precision = Literal["auto", "bf16", "float32", "float64"]
-Acceleration = Literal["auto", "eager", "compile", "graph"]
+Acceleration = Literal["auto", "eager", "compile", "record", "graph"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class TrainConfig:
     weight_decay: Annotated[float, "weight decay"] = 0.0
     schedule: Annotated[Schedule, "how the learning rate falls"] = "constant"
     drop_every: Annotated[float, "schedule drops: part of the run between two drops"] = 0.1
+    first_drop: Annotated[float | None, "schedule drops: part of the run before the first; None: like the others"] = None
     drop_factor: Annotated[float, "schedule drops: what a drop multiplies the rate by"] = 0.5
     final_lr: Annotated[float, "schedules linear and cosine: learning rate at the end"] = 0.0
     average: Annotated[float, "decay of a running average of the weights, which is judged and saved then; 0: none"] = (
@@ -63,22 +64,26 @@ class TrainConfig:
     )
     # Where it starts.
     seed: Annotated[int, "seed of everything random"] = 0
-    init: Annotated[str | None, "weights to start from: a name or a file"] = None
+    init: Annotated[str | None, "weights to start from: a name or a file; imagenet for backbones of whole images"] = None
     freeze: Annotated[tuple[str, ...], "layers that do not learn, like layer1 or features.0"] = ()
     # What is written, and when.
     log_every: Annotated[int, "steps between lines of metrics.jsonl"] = 100
     validate_every: Annotated[int, "steps between validations, which choose the best weights"] = 1000
     checkpoint_every: Annotated[int, "steps between checkpoints"] = 1000
-    validation_pairs: Annotated[int, "pairs of held-out patches in a validation"] = 10_000
+    validation_pairs: Annotated[int, "pairs of held-out patches in a validation; for whole images, images"] = 10_000
+    hold_out: Annotated[
+        bool, "choose the best weights on the validation part; without it, all is learned from and the last are taken"
+    ] = True
     select_on_test: Annotated[
         tuple[str, ...],
         "choose the best weights on these stores, as the papers did on their test sets; no fair result then",
     ] = ()
+    watch: Annotated[int, "samples whose norm before normalization is followed through the run, in each logged line"] = 0
     tensorboard: Annotated[bool, "write events for TensorBoard, where it is installed"] = True
     # How it runs.
     device: Annotated[str, "cpu, cuda, mps or auto"] = "auto"
     precision: Annotated[Precision, "precision of the network; the loss is computed in float32 at least"] = "auto"
-    acceleration: Annotated[Acceleration, "eager, compiled, or compiled and recorded as a CUDA graph"] = "auto"
+    acceleration: Annotated[Acceleration, "eager, compiled, recorded as a CUDA graph, or both (graph)"] = "auto"
     deterministic: Annotated[bool, "the same bits in every run on this machine (always so on a CPU)"] = False
 
     def __post_init__(self) -> None:
@@ -87,6 +92,8 @@ class TrainConfig:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
         if self.views < 2:
             raise UserError(f"--views is {self.views}; a point needs at least 2 views to have a positive")
+        if self.watch < 0:
+            raise UserError(f"--watch is {self.watch}; it is a number of samples")
         for name in ("lr", "weight_decay", "sec"):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
@@ -126,7 +133,7 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
     """Names of the settings in which two configs differ, those that only say what is written or where left out."""
-    harmless = {"data", "device", "log_every", "validate_every", "checkpoint_every", "tensorboard", "acceleration"}
+    harmless = {"data", "device", "log_every", "validate_every", "checkpoint_every", "tensorboard", "acceleration", "watch"}
     names = [item.name for item in dataclasses.fields(TrainConfig) if item.name not in harmless]
     return [name for name in names if getattr(one, name) != getattr(other, name)]
 

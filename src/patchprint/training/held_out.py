@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -10,12 +10,20 @@ from torch import Tensor
 
 from patchprint import rng
 from patchprint.distances import chance_of_same_index, pair_distances
+from patchprint.metrics.retrieval import recall_at
 from patchprint.metrics.verification import fpr95
 from patchprint.networks.base import PatchNetwork
 from patchprint.patches.batches import two_views
+from patchprint.patches.image_store import ImageStore
 from patchprint.patches.source import PatchSource
 
 _CHUNK = 1024
+
+
+class Missed(NamedTuple):
+    """The part of the images whose nearest other image is of another class, 1 - R@1."""
+
+    missed: float
 
 
 class Scores(NamedTuple):
@@ -24,6 +32,22 @@ class Scores(NamedTuple):
 
     fpr95: float
     confusion: float
+
+
+Measured = Scores | Missed
+
+
+class Judge(Protocol):
+    """Measures a network on data that it does not learn from; all its numbers are better lower."""
+
+    def __len__(self) -> int: ...
+
+    def measure(self, network: PatchNetwork) -> Measured: ...
+
+
+def create(source: PatchSource, most: int, seed: int) -> Judge:
+    """The judge of a source: up to ``most`` pairs of patches, or images."""
+    return HeldOutImages(source, most, seed) if isinstance(source, ImageStore) else HeldOutPoints(source, most // 2, seed)
 
 
 class HeldOutPoints:
@@ -61,3 +85,28 @@ class HeldOutPoints:
             patches = self.source.sample(points, views, network.input_size)
             parts.append(network.describe(patches.transpose(0, 1).flatten(0, 1)).cpu().chunk(2))
         return self.judge(*(torch.cat(side) for side in zip(*parts, strict=True)))
+
+
+class HeldOutImages:
+    """Up to ``most`` images, fixed by the seed, each searched among the others.
+
+    Shape:
+        points (N,), views (N,) on the source's device; N may be 0.
+    """
+
+    def __init__(self, source: ImageStore, most: int, seed: int) -> None:
+        self.source = source
+        points, views = source.all_views()
+        key = rng.fold_in(rng.key(seed, device=source.device), 0x7A11D)
+        chosen = rng.permutation(key, len(points))[:most]
+        self.points, self.views = points[chosen], views[chosen]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def measure(self, network: PatchNetwork) -> Missed:
+        """The miss rate of a network, in [0, 1]."""
+        parts = []
+        for points, views in zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True):
+            parts.append(network.describe(self.source.sample(points, views[:, None], network.input_size)[:, 0]))
+        return Missed(1.0 - recall_at(torch.cat(parts), self.source.label[self.points], (1,)).at[1])

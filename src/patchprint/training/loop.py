@@ -27,8 +27,8 @@ from patchprint.networks.base import PatchNetwork, TrainingRecord
 from patchprint.patches import open_source
 from patchprint.patches.source import PatchSource
 from patchprint.training import assembly, checkpoint, distributed, memory
+from patchprint.training import held_out as held_out_data
 from patchprint.training.config import TrainConfig
-from patchprint.training.held_out import HeldOutPoints
 from patchprint.training.monitor import monitor
 from patchprint.training.optimizers import learning_rate, train_mode
 from patchprint.training.run_folder import RunFolder
@@ -39,12 +39,12 @@ STOPPED = 143
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run gives: ``best`` has the least FPR95 plus confusion on ``selected_on`` points (``best_fpr95`` is
-    its FPR95), ``last`` is from the last step."""
+    """What a finished run gives: ``best`` has the least sum of ``measured`` on ``selected_on`` data (see `held_out`), or is from
+    the last step where nothing was held out; ``last`` is from the last step."""
 
     steps: int
     best_step: int
-    best_fpr95: float | None
+    measured: dict[str, float]
     selected_on: str
     best: Path
     last: Path
@@ -65,13 +65,19 @@ def train(
     """Train by ``config`` and leave the run in folder ``out``; ``force`` replaces a run that is there already.
 
     ``source`` defaults to the stores in ``config.data``. Its "train" points are learned from and its "val" points
-    choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses.
+    choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses. Without
+    ``config.hold_out``, and where test data choose, both parts are learned from.
     """
     device = distributed.start(config.device)
     source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
-    points, held_out = (source.split("train"), source.split("val")) if validation is None else (source, validation)
-    if config.select_on_test:
-        held_out = open_source(config.select_on_test, device, config.patch_scale)
+    if validation is not None:
+        points, held_out = source, validation
+    elif config.select_on_test:
+        points, held_out = source.split("train", "val"), open_source(config.select_on_test, device, config.patch_scale)
+    elif config.hold_out:
+        points, held_out = source.split("train"), source.split("val")
+    else:
+        points, held_out = source.split("train", "val"), source.select(torch.zeros(0, dtype=torch.int64))
     with (
         _deterministic(config.deterministic or device.type == "cpu"),
         files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
@@ -89,6 +95,12 @@ class _Run:
     ) -> None:
         self.config, self.source, self.is_first = config, source, distributed.rank() == 0
         self.state = assembly.create(config, source.device)
+        if self.state.network.channels != source.channels:
+            kinds = {1: "patches", 3: "whole images"}
+            raise UserError(
+                f"network {config.network!r} learns from {kinds[self.state.network.channels]}, "
+                f"but the data are {kinds[source.channels]}"
+            )
         self.step = TrainStep(config, source, self.state)
         if resume:
             checkpoint.read(checkpoint.latest(out / "checkpoints"), self.state, config)
@@ -98,8 +110,8 @@ class _Run:
             self.folder.forget_after(self.state.step)
         # Weights as they are judged and saved: the running average where there is one.
         self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network)
-        self.validation = HeldOutPoints(held_out, config.validation_pairs // 2, config.seed)
-        self.selected_on = "test" if config.select_on_test else "validation"
+        self.validation = held_out_data.create(held_out, config.validation_pairs, config.seed)
+        self.selected_on = "test" if config.select_on_test else "validation" if len(self.validation) else "nothing"
         self.started = self.counted_from = time.perf_counter()
         self.logged_step = self.state.step
 
@@ -130,8 +142,8 @@ class _Run:
                     raise SystemExit(STOPPED)
         return Outcome(
             steps=state.step,
-            best_step=state.best_step,
-            best_fpr95=state.best_fpr95 if state.best_step >= 0 else None,
+            best_step=state.best_step if len(self.validation) else state.step,
+            measured=state.best_measured,
             selected_on=self.selected_on,
             best=self.out / "best.safetensors",
             last=self.out / "last.safetensors",
@@ -175,8 +187,21 @@ class _Run:
             "lr": learning_rate(self.config, self.state.step - 1),
             "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
         }
-        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **rates})
+        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **self._watched_norms(), **rates})
         bar.set_postfix(loss=f"{numbers[0]:.4f}", refresh=False)
+
+    def _watched_norms(self) -> dict[str, float]:
+        """Norm before normalization of the samples that ``config.watch`` asks for: first views of points, by number."""
+        if not self.config.watch:
+            return {}
+        count, device = min(self.config.watch, self.source.num_points), self.source.device
+        points = torch.linspace(0, self.source.num_points - 1, count, device=device).long()
+        views = torch.zeros(count, 1, dtype=torch.int64, device=device)
+        network = self._judged()
+        raw = network.raw(self.source.sample(points, views, network.input_size)[:, 0])
+        train_mode(self.state.network, self.config.freeze)
+        norms = torch.linalg.vector_norm(raw, dim=1).tolist()
+        return {f"norm/sample-{number}": norm for number, norm in enumerate(norms)}
 
     def _validate(self) -> None:
         self._check_finite()
@@ -185,9 +210,10 @@ class _Run:
         paused = time.perf_counter()
         scores = self.validation.measure(self._judged())
         train_mode(self.state.network, self.config.freeze)
-        self.folder.log(self.state.step, {f"{self.selected_on}/{name}": v for name, v in scores._asdict().items()})
+        measured = scores._asdict()
+        self.folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in measured.items()})
         if sum(scores) < self.state.best_score:
-            self.state.best_score, self.state.best_fpr95 = sum(scores), scores.fpr95
+            self.state.best_score, self.state.best_measured = sum(scores), measured
             self.state.best_step = self.state.step
             self._save("best")
         self.counted_from += time.perf_counter() - paused

@@ -23,8 +23,9 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     if config.schedule == "cosine":
         return config.final_lr + (start - config.final_lr) * (1 + math.cos(math.pi * done)) / 2
     if config.schedule == "drops":
+        first = config.drop_every if config.first_drop is None else config.first_drop
         # The small addend keeps a drop at its step where the fraction is not exact in binary (0.3 / 0.1 < 3).
-        return start * config.drop_factor ** int(done / config.drop_every + 1e-9)
+        return start * config.drop_factor ** max(0, int((done - first) / config.drop_every + 1 + 1e-9))
     return start
 
 
@@ -61,20 +62,25 @@ def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
     for group in network.parameter_groups():
         learning = [parameter for parameter in group["params"] if parameter.requires_grad]
         if learning:
-            parameters.append({"params": learning, "lr": torch.zeros((), device=device), "factor": group["lr_factor"]})
+            parameters.append(
+                {
+                    "params": learning,
+                    "lr": torch.zeros((), device=device),
+                    "factor": group["lr_factor"],
+                    "weight_decay": config.weight_decay if group["decays"] else 0.0,
+                }
+            )
     if config.optimizer == "sgd":
         return torch.optim.SGD(
             parameters,
             lr=torch.zeros((), device=device),
             momentum=config.momentum,
             dampening=config.dampening,
-            weight_decay=config.weight_decay,
             fused=True,
         )
     return torch.optim.Adam(
         parameters,
         lr=torch.zeros((), device=device),
-        weight_decay=config.weight_decay,
         fused=True,
         capturable=device.type == "cuda",
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from patchprint.registry import Registry
 from patchprint.training.config import TrainConfig
+from patchprint.training.image_recipes import IMAGE_RECIPES
 
 
 def l2net() -> TrainConfig:
@@ -277,5 +278,5 @@ _ALL: tuple[Callable[[], TrainConfig], ...] = (
     sdgmnet_no_power, sdgmnet_shipped, hynet_shipped, hardnet_shipped, hardnet_small_shipped, doap_binary_shipped,
 )  # fmt: skip
 RECIPES: Registry[Callable[[], TrainConfig]] = Registry(
-    "recipe", {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
+    "recipe", {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL} | IMAGE_RECIPES
 )

@@ -47,7 +47,7 @@ class TrainStep:
         self.descriptors: tuple[Tensor, Tensor] | None = None
         self._patch_dtype = torch.float64 if config.precision == "float64" else torch.float32
         self._batcher = batchers.create(config, source)
-        self._augmentation = augment.create(config.augmentation)
+        self._augmentation = augment.create(config.augmentation, source.channels)
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
         self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
         networks.set_num_views(network, config.views if config.separate_views else 1)
@@ -93,13 +93,14 @@ class TrainStep:
             self.step += 1
 
     def _cut_patches(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Patches (K * P, 1, S, S) of this rank, all first views first; valid (P, K); ignore of the global batch."""
+        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of the global batch."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
         # The warps are those of the global batch, so that a run does not depend on the number of ranks.
-        warp = self._augmentation.warp(rng.fold_in(key, 1), count * distributed.world_size(), views)
-        warp = warp[distributed.share(count)]
+        extent = torch.ones(count * distributed.world_size(), views, 2, device=step.device)
+        extent[distributed.share(count)] = self.source.extent(batch.points, batch.views)
+        warp = self._augmentation.warp(rng.fold_in(key, 1), extent)[distributed.share(count)]
         patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
         patches = self._augmentation.light(rng.fold_in(key, 2 + distributed.rank()), patches)
         return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype), batch.valid, batch.ignore
@@ -139,25 +140,27 @@ class TrainStep:
         mode = self.config.acceleration
         if mode == "auto":
             mode = "graph" if device.type == "cuda" else "eager"
+        compiles = mode in ("compile", "graph")
         if device.type == "cuda" and not self.config.deterministic:
             torch.backends.cudnn.benchmark = True
         alone = not dist.is_initialized()
-        if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
+        if device.type == "cpu" or (compiles and importlib.util.find_spec("triton") is not None):
             fast_layers.fuse(self.state.network)
         # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
-        resident = self.source.is_resident
-        if mode != "eager":
+        resident, fixed = self.source.is_resident, self.state.loss.fixed_shapes
+        if compiles:
             if resident:
                 self._patches = torch.compile(self._patches, dynamic=False)
-            if alone:
+            if alone and fixed:
                 self._objective = torch.compile(self._objective, dynamic=False)
             else:
                 self._describe = torch.compile(self._describe, dynamic=False)
-                self._loss = torch.compile(self._loss, dynamic=False)
+                if fixed:
+                    self._loss = torch.compile(self._loss, dynamic=False)
         if not alone:
             # Batch statistics are those of the global batch already, hence nothing to broadcast.
             self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
-        return mode == "graph" and device.type == "cuda" and alone and resident
+        return mode in ("record", "graph") and device.type == "cuda" and alone and resident and fixed
 
     @contextlib.contextmanager
     def _on_own_stream(self) -> Iterator[None]:
@@ -181,7 +184,7 @@ class TrainStep:
 
 
 class _Describe(nn.Module):
-    """Network and precision: patches (N, 1, S, S) -> unit (N, D), raw (N, D), maps, all float32."""
+    """Network and precision: patches (N, C, S, S) -> unit (N, D), raw (N, D), maps, all float32."""
 
     def __init__(self, network: PatchNetwork, bf16: bool, with_maps: bool) -> None:
         super().__init__()
