@@ -1,4 +1,4 @@
-"""``python -m patchprint.studies NAME --data SET=PATH --out OUT``: studies on machines that do not have the command line's tyro."""
+"""``python -m patchprint.studies NAME --data SET=PATH --out OUT``: studies on machines that do not have tyro."""
 
 from __future__ import annotations
 

@@ -145,4 +145,3 @@ def _run_json(study: Study, run: RunRecord) -> dict[str, Any]:
         "series": series,
         "run": run.result["run"],
     }
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,27 +39,27 @@ class Bars(Figure):
 
     Args:
         column: its title.
-        groups: label whose values stand side by side along the axis.
-        bars: label whose values are the bars of a group.
-        panels: label whose values have a plot each.
+        bars: label whose values are the bars of a group, each in its color.
+        groups: labels whose values stand side by side along the axis.
+        panels: labels whose values have a plot each.
     """
 
     column: str
-    groups: str
     bars: str
-    panels: str | None = None
+    groups: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()
 
     def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
         column = next(each for each in study.columns if each.title == self.column)
         panels = _split(rows, self.panels)
-        groups, bars = _values(rows, self.groups), _values(rows, self.bars)
+        groups, bars = list(_split(rows, self.groups)), list(_split(rows, (self.bars,)))
         width = 0.8 / len(bars)
         all_axes = strip.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axes, (title, chosen) in zip(all_axes, panels.items(), strict=True):
             for number, bar in enumerate(bars):
                 for row in (row for row in chosen if row.case.labels[self.bars] == bar):
                     mean, spread = row.summary(column)
-                    place = groups.index(row.case.labels[self.groups]) + (number - (len(bars) - 1) / 2) * width
+                    place = groups.index(_title(row, self.groups)) + (number - (len(bars) - 1) / 2) * width
                     axes.bar(place, mean or 0, width, yerr=spread, color=f"C{number}", capsize=2)
                     if column.title in row.case.published:
                         axes.plot(place, row.case.published[column.title], "kD", markersize=3)
@@ -76,13 +76,13 @@ class Curves(Figure):
     Args:
         series: name in metrics.jsonl; ``*`` stands for anything, and every name that matches is a line.
         ylabel: what it is.
-        panels: label whose values have a plot each; None draws all rows into one.
+        panels: labels whose values have a plot each; without any, all rows are in one.
         legend: whether lines are named; many samples of one run need no names.
     """
 
     series: str
     ylabel: str
-    panels: str | None = None
+    panels: tuple[str, ...] = ()
     legend: bool = True
 
     @property
@@ -94,7 +94,7 @@ class Curves(Figure):
         all_axes = strip.subplots(1, len(panels), squeeze=False)[0]
         for axes, (title, chosen) in zip(all_axes, panels.items(), strict=True):
             for row in chosen:
-                labels = [value for label, value in row.case.labels.items() if label != self.panels]
+                labels = [value for label, value in row.case.labels.items() if label not in self.panels]
                 for name, (steps, values) in row.runs[0].series(self.series).items():
                     words = [*labels, name] if "*" in self.series else labels
                     axes.plot(steps, values, linewidth=1, label=", ".join(words))
@@ -127,15 +127,14 @@ def write(path: Path, study: Study, rows: list[Row]) -> None:
             pyplot.close(whole)
 
 
-def _values(rows: Iterable[Row], label: str) -> list[str]:
-    return list(dict.fromkeys(row.case.labels[label] for row in rows))
+def _title(row: Row, labels: Sequence[str]) -> str:
+    return ", ".join(row.case.labels[label] for label in labels)
 
 
-def _split(rows: list[Row], label: str | None) -> dict[str, list[Row]]:
-    """Rows by the value of a label, in their order; without a label, all under no name."""
-    if label is None:
-        return {"": rows}
-    return {value: [row for row in rows if row.case.labels[label] == value] for value in _values(rows, label)}
+def _split(rows: list[Row], labels: Sequence[str]) -> dict[str, list[Row]]:
+    """Rows by the values of these labels, in their order; without any, all under no name."""
+    titles = dict.fromkeys(_title(row, labels) for row in rows)
+    return {title: [row for row in rows if _title(row, labels) == title] for title in titles}
 
 
 def _legend(strip: Any, entries: Sequence[tuple[str, str]]) -> None:

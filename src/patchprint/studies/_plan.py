@@ -139,9 +139,7 @@ def is_asked_for(name: str, options: Options) -> bool:
     return fnmatch.fnmatchcase(name, options.only)
 
 
-def _plan_run(
-    study: Study, options: Options, name: str, case: Case, seed: int, sets: Mapping[str, DataSet]
-) -> Plan:
+def _plan_run(study: Study, options: Options, name: str, case: Case, seed: int, sets: Mapping[str, DataSet]) -> Plan:
     measures = {
         title: PlannedMeasure(each.benchmark, each.settings, sets[each.on or case.learns])
         for title, each in study.measures.items()
@@ -153,7 +151,7 @@ def _plan_run(
 
 def _config(case: Case, seed: int, options: Options, data: tuple[str, ...]) -> TrainConfig:
     settings = _merge(case.settings, options.changes)
-    fixed = {"data": data, "seed": seed, "device": options.device, "tensorboard": False}
+    fixed: dict[str, Any] = {"data": data, "seed": seed, "device": options.device, "tensorboard": False}
     config = resolve(case.recipe, **settings, **fixed)
     steps = max(round(config.steps * options.budget), min(config.steps, FEWEST_STEPS))
     return dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))

@@ -41,14 +41,11 @@ class RunRecord:
         if self.result is None:
             return None
         if measure == "end":
-            return _number(next((line[name] for line in reversed(self.metrics) if name in line), None))
-        measured = self.result["scores"][measure]
-        if name in measured["headline"]:
-            return _number(measured["headline"][name])
-        found: Any = measured["scores"]
-        for part in name.split("."):
-            found = found.get(part) if isinstance(found, dict) else None
-        return _number(found)
+            found = next((line[name] for line in reversed(self.metrics) if name in line), None)
+        else:
+            measured = self.result["scores"][measure]
+            found = measured["headline"].get(name, _follow(measured["scores"], name))
+        return column.scale * found if isinstance(found, int | float) and math.isfinite(found) else None
 
     def series(self, pattern: str) -> dict[str, Series]:
         """What was logged over training under names that match ``pattern``, by name."""
@@ -93,6 +90,8 @@ def baseline_of(row: Row, rows: list[Row], label: str, value: str) -> Row | None
     return next((other for other in rows if other.case.labels == wanted), None)
 
 
-def _number(value: Any) -> float | None:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if usable else None
+def _follow(scores: Any, path: str) -> Any:
+    """What lies in nested scores under a path with dots; None where nothing does."""
+    for part in path.split("."):
+        scores = scores.get(part) if isinstance(scores, dict) else None
+    return scores

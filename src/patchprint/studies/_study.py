@@ -48,14 +48,16 @@ class Column:
 
     Args:
         title: heading of the column.
-        value: MEASURE.NAME, where NAME is one of the headline of the benchmark or leads to a score (``test.scores.map``
-            is ``scores["scores"]["map"]``); ``end.NAME`` is the last value in metrics.jsonl, such as ``end.norm/variance``.
+        value: MEASURE.NAME, where NAME is one of the headline of the benchmark or leads to a score (``test.recall.8``
+            is ``scores["recall"]["8"]``); ``end.NAME`` is the last value in metrics.jsonl, such as ``end.norm/variance``.
+        scale: factor, such as 100 for a share in percent.
         digits: places behind the point.
         compared: whether the difference to the baseline of the study says something.
     """
 
     title: str
     value: str
+    scale: float = 1.0
     digits: int = 2
     compared: bool = True
 
