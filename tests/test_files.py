@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
-from patchprint.files import atomic_file, atomic_folder, refuse_overwrite, write_json
+from patchprint.files import atomic_file, atomic_folder, only_writer, refuse_overwrite, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path) -> None:
@@ -39,6 +40,25 @@ def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
         (temporary / "x").write_text("3")
     assert (target / "x").read_text() == "3"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_second_writer_waits_or_is_refused(tmp_path: Path) -> None:
+    target, order = tmp_path / "store", []
+
+    def second() -> None:
+        with only_writer(target, wait=True):
+            order.append("second")
+
+    with only_writer(target):
+        with pytest.raises(ValueError, match="another process is writing"), only_writer(target):
+            pass
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_existing_output_needs_force(tmp_path: Path) -> None:

@@ -55,11 +55,17 @@ def measure_cuda(store: TrackStore, options: argparse.Namespace) -> dict[str, fl
     batcher, strong = PairBatcher(store, options.pairs), augment.create("strong")
     step = torch.zeros((), dtype=torch.int64, device=store.device)
     batch = batcher.batch(step)
-    warp = strong.warp(step, torch.ones(options.pairs, 2, 2, device=step.device))
+    extent = torch.ones(options.pairs, 2, 2, device=step.device)
+    warp = strong.warp(step, extent)
 
     def whole() -> Tensor:
         fresh = batcher.batch(step)
-        views = store.sample(fresh.points, fresh.views, options.size, strong.warp(step, torch.ones(options.pairs, 2, 2, device=step.device)))
+        views = store.sample(
+            fresh.points,
+            fresh.views,
+            options.size,
+            strong.warp(step, extent),
+        )
         step.add_(1)
         return strong.light(step, views)
 

@@ -84,8 +84,8 @@ def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterat
 
 
 @contextlib.contextmanager
-def only_writer(path: str | Path) -> Iterator[None]:
-    """Hold the lock file beside ``path``; raise UserError where another process holds it.
+def only_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
+    """Hold the lock file beside ``path``; where another process holds it, ``wait`` for it or raise UserError.
 
     A folder whose parent cannot be written, such as a mounted volume, is not locked.
     """
@@ -95,7 +95,7 @@ def only_writer(path: str | Path) -> Iterator[None]:
         yield
         return
     lock = _beside(path, "lock")
-    with contextlib.closing(_take_lock(lock, path)) as stream:
+    with contextlib.closing(_take_lock(lock, path, wait)) as stream:
         try:
             yield
         finally:
@@ -271,11 +271,11 @@ def _read_marker(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def _take_lock(lock: Path, path: Path) -> IO[bytes]:
+def _take_lock(lock: Path, path: Path, wait: bool) -> IO[bytes]:
     while True:
         stream = open(lock, "ab")  # noqa: SIM115 - the caller closes it
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             stream.close()
             raise UserError(

@@ -10,6 +10,7 @@ import pytest
 
 from patchprint.cli import main
 from patchprint.patches.sources import BUILDERS, builder
+from support.labeled_sets import pack, write_cub
 from support.small_sfm import write_model
 
 
@@ -80,6 +81,30 @@ def test_a_builder_explains_each_of_its_flags(kind, capsys):
 def test_photos_are_a_kind_of_data(tmp_path, capsys):
     assert main(["data", "build", "photos", str(tmp_path), str(tmp_path / "out"), "--matching", "exhaustive"]) == 2
     assert "holds no pictures" in capsys.readouterr().err
+
+
+def test_labeled_images_are_a_kind_of_data(tmp_path, capsys):
+    archive = pack(write_cub(tmp_path / "CUB_200_2011", classes=6), "tar.gz")
+    assert main(["data", "build", "images", str(archive), str(tmp_path / "out"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts.pop("megabytes") > 0
+    assert facts == {
+        "kind": "images",
+        "images": 18,
+        "classes": 6,
+        "train_classes": 2,
+        "val_classes": 1,
+        "test_classes": 3,
+        "single_image_classes": 0,
+    }
+    sheet = tmp_path / "sheet.png"
+    assert main(["data", "info", str(tmp_path / "out"), "--preview", str(sheet), "--rows", "4", "--verify"]) == 0
+    assert "train classes" in capsys.readouterr().out
+    assert cv2.imread(str(sheet), cv2.IMREAD_UNCHANGED).shape[2] == 3
+    assert main(["data", "build", "images", str(sheet), str(tmp_path / "no")]) == 2
+    error = capsys.readouterr().err
+    assert "sheet.png is no zip or tar" in error and len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "no").exists()
 
 
 def test_download_lists_sets_and_finds_a_copy(tmp_path, capsys):

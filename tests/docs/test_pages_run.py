@@ -16,6 +16,7 @@ from patchprint import cli
 from patchprint.networks.weights import WEIGHTS_FOLDER
 from support.checkout import ROOT
 from support.documents import DOCUMENTS, Block, blocks, name_of, without_redirection
+from support.labeled_sets import pack, write_folders, write_in_shop
 from support.scenes import Room, write_sequence
 from support.small_sfm import write_model
 
@@ -34,6 +35,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pairs.txt").write_text(f"{names[0]} {names[1]}\n{names[1]} {names[2]}\n")
     write_model(folder / "SCENE")
     write_sequence(folder / "SEQUENCES" / "wall", images=6)
+    pack(write_folders(folder / "cub200", [f"{number:03d}" for number in range(10)]), "zip")
+    write_in_shop(folder / "inshop")
     shutil.copy(WEIGHTS_FOLDER / "hardnet.small.safetensors", folder / "tuned.safetensors")
     shutil.copytree(ROOT / "results", folder / "results")
     return folder

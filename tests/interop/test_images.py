@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from patchprint.interop.images import list_images, read_color, read_gray
+from patchprint.interop.images import decode_color, list_images, read_color, read_gray
 from support.known_images import texture
 
 
@@ -64,6 +64,16 @@ def test_arrays(image: np.ndarray) -> None:
     assert np.array_equal(read_gray(image / 255.0), image)
     assert np.array_equal(read_gray(np.stack([image] * 3, -1)), image)
     assert set(np.unique(read_gray(image > 128))) == {0, 255}
+
+
+def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
+    colors = np.stack([image, image.T[:1].repeat(60, 0)[:, :1].repeat(80, 1), 255 - image], -1)
+    Image.fromarray(colors).save(tmp_path / "a.png")
+    data = (tmp_path / "a.png").read_bytes()
+    assert np.array_equal(decode_color(data, "a"), colors) and np.array_equal(read_color(tmp_path / "a.png"), colors)
+    for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not a picture")):
+        with pytest.raises(ValueError, match=rf"^a\.png in b\.zip {message}"):
+            decode_color(bad, "a.png in b.zip")
 
 
 def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, image: np.ndarray) -> None:

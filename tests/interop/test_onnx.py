@@ -9,8 +9,8 @@ import torch
 
 from patchprint.commands.export import measure_parity
 from patchprint.interop.onnx import INPUT, OUTPUT, RUNTIMES, export_onnx, run_onnx
-from patchprint.networks import NETWORKS, create
-from support.network_patches import known_options, smooth_patches, trained_looking
+from patchprint.networks import create
+from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking
 from support.slowness import slow_but
 
 onnx = pytest.importorskip("onnx")
@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("cv2")
 
 
-@pytest.mark.parametrize("name", slow_but({"tfeat"}, NETWORKS))
+@pytest.mark.parametrize("name", slow_but({"tfeat"}, PATCH_NETWORKS))
 def test_exported_networks_agree_with_torch(name: str, tmp_path: Path) -> None:
     network = trained_looking(name, **known_options(name, width=8))
     export_onnx(network, network.input_size, tmp_path / "net.onnx", {"name": name})

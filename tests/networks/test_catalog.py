@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 import patchprint
-from patchprint.networks import NETWORKS, create, weights
+from patchprint.networks import create, weights
 from patchprint.networks.hynet import HyNet
 from patchprint.types import Keypoints
-from support.network_patches import known_options, smooth_patches, trained_looking
+from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking
 from support.slowness import slow_but
 
 
@@ -78,7 +78,7 @@ def test_hynet_as_published_feels_brightness_and_its_standardised_form_does_not(
     assert moved["standard"] < 1e-3
 
 
-@pytest.mark.parametrize("name", slow_but({"sdgmnet", "doap-st"}, NETWORKS))
+@pytest.mark.parametrize("name", slow_but({"sdgmnet", "doap-st"}, PATCH_NETWORKS))
 def test_one_graph_without_breaks(name):
     """torch.compile needs no return to Python."""
     network = trained_looking(name, **known_options(name, width=8))

@@ -7,10 +7,10 @@ import warnings
 import pytest
 import torch
 
-from patchprint.networks import NETWORKS, create, set_num_views
-from support.network_patches import known_options, smooth_patches, trained_looking
+from patchprint.networks import create, set_num_views
+from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking
 
-pytestmark = pytest.mark.parametrize("name", NETWORKS)
+pytestmark = pytest.mark.parametrize("name", PATCH_NETWORKS)
 
 
 def trained(name, seed=0):

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 import patchprint
-from patchprint.networks import NETWORKS, TrainingRecord, create, weights
-from support.network_patches import known_options, smooth_patches, trained_looking
+from patchprint.networks import TrainingRecord, create, weights
+from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking
 
 OPTIONS = {
     "network": "hardnet",
@@ -26,7 +26,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PATCH_NETWORKS)
 def test_saved_weights_rebuild_the_network(name, tmp_path):
     network = trained_looking(name, **known_options(name, width=4, dim=16))
     info = weights.save(network, tmp_path / "w.safetensors", dataclasses.replace(network.info, **OPTIONS, name="mine"))

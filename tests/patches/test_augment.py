@@ -29,7 +29,7 @@ def joint_maps_of(augmentation, count=4000):
     return {tuple(map(int, m)): float(n) / count for m, n in zip(maps, shares, strict=True)}
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+@pytest.mark.parametrize("preset", sorted(name for name, preset in PRESETS.items() if preset.channels == 1))
 def test_presets_give_finite_maps_and_patches_and_repeat(preset):
     augmentation = create(preset)
     warp = augmentation.warp(KEY, torch.ones(50, 3, 2))

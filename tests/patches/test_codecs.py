@@ -32,6 +32,13 @@ def test_colors_become_gray():
     assert abs(int(gray[0, 0]) - 29) <= 1  # 0.114 of 255
 
 
+def test_a_png_keeps_red_red():
+    image = np.zeros((4, 5, 3), np.uint8)
+    image[..., 0], image[1, 2] = 200, (1, 2, 3)
+    read = cv2.imdecode(np.frombuffer(codecs.encode_png(image), np.uint8), cv2.IMREAD_UNCHANGED)
+    assert np.array_equal(read[..., ::-1], image)
+
+
 @pytest.mark.usefixtures("decoder")
 @pytest.mark.parametrize("data", [b"", b"no picture", codecs.encode_png(texture(50, 70))[:40]])
 def test_damage_is_named(data):

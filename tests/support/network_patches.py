@@ -9,6 +9,9 @@ from torch.nn import functional as F
 from patchprint.networks import NETWORKS, PatchNetwork, create
 from patchprint.registry import option_names
 
+PATCH_NETWORKS = [name for name in NETWORKS if "backbone" not in option_names(NETWORKS[name])]
+"""Those of gray patches; tests/networks/test_embedding.py has whole images."""
+
 
 def smooth_patches(count: int, size: int = 32, seed: int = 0) -> Tensor:
     """(count, 1, size, size) uint8 patches of ordinary contrast: standard deviation about 0.2 of the range."""

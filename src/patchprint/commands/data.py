@@ -1,4 +1,4 @@
-"""``patchprint data``: build stores of patches, look into them, download public sets."""
+"""``patchprint data``: build stores of patches and images, look into them, download public sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say
-from patchprint.patches import manifest, open_source
+from patchprint.patches import image_store, manifest, open_source, splits
 from patchprint.patches.sources import BUILDERS, builder
 
 
@@ -51,7 +51,7 @@ def info(
     seed: int = 0,
     json: bool = False,
 ) -> None:
-    """Say what a store holds: photos, points, views, views per point, megabytes.
+    """Say what a store holds: photos, points, views, views per point, megabytes; or images and classes.
 
     Args:
         out: folder of the store.
@@ -71,7 +71,7 @@ def info(
         sheet = contact_sheet(open_source(out), rows, seed=seed)
         with files.atomic_file(preview) as temporary:
             temporary.write_bytes(encode_png(sheet))
-        say(f"wrote {preview}: {rows} points, one per row in each column")
+        say(f"wrote {preview}: {rows} points or classes, one per row in each column")
     emit(facts, json, as_text(facts))
 
 
@@ -100,6 +100,15 @@ def download(
 def describe(folder: Path) -> dict[str, Any]:
     """The facts of a store, from its manifest alone."""
     facts = manifest.read(folder)
+    if facts["kind"] == image_store.KIND:
+        return {
+            "kind": facts["kind"],
+            "images": facts["views"],
+            "classes": len(facts["classes"]),
+            **{f"{part}_classes": facts[part] for part in splits.PARTS},
+            "single_image_classes": facts.get("single_image_classes", 0),
+            "megabytes": manifest.megabytes(facts),
+        }
     return {
         "kind": facts["kind"],
         "photos": facts.get("photos", 0),

@@ -34,7 +34,8 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
     """
     if isinstance(image, (str, Path)):
         cv2 = require("cv2", extra="images")
-        return _to_uint8(_decode(Path(image), cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH, exif), str(image))
+        flags = cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH
+        return _decode(_contents(Path(image)), str(image), flags, exif)
     array = _to_uint8(_as_array(image), "the picture")
     if array.ndim == 3:
         channels = array.shape[2]
@@ -51,12 +52,20 @@ def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
         -> uint8 (H, W, 3), RGB
     """
     if isinstance(image, (str, Path)):
-        cv2 = require("cv2", extra="images")
-        pixels = _to_uint8(_decode(Path(image), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH, exif), str(image))
-        return np.ascontiguousarray(pixels[..., ::-1])
+        return decode_color(_contents(Path(image)), str(image), exif)
     array = _to_uint8(_as_array(image), "the picture")
     array = array[..., None] if array.ndim == 2 else array
     return np.ascontiguousarray(np.broadcast_to(array[..., :3], (*array.shape[:2], 3)))
+
+
+def decode_color(data: bytes, name: str, exif: bool = False) -> np.ndarray:
+    """The picture in a file that is in memory, as out of an archive; ``name`` is how an error calls it.
+
+    Shape:
+        -> uint8 (H, W, 3), RGB
+    """
+    cv2 = require("cv2", extra="images")
+    return np.ascontiguousarray(_decode(data, name, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH, exif)[..., ::-1])
 
 
 @overload
@@ -92,18 +101,21 @@ def list_images(folder: str | Path) -> list[str]:
     return sorted(names)
 
 
-def _decode(path: Path, flags: int, exif: bool) -> np.ndarray:
-    cv2 = require("cv2", extra="images")
+def _contents(path: Path) -> bytes:
     if path.is_dir():
         raise UserError(f"{path} is a folder; expected a picture")
     if not path.exists():
         kind = "a link to nowhere" if path.is_symlink() else "not there"
         raise UserError(f"{path} is {kind}; expected a picture")
-    data = path.read_bytes()
+    return path.read_bytes()
+
+
+def _decode(data: bytes, name: str, flags: int, exif: bool) -> np.ndarray:
+    cv2 = require("cv2", extra="images")
     if not data:
-        raise UserError(f"{path} is empty (0 bytes); expected a picture")
+        raise UserError(f"{name} is empty (0 bytes); expected a picture")
     if _is_cut_short(data):
-        raise UserError(f"{path} is cut short; copy or download it again")
+        raise UserError(f"{name} is cut short; copy or download it again")
     # Decoding from memory also avoids OpenCV's own opening of files, which fails on non-ASCII names on some systems.
     level = cv2.setLogLevel(0) if hasattr(cv2, "setLogLevel") else None
     try:
@@ -114,8 +126,8 @@ def _decode(path: Path, flags: int, exif: bool) -> np.ndarray:
         if level is not None:
             cv2.setLogLevel(level)
     if image is None:
-        raise UserError(f"{path} is not a picture that OpenCV can read")
-    return image
+        raise UserError(f"{name} is not a picture that OpenCV can read")
+    return _to_uint8(image, name)
 
 
 def _is_cut_short(data: bytes) -> bool:

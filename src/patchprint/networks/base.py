@@ -78,8 +78,8 @@ class ModelInfo:
 class PatchNetwork(nn.Module):
     """Base of all networks: patches in, descriptors out, with everything in between that a loss may want.
 
-    Patches are (N, channels, input_size, input_size), one channel but for whole images, uint8 (divided by 255) or float taken as [0, 1]; each network
-    normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into descriptors. Batch norm is
+    Patches are (N, channels, input_size, input_size), one channel but for whole images, uint8 (divided by 255) or float
+    taken as [0, 1]; each network normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into descriptors. Batch norm is
     ``ViewBatchNorm2d`` (see ``blocks``), which keeps the views of a training batch apart.
 
     ``info`` says which weights these are; ``networks.create`` and ``load_network`` fill it in, a network that was made by
@@ -96,9 +96,7 @@ class PatchNetwork(nn.Module):
     cancels_brightness: bool = True
     """Whether ``x + b`` has the descriptor of ``x``; the contrast of ``a * x`` must always cancel."""
 
-    def __init__(
-        self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1, channels: int = 1
-    ) -> None:
+    def __init__(self, dim: int, kind: Kind = "float", input_size: int = 32, parts: int = 1, channels: int = 1) -> None:
         super().__init__()
         self.dim = dim
         self.kind: Kind = kind

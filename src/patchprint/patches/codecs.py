@@ -28,8 +28,8 @@ def decode_gray(data: bytes | np.ndarray, name: str) -> np.ndarray:
 
 
 def encode_png(image: np.ndarray) -> bytes:
-    """Lossless bytes of a grey uint8 picture (H, W)."""
-    return _encode(".png", image, [])
+    """Lossless bytes of a uint8 picture, gray (H, W) or RGB (H, W, 3)."""
+    return _encode(".png", image if image.ndim == 2 else image[..., ::-1], [])
 
 
 def encode_jpeg(image: np.ndarray, quality: int) -> bytes:

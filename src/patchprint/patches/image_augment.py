@@ -26,9 +26,9 @@ _TO_RGB = tuple(map(tuple, np.linalg.inv(_TO_YIQ).tolist()))
 class ImageAugmentation:
     """A random resized crop of ``crop`` to all of the area, mirrored half of the time, colors changed.
 
-    ``colors`` is the strength of SimCLR's jitter, for 8 images of 10: brightness, contrast and saturation are multiplied by 1 +-
-    0.8 of it, the hue is turned by +- 0.2 of it (a full turn is 1), in this order (SimCLR's is random). ``gray`` is the part
-    of the images that lose their colors.
+    ``colors`` is the strength of SimCLR's jitter, for 8 images of 10: brightness, contrast and saturation are multiplied by
+    1 +- 0.8 of it, the hue is turned by +- 0.2 of it (a full turn is 1), in this order (SimCLR's is random). ``gray`` is the
+    part of the images that lose their colors.
     """
 
     crop: float = 1.0

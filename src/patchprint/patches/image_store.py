@@ -78,7 +78,7 @@ class ImageStore(PatchSource):
 
         Shape:
             images: (H, W, 3) uint8 RGB each, of any size; point (M,) which point each is a view of; point_part (C,) as in
-            ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names; role (M,), all BOTH by default.
+            ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names; role (M,), BOTH by default.
         """
         num_views = np.bincount(point, minlength=len(point_part))
         if (num_views == 0).any():
@@ -179,7 +179,9 @@ def _write_images(folder: Path, images: Iterable[np.ndarray], count: int) -> np.
         np.lib.format.write_array_header_1_0(target, {"descr": "|u1", "fortran_order": False, "shape": shape})
         for height, width in size:
             image = np.zeros((3, box, box), np.uint8)
-            image[:, :height, :width] = np.frombuffer(source.read(3 * height * width), np.uint8).reshape(3, height, width)
+            image[:, :height, :width] = np.frombuffer(source.read(3 * height * width), np.uint8).reshape(
+                3, height, width
+            )
             target.write(image.data)
     loose.unlink()
     return size

@@ -12,13 +12,18 @@ from patchprint.patches.source import PatchSource
 
 GAP = 2
 WHITE = 255
+_BLOCK = 16
 
 
 def contact_sheet(
     source: PatchSource, num_points: int = 100, num_views: int = 8, size: int = 48, columns: int = 4, seed: int = 0
 ) -> np.ndarray:
-    """Grey picture (H, W) uint8: random points, one per row, in ``columns`` blocks beside each other; white where a point
-    has fewer than ``num_views`` views. The contrast of every patch is stretched, since flat ones could not be judged."""
+    """Random points, one per row, in ``columns`` blocks beside each other; white where a point has fewer than ``num_views``
+    views. The contrast of every patch is stretched, since flat ones could not be judged.
+
+    Shape:
+        -> uint8, (H, W) where patches are gray, (H, W, 3) RGB where they are in color.
+    """
     eligible = (source.num_views >= 2).nonzero()[:, 0]
     if len(eligible) == 0:
         raise UserError("there is no point with two views to show")
@@ -26,18 +31,22 @@ def contact_sheet(
     points = eligible[rng.permutation(rng.fold_in(key, 0), len(eligible))[:num_points]]
     most = int(source.num_views.max())
     views, valid = several_views(rng.fold_in(key, 1), source.num_views[points], num_views, most)
-    patches = (_stretch(source.sample(points, views, size)[:, :, 0]) * 255).round().to(torch.uint8)
+    # In blocks, since sampling reads whole images where the views are images.
+    blocks = zip(points.split(_BLOCK), views.split(_BLOCK), strict=True)
+    sampled = torch.cat([source.sample(*block, size) for block in blocks]).movedim(2, -1)
+    patches = (_stretch(sampled) * 255).round().to(torch.uint8)
     patches[~valid] = WHITE
-    cells = torch.nn.functional.pad(patches, (0, GAP, 0, GAP), value=WHITE)
+    cells = torch.nn.functional.pad(patches, (0, 0, 0, GAP, 0, GAP), value=WHITE)
     rows = -(-len(points) // columns)
     blank = torch.full((rows * columns - len(points), *cells.shape[1:]), WHITE, dtype=torch.uint8, device=cells.device)
     cells = torch.cat([cells, blank])
-    side, wide = cells.shape[-1], num_views * cells.shape[-1]
-    strips = cells.transpose(1, 2).reshape(columns, rows * side, wide)
-    strips = torch.nn.functional.pad(strips, (0, 6 * GAP), value=WHITE)
-    return strips.transpose(0, 1).reshape(rows * side, -1).cpu().numpy()
+    side, channels = cells.shape[-2:]
+    strips = cells.transpose(1, 2).reshape(columns, rows * side, num_views * side, channels)
+    strips = torch.nn.functional.pad(strips, (0, 0, 0, 6 * GAP), value=WHITE)
+    sheet = strips.transpose(0, 1).reshape(rows * side, -1, channels).cpu().numpy()
+    return sheet[..., 0] if channels == 1 else sheet
 
 
 def _stretch(patches: torch.Tensor) -> torch.Tensor:
-    low, high = patches.amin((-2, -1), keepdim=True), patches.amax((-2, -1), keepdim=True)
+    low, high = patches.amin((-3, -2, -1), keepdim=True), patches.amax((-3, -2, -1), keepdim=True)
     return (patches - low) / (high - low).clamp(min=1e-3)

@@ -10,9 +10,7 @@ from torch import Tensor
 from patchprint import rng
 
 
-def random_crops(
-    key: Tensor, extent: Tensor, smallest: float, ratios: tuple[float, float]
-) -> tuple[Tensor, Tensor]:
+def random_crops(key: Tensor, extent: Tensor, smallest: float, ratios: tuple[float, float]) -> tuple[Tensor, Tensor]:
     """Half sides and centers of crops that cover ``smallest`` to 1 of the area, width by height within ``ratios``.
 
     A drawn crop that is longer than the image on one side is cut there (the usual code draws again instead).

@@ -56,7 +56,9 @@ class TrainConfig:
     weight_decay: Annotated[float, "weight decay"] = 0.0
     schedule: Annotated[Schedule, "how the learning rate falls"] = "constant"
     drop_every: Annotated[float, "schedule drops: part of the run between two drops"] = 0.1
-    first_drop: Annotated[float | None, "schedule drops: part of the run before the first; None: like the others"] = None
+    first_drop: Annotated[float | None, "schedule drops: part of the run before the first; None: like the others"] = (
+        None
+    )
     drop_factor: Annotated[float, "schedule drops: what a drop multiplies the rate by"] = 0.5
     final_lr: Annotated[float, "schedules linear and cosine: learning rate at the end"] = 0.0
     average: Annotated[float, "decay of a running average of the weights, which is judged and saved then; 0: none"] = (
@@ -64,7 +66,9 @@ class TrainConfig:
     )
     # Where it starts.
     seed: Annotated[int, "seed of everything random"] = 0
-    init: Annotated[str | None, "weights to start from: a name or a file; imagenet for backbones of whole images"] = None
+    init: Annotated[str | None, "weights to start from: a name or a file; imagenet for backbones of whole images"] = (
+        None
+    )
     freeze: Annotated[tuple[str, ...], "layers that do not learn, like layer1 or features.0"] = ()
     # What is written, and when.
     log_every: Annotated[int, "steps between lines of metrics.jsonl"] = 100
@@ -78,7 +82,9 @@ class TrainConfig:
         tuple[str, ...],
         "choose the best weights on these stores, as the papers did on their test sets; no fair result then",
     ] = ()
-    watch: Annotated[int, "samples whose norm before normalization is followed through the run, in each logged line"] = 0
+    watch: Annotated[
+        int, "samples whose norm before normalization is followed through the run, in each logged line"
+    ] = 0
     tensorboard: Annotated[bool, "write events for TensorBoard, where it is installed"] = True
     # How it runs.
     device: Annotated[str, "cpu, cuda, mps or auto"] = "auto"
@@ -133,7 +139,16 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
     """Names of the settings in which two configs differ, those that only say what is written or where left out."""
-    harmless = {"data", "device", "log_every", "validate_every", "checkpoint_every", "tensorboard", "acceleration", "watch"}
+    harmless = {
+        "data",
+        "device",
+        "log_every",
+        "validate_every",
+        "checkpoint_every",
+        "tensorboard",
+        "acceleration",
+        "watch",
+    }
     names = [item.name for item in dataclasses.fields(TrainConfig) if item.name not in harmless]
     return [name for name in names if getattr(one, name) != getattr(other, name)]
 

@@ -47,7 +47,9 @@ class Judge(Protocol):
 
 def create(source: PatchSource, most: int, seed: int) -> Judge:
     """The judge of a source: up to ``most`` pairs of patches, or images."""
-    return HeldOutImages(source, most, seed) if isinstance(source, ImageStore) else HeldOutPoints(source, most // 2, seed)
+    return (
+        HeldOutImages(source, most, seed) if isinstance(source, ImageStore) else HeldOutPoints(source, most // 2, seed)
+    )
 
 
 class HeldOutPoints:

@@ -29,8 +29,8 @@ _CARS = {"steps": 8000, "weight_decay": 2.5e-3, "first_drop": 1 / 2, "drop_every
 _LARGE = {"steps": 12_000, "weight_decay": 1e-5, "first_drop": 1 / 2, "drop_every": 1.0, "drop_factor": 0.1}
 _SCHEDULES: dict[str, dict[str, Any]] = {"cub": _CUB, "cars": _CARS, "sop": _LARGE, "inshop": _LARGE}
 _CARS_MS = {"first_drop": 1 / 4, "drop_every": 1.0, "drop_factor": 0.1}
-# Rates of head and backbone. The printed 5e-7 of CUB's multi-similarity is taken for 5e-5, and In-shop's doubtful 1e-5 / 2e-4 of
-# tuplet margin for what the other losses have there.
+# Rates of head and backbone. The printed 5e-7 of CUB's multi-similarity is taken for 5e-5, and In-shop's doubtful
+# 1e-5 / 2e-4 of tuplet margin for what the other losses have there.
 _RATES = {
     "cub": {
         "triplet": (5e-6, 2.5e-6),
@@ -128,9 +128,7 @@ def _of_set(data: str) -> Callable[[], TrainConfig]:
     def recipe() -> TrainConfig:
         return dataclasses.replace(_published(data, "semihard")(), recipe=f"metric-{data}")
 
-    recipe.__doc__ = (
-        f"SEC's experiment on {SETS[data]}, with the rates and batches of its semi-hard loss; metric-{data}-LOSS has others'."
-    )
+    recipe.__doc__ = f"SEC's experiment on {SETS[data]}, with the rates and batches of its semi-hard loss; metric-{data}-LOSS has others'."
     return recipe
 
 

@@ -39,8 +39,8 @@ STOPPED = 143
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run gives: ``best`` has the least sum of ``measured`` on ``selected_on`` data (see `held_out`), or is from
-    the last step where nothing was held out; ``last`` is from the last step."""
+    """What a finished run gives: ``best`` has the least sum of ``measured`` on ``selected_on`` data (see `held_out`), or is
+    from the last step where nothing was held out; ``last`` is from the last step."""
 
     steps: int
     best_step: int
@@ -65,8 +65,8 @@ def train(
     """Train by ``config`` and leave the run in folder ``out``; ``force`` replaces a run that is there already.
 
     ``source`` defaults to the stores in ``config.data``. Its "train" points are learned from and its "val" points
-    choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses. Without
-    ``config.hold_out``, and where test data choose, both parts are learned from.
+    choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses.
+    Without ``config.hold_out``, and where test data choose, both parts are learned from.
     """
     device = distributed.start(config.device)
     source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
@@ -187,7 +187,9 @@ class _Run:
             "lr": learning_rate(self.config, self.state.step - 1),
             "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
         }
-        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **self._watched_norms(), **rates})
+        self.folder.log(
+            self.state.step, {**dict(zip(measured, numbers, strict=True)), **self._watched_norms(), **rates}
+        )
         bar.set_postfix(loss=f"{numbers[0]:.4f}", refresh=False)
 
     def _watched_norms(self) -> dict[str, float]:

