@@ -16,7 +16,7 @@ def answer(task: int) -> str:
     """Run in the workers: what a task gives; the unlucky one takes its process with it."""
     if task == 13:
         os.kill(os.getpid(), signal.SIGKILL)
-    return f"{task} in {os.getpid()}"
+    return f"{task} in {os.getpid()} {os.environ.get('OMP_NUM_THREADS')}"
 
 
 def note_and_wait(path: Path) -> str:
@@ -26,17 +26,22 @@ def note_and_wait(path: Path) -> str:
 
 
 def test_one_job_is_done_here() -> None:
-    assert list(_workers.each(answer, [1, 2], 1)) == [(1, f"1 in {os.getpid()}"), (2, f"2 in {os.getpid()}")]
+    answers = list(_workers.each(answer, [1, 2], 1))
+    assert [task for task, _ in answers] == [1, 2]
+    assert {words.split()[2] for _, words in answers} == {str(os.getpid())}
 
 
 @pytest.mark.slow
-def test_processes_are_used_again_and_survive_each_other() -> None:
+def test_processes_are_used_again_and_survive_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     answers = dict(_workers.each(answer, [1, 2, 13, 3, 4, 5], 2))
     assert answers.pop(13) == "its process ended with exit code -9"
     assert [words.split()[0] for _, words in sorted(answers.items())] == ["1", "2", "3", "4", "5"]
     processes = {words.split()[2] for words in answers.values()}
     assert str(os.getpid()) not in processes
     assert len(processes) <= 3
+    assert all(1 <= int(words.split()[3]) <= os.cpu_count() / 2 + 1 for words in answers.values())
+    assert "OMP_NUM_THREADS" not in os.environ
     assert multiprocessing.active_children() == []
 
 

@@ -11,7 +11,9 @@ import pkgutil
 from collections.abc import Callable
 
 from patchprint.registry import Registry
-from patchprint.studies._engine import Options, Report, run_study
+from patchprint.studies._engine import Report, run_study
+from patchprint.studies._figures import Bars, Curves, Figure
+from patchprint.studies._plan import Options
 from patchprint.studies._study import Case, Column, Measure, Study
 
 
@@ -24,4 +26,6 @@ STUDIES: Registry[Callable[[], Study]] = Registry(
     {m.name.replace("_", "-"): _loader(m.name) for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")},
 )
 
-__all__ = ["STUDIES", "Case", "Column", "Measure", "Options", "Report", "Study", "run_study"]
+__all__ = [
+    "STUDIES", "Bars", "Case", "Column", "Curves", "Figure", "Measure", "Options", "Report", "Study", "run_study",
+]  # fmt: skip

@@ -51,22 +51,27 @@ class Bars(Figure):
 
     def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
         column = next(each for each in study.columns if each.title == self.column)
-        panels = _split(rows, self.panels)
-        groups, bars = list(_split(rows, self.groups)), list(_split(rows, (self.bars,)))
-        width = 0.8 / len(bars)
+        panels, groups, bars = (
+            _split(rows, self.panels),
+            list(_split(rows, self.groups)),
+            list(_split(rows, (self.bars,))),
+        )
         all_axes = strip.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axes, (title, chosen) in zip(all_axes, panels.items(), strict=True):
-            for number, bar in enumerate(bars):
-                for row in (row for row in chosen if row.case.labels[self.bars] == bar):
+            for group, members in _split(chosen, self.groups).items():
+                width = min(0.25, 0.8 / len(members))
+                for number, row in enumerate(members):
                     mean, spread = row.summary(column)
-                    place = groups.index(_title(row, self.groups)) + (number - (len(bars) - 1) / 2) * width
-                    axes.bar(place, mean or 0, width, yerr=spread, color=f"C{number}", capsize=2)
+                    place = groups.index(group) + (number - (len(members) - 1) / 2) * width
+                    color = f"C{bars.index(row.case.labels[self.bars])}"
+                    axes.bar(place, mean or 0, width, yerr=spread, color=color, capsize=2)
                     if column.title in row.case.published:
                         axes.plot(place, row.case.published[column.title], "kD", markersize=3)
             axes.set_xticks(range(len(groups)), groups, rotation=20 if len(groups) > 3 else 0)
-            axes.set_title(title)
+            axes.set(title=title, xlabel=", ".join(self.groups), xlim=(-0.5, len(groups) - 0.5))
         all_axes[0].set_ylabel(self.column)
-        _legend(strip, [(f"C{number}", bar) for number, bar in enumerate(bars)])
+        has_published = any(column.title in row.case.published for row in rows)
+        _legend(strip, f"{self.bars}:", [(f"C{number}", bar) for number, bar in enumerate(bars)], has_published)
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,13 @@ def _split(rows: list[Row], labels: Sequence[str]) -> dict[str, list[Row]]:
     return {title: [row for row in rows if _title(row, labels) == title] for title in titles}
 
 
-def _legend(strip: Any, entries: Sequence[tuple[str, str]]) -> None:
-    patches = require("matplotlib.patches", extra="images")
-    handles = [patches.Patch(color=color, label=name) for color, name in entries]
+def _legend(strip: Any, label: str, entries: Sequence[tuple[str, str]], has_published: bool) -> None:
+    """One line above the plots: the label, its values with their colors, and the mark of published values."""
+    patches, lines = require("matplotlib.patches", extra="images"), require("matplotlib.lines", extra="images")
+    handles = [
+        patches.Patch(alpha=0, label=label),
+        *(patches.Patch(color=color, label=name) for color, name in entries),
+    ]
+    if has_published:
+        handles.append(lines.Line2D([], [], marker="D", color="k", linestyle="", markersize=3, label="published"))
     strip.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)

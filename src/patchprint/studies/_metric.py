@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchprint.studies._study import Column, Measure
+from patchprint.studies import Column, Measure
 
 RECIPE = "metric-lite0"
 SETS = {"cub": "labeled images: CUB-200-2011", "cars": "labeled images: Cars196"}

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
-import torch
-
 Task = TypeVar("Task")
 # Seconds in which a run that was asked to stop writes its checkpoint.
 _PATIENCE = 60
@@ -31,10 +29,8 @@ def each(function: Callable[[Task], str], tasks: Iterable[Task], jobs: int) -> I
         for task in waiting:
             yield task, function(task)
         return
-    # Threads of many processes would wait for each other.
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    workers = [_Worker(function, threads) for _ in range(min(jobs, len(waiting)))]
-    with _sigterm_as_exit():
+    workers = [_Worker(function) for _ in range(min(jobs, len(waiting)))]
+    with _sigterm_as_exit(), _shared_cores(jobs):
         try:
             for worker in workers:
                 worker.begin(waiting.popleft())
@@ -55,8 +51,8 @@ def each(function: Callable[[Task], str], tasks: Iterable[Task], jobs: int) -> I
 class _Worker(Generic[Task]):
     """One process and the task that it has; a process is started when there is something to do."""
 
-    def __init__(self, function: Callable[[Task], str], threads: int) -> None:
-        self._function, self._threads = function, threads
+    def __init__(self, function: Callable[[Task], str]) -> None:
+        self._function = function
         self._process: Any = None
         self._task: Task | None = None
         self.connection: Connection
@@ -69,7 +65,7 @@ class _Worker(Generic[Task]):
         if self._process is None:
             spawn = multiprocessing.get_context("spawn")
             self.connection, theirs = spawn.Pipe()
-            self._process = spawn.Process(target=_serve, args=(theirs, self._function, self._threads), daemon=True)
+            self._process = spawn.Process(target=_serve, args=(theirs, self._function))
             self._process.start()
             theirs.close()  # so that its end is seen here
         self.connection.send(task)
@@ -99,13 +95,25 @@ class _Worker(Generic[Task]):
             self._process.join()
 
 
-def _serve(connection: Connection, function: Callable[[Any], str], threads: int) -> None:
+def _serve(connection: Connection, function: Callable[[Any], str]) -> None:
     """Task after task, until the other end closes. The terminal's Ctrl-C is for the parent, who then asks to stop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(threads)
     with contextlib.suppress(EOFError):
         while True:
             connection.send(function(connection.recv()))
+
+
+@contextlib.contextmanager
+def _shared_cores(jobs: int) -> Iterator[None]:
+    """Processes that start meanwhile take their part of the cores, unless the user has said how many threads they have."""
+    if "OMP_NUM_THREADS" in os.environ:
+        yield
+        return
+    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
+    try:
+        yield
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
 
 
 @contextlib.contextmanager

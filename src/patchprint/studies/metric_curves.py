@@ -1,8 +1,7 @@
 """The author response's Figs. 1 and 2: norms of several samples, and the mean norm of a batch, over training."""
 
-from patchprint.studies._figures import Curves
+from patchprint.studies import Case, Curves, Study
 from patchprint.studies._metric import COLUMNS, MEASURES, NOTES, RECIPE, SETS, settings
-from patchprint.studies._study import Case, Study
 
 study = Study(
     summary="norms over training, plain and with SEC, Cars196",

@@ -1,8 +1,7 @@
 """The author response's Table 5: batch norm or weight norm on the last layer, with and without SEC."""
 
-from patchprint.studies._figures import Bars
+from patchprint.studies import Bars, Case, Study
 from patchprint.studies._metric import COLUMNS, MEASURES, NOTES, RECIPE, SETS, published, settings
-from patchprint.studies._study import Case, Study
 
 # (norm of the last layer, norms): published NMI, F1, R@1, mean norm.
 ROWS = {

@@ -1,8 +1,7 @@
 """SEC's main tables, and tuplet margin of the author response, on CUB-200-2011 and Cars196."""
 
-from patchprint.studies._figures import Bars
+from patchprint.studies import Bars, Case, Study
 from patchprint.studies._metric import COLUMNS, LOSSES, MEASURES, NORMS, NOTES, RECIPE, SETS, published, settings
-from patchprint.studies._study import Case, Study
 
 # NMI, F1, R@1: plain, with L2 penalty, with SEC.
 PUBLISHED = {

@@ -1,8 +1,7 @@
 """The author response's Table 2: a penalty eta (|f| - mu)^2 on norms, on Cars196 with the semi-hard triplet loss."""
 
-from patchprint.studies._figures import Bars
+from patchprint.studies import Bars, Case, Study
 from patchprint.studies._metric import COLUMNS, MEASURES, NOTES, RECIPE, SETS, published, settings
-from patchprint.studies._study import Case, Study
 
 # (eta, mu): settings; published NMI, F1, R@1, mean norm. The table's last columns, mean and variance, came down to us as one
 # number; it falls to 0.45 where the penalty is strong, and the text has other variances, so that it is taken for the mean.

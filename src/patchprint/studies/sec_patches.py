@@ -1,7 +1,6 @@
 """The spherical embedding constraint on losses of patches, where nobody has published it."""
 
-from patchprint.studies._figures import Bars, Curves
-from patchprint.studies._study import Case, Column, Measure, Study
+from patchprint.studies import Bars, Case, Column, Curves, Measure, Study
 
 NORMS = {"plain": {}, "L2 penalty": {"norm_penalty": 0.005}, "SEC": {"sec": 1.0}}
 

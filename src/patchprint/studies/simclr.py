@@ -1,7 +1,6 @@
 """The author response's Table 1: SimCLR on CIFAR-10 without and with SEC."""
 
-from patchprint.studies._figures import Bars, Curves
-from patchprint.studies._study import Case, Column, Measure, Study
+from patchprint.studies import Bars, Case, Column, Curves, Measure, Study
 
 study = Study(
     summary="SimCLR on CIFAR-10 without and with SEC",
