@@ -28,6 +28,7 @@ SUBCOMMANDS = {
     "calibrate": "choose the threshold of the ratio test for a model",
     "adapt": "tune a descriptor to your own photos",
     "eval": "run a benchmark",
+    "study": "run a table or figure of a paper: many trainings, one table",
     "describe": "detect and describe the keypoints of photos",
     "match": "match two photos, or many",
     "sfm": "photos to a COLMAP model",

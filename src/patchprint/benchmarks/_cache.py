@@ -22,7 +22,9 @@ from patchprint.files import atomic_file
 Arrays = dict[str, np.ndarray]
 
 # What a prediction passes through on its way: all rooms but those that train, report or talk to the user.
-_APART = ("cli.py", "commands", "pipelines", "report", "training", "losses", "metric_learning", "web", "weights")
+_APART = (
+    "cli.py", "commands", "pipelines", "studies", "report", "training", "losses", "metric_learning", "web", "weights",
+)  # fmt: skip
 
 
 class PredictionCache:

@@ -17,7 +17,7 @@ from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_
 from patchprint.networks.weights import read_info
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
-from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, registered
+from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
 
 _MEASURED = {"fpr95": "FPR95", "confusion": "confusion", "missed": "1 - R@1"}
 # --freeze a b, or --freeze a --freeze b
@@ -136,23 +136,7 @@ def _config_of(run: Path) -> Path | None:
 def _read_words(words: dict[str, Words]) -> dict[str, Any]:
     """Settings that hold several words, those that were given: tuples of names, or options by name."""
     given = {name: tuple(word for several in parts for word in several) for name, parts in words.items() if parts}
-    return {name: _read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
-
-
-def _read_options(words: Iterable[str]) -> dict[str, Any]:
-    """name=value words; values are read as JSON where they are, else as text."""
-    import json
-
-    options = {}
-    for word in words:
-        name, separator, text = word.partition("=")
-        if not separator or not name:
-            raise UserError(f"options are written name=value, not {word!r}")
-        try:
-            options[name] = json.loads(text)
-        except json.JSONDecodeError:
-            options[name] = text
-    return options
+    return {name: read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
 
 
 COMMANDS = {recipe: _command(recipe) for recipe in RECIPES}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,20 @@ def resolve(recipe: str, file: RunFile | None = None, **changes: Any) -> TrainCo
             raise UserError(f"{file.path} is of the recipe {file.recipe}, not {recipe}; train {file.recipe} with it")
         config = _change(config, file.settings, str(file.path))
     return _change(config, changes, f"recipe {recipe}")
+
+
+def read_options(words: Iterable[str]) -> dict[str, Any]:
+    """name=value words; values are read as JSON where they are, else as text."""
+    options = {}
+    for word in words:
+        name, separator, text = word.partition("=")
+        if not separator or not name:
+            raise UserError(f"options are written name=value, not {word!r}")
+        try:
+            options[name] = json.loads(text)
+        except json.JSONDecodeError:
+            options[name] = text
+    return options
 
 
 def registered(choice: str) -> Registry[Any]:

@@ -1,0 +1,147 @@
+"""Runs of a study side by side, each done once; then one JSON, one table, one drawing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tqdm import tqdm
+
+from patchprint import files, provenance
+from patchprint.devices import choose_device
+from patchprint.studies import _figures, _one_run, _tables, _workers
+from patchprint.studies._plan import DataSet, Options, Plan, is_asked_for, plan, run_name
+from patchprint.studies._results import Row, RunRecord
+from patchprint.studies._study import Study
+from patchprint.training.run_folder import read_metrics
+
+MADE_BY = "patchprint study"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a study leaves: the whole result, its table, and how many runs failed."""
+
+    result: dict[str, Any]
+    table: str
+    failed: int
+
+
+def run_study(name: str, study: Study, options: Options) -> Report:
+    """Do the runs that are not done yet, and write NAME.json, NAME.md and NAME.svg into ``options.out``.
+
+    A run that was stopped goes on from its checkpoint. One that fails is reported, and the others go on.
+    """
+    started = time.monotonic()
+    choose_device(options.device)
+    if study.figures:
+        _figures.check()
+    plans = plan(study, options)
+    with files.only_writer(options.out):
+        files.claim_folder(options.out, MADE_BY, [f"{name}.json", f"{name}.md", f"{name}.svg", "runs/*"])
+        errors = _do([each for run, each in plans.items() if is_asked_for(run, options)], options)
+        rows = _rows(study, options, plans, errors)
+        table = _tables.document(name, study, rows, _conditions(options))
+        result = _result(name, study, options, plans, rows, started)
+        files.write_json(options.out / f"{name}.json", result)
+        files.write_text(options.out / f"{name}.md", table)
+        if study.figures:
+            _figures.write(options.out / f"{name}.svg", study, rows)
+    return Report(result, table, len(errors))
+
+
+def _do(plans: Sequence[Plan], options: Options) -> dict[str, str]:
+    """Do what is not done; returns the sentences of those that failed, by name."""
+    waiting = [each for each in plans if not _is_done(each)]
+    if not options.keep:
+        for done in (each for each in plans if _is_done(each)):
+            _one_run.remove_weights(done)
+    errors: dict[str, str] = {}
+    with tqdm(total=len(plans), initial=len(plans) - len(waiting), unit="run", disable=None) as bar:
+        for number, (each, error) in enumerate(_workers.each(_one_run.attempt, waiting, options.jobs), start=1):
+            bar.update()
+            if error:
+                errors[each.name] = error
+            if error or bar.disable:
+                words = f"failed: {error}" if error else "done"
+                line = f"{len(plans) - len(waiting) + number} of {len(plans)}: {each.name} {words}"
+                bar.write(line, file=sys.stderr)
+    return errors
+
+
+def _is_done(plan: Plan) -> bool:
+    return plan.result.is_file() and (plan.folder / "metrics.jsonl").is_file()
+
+
+def _rows(study: Study, options: Options, plans: dict[str, Plan], errors: dict[str, str]) -> list[Row]:
+    def record(name: str, seed: int) -> RunRecord:
+        found, error = plans.get(name), errors.get(name, "")
+        if found is None or error or not _is_done(found):
+            return RunRecord(name, seed, error=error)
+        result = json.loads(found.result.read_text(encoding="utf-8"))
+        return RunRecord(name, seed, result, read_metrics(found.folder / "metrics.jsonl"))
+
+    seeds = options.seeds or study.seeds
+    return [Row(case, tuple(record(run_name(case, seed), seed) for seed in seeds)) for case in study.cases]
+
+
+def _conditions(options: Options) -> list[str]:
+    """What must be known of numbers that are not those of the study as it is declared."""
+    scaled = [] if options.budget == 1 else [f"The steps of every run are scaled by {options.budget:g}."]
+    changed = ", ".join(f"{name}={json.dumps(value)}" for name, value in options.changes.items())
+    return scaled + ([f"Settings changed in all runs: {changed}."] if changed else [])
+
+
+def _result(
+    name: str, study: Study, options: Options, plans: dict[str, Plan], rows: list[Row], started: float
+) -> dict[str, Any]:
+    """Everything: settings, every run with its scores, and the numbers of the table and of the drawing."""
+    used = {title: data for each in plans.values() for title, data in _sets(study, each).items()}
+    sets = {title: {"path": ",".join(data.paths), "sha256": data.sha256} for title, data in used.items()}
+    result = provenance.record(
+        f"study {name}",
+        settings={
+            "budget": options.budget,
+            "seeds": list(options.seeds or study.seeds),
+            "set": dict(options.changes),
+            "weights": study.weights,
+        },
+        model={"name": "trained here", "sha256": ""},
+        data={"path": ",".join(f"{title}={data['path']}" for title, data in sets.items()), "sets": sets},
+        scores={"rows": [_row_json(study, row) for row in rows]},
+        started=started,
+    )
+    return result.to_json()
+
+
+def _sets(study: Study, plan: Plan) -> dict[str, DataSet]:
+    """The sets of a run by their names."""
+    measured = {study.measures[title].on or plan.case.learns: each.data for title, each in plan.measures.items()}
+    return {plan.case.learns: plan.learns, **measured}
+
+
+def _row_json(study: Study, row: Row) -> dict[str, Any]:
+    columns = {}
+    for column in study.columns:
+        mean, spread = row.summary(column)
+        numbers = {"mean": mean, "spread": spread, "values": list(row.values(column).values())}
+        columns[column.title] = {**numbers, "published": row.case.published.get(column.title)}
+    return {"labels": row.case.labels, "columns": columns, "runs": [_run_json(study, run) for run in row.runs]}
+
+
+def _run_json(study: Study, run: RunRecord) -> dict[str, Any]:
+    known = {"name": run.name, "seed": run.seed}
+    if run.result is None:
+        return {**known, "error": run.error or "not run"}
+    series = {name: found._asdict() for pattern in study.series for name, found in run.series(pattern).items()}
+    return {
+        **known,
+        "config": run.result["settings"],
+        "measured": run.result["scores"],
+        "series": series,
+        "run": run.result["run"],
+    }

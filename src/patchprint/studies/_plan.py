@@ -1,0 +1,209 @@
+"""From a study and what the user gave to the runs that are to be done, each with a name and a folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchprint.errors import UserError, suggest
+from patchprint.patches import manifest
+from patchprint.provenance import sha256_of_file, sha256_of_folder
+from patchprint.studies._study import Case, Study
+from patchprint.training import TrainConfig, resolve
+
+# A run is at least this long, or as long as its recipe, however small the budget.
+FEWEST_STEPS = 10
+# A run logs at least this often, so that its curves can be drawn.
+LINES = 100
+# Settings that say where and how a run is done, not what it is; data are known by their checksum.
+_NOT_PART_OF_A_RUN = ("data", "device", "acceleration", "tensorboard")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user says beside the name of a study.
+
+    Args:
+        data: folders or files of the sets, by name; several stores are one set.
+        out: folder of the study.
+        budget: factor of the steps of every run.
+        seeds: in place of those of the study.
+        changes: settings of all runs, by the names of TrainConfig.
+        only: pattern of the names of runs to do; the others are shown where they were done before.
+        jobs: runs at a time.
+        device: cpu, cuda, mps or auto.
+        keep: leave the weights of the runs in their folders.
+    """
+
+    data: Mapping[str, tuple[Path, ...]]
+    out: Path
+    budget: float = 1.0
+    seeds: tuple[int, ...] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    only: str = "*"
+    jobs: int = 1
+    device: str = "auto"
+    keep: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.budget <= 100:
+            raise UserError(f"--budget is {self.budget:g}; it is a factor of the steps, above 0 and at most 100")
+        if self.jobs < 1:
+            raise UserError(f"--jobs is {self.jobs}; at least one run is done at a time")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise UserError("--seeds names a seed twice; every run is done once")
+        for name, flag in (("seed", "--seeds"), ("data", "--data"), ("device", "--device")):
+            if name in self.changes:
+                raise UserError(f"--set cannot change {name}; give {flag}")
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Where a set lies, and the checksum of what is in it."""
+
+    paths: tuple[str, ...]
+    sha256: str
+
+
+@dataclass(frozen=True)
+class PlannedMeasure:
+    benchmark: str
+    settings: dict[str, Any]
+    data: DataSet
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run, with all that a worker needs to do it.
+
+    Its folder is named after its settings too: a run with other settings never meets the files of this one, and a run that is
+    there already is this very run.
+    """
+
+    name: str
+    case: Case
+    config: TrainConfig
+    learns: DataSet
+    measures: dict[str, PlannedMeasure]
+    weights: str
+    runs: Path
+    keep: bool
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the training run."""
+        return self.runs / f"{self.name}-{self._checksum()[:8]}"
+
+    @property
+    def result(self) -> Path:
+        """Written when the run was trained and measured."""
+        return self.runs / f"{self.folder.name}.json"
+
+    @property
+    def log(self) -> Path:
+        """What the run said; it stays only where the run failed."""
+        return self.runs / f"{self.folder.name}.log"
+
+    def _checksum(self) -> str:
+        config = {name: value for name, value in self.config.to_json().items() if name not in _NOT_PART_OF_A_RUN}
+        measures = {name: [each.benchmark, each.settings, each.data.sha256] for name, each in self.measures.items()}
+        parts = [config, self.learns.sha256, measures, self.weights]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def run_name(case: Case, seed: int) -> str:
+    return f"{case.name}-seed{seed}"
+
+
+def plan(study: Study, options: Options) -> dict[str, Plan]:
+    """All runs by name; those that were not asked for are left out where their sets were not given."""
+    named = [(run_name(case, seed), case, seed) for case in study.cases for seed in options.seeds or study.seeds]
+    asked_for = [case for name, case, _ in named if is_asked_for(name, options)]
+    if not asked_for:
+        raise UserError(f"no run matches --only {options.only!r}; they are called like {named[0][0]}")
+    sets = _open_sets(study, options, asked_for)
+    return {
+        name: _plan_run(study, options, name, case, seed, sets)
+        for name, case, seed in named
+        if _sets_of(study, case) <= set(sets)
+    }
+
+
+def is_asked_for(name: str, options: Options) -> bool:
+    return fnmatch.fnmatchcase(name, options.only)
+
+
+def _plan_run(study: Study, options: Options, name: str, case: Case, seed: int, sets: Mapping[str, DataSet]) -> Plan:
+    measures = {
+        title: PlannedMeasure(each.benchmark, each.settings, sets[each.on or case.learns])
+        for title, each in study.measures.items()
+    }
+    config = _config(case, seed, options, sets[case.learns].paths)
+    runs = options.out / "runs"
+    return Plan(name, case, config, sets[case.learns], measures, study.weights, runs, options.keep)
+
+
+def _config(case: Case, seed: int, options: Options, data: tuple[str, ...]) -> TrainConfig:
+    settings = _merge(case.settings, options.changes)
+    fixed: dict[str, Any] = {"data": data, "seed": seed, "device": options.device, "tensorboard": False}
+    config = resolve(case.recipe, **settings, **fixed)
+    steps = max(round(config.steps * options.budget), min(config.steps, FEWEST_STEPS))
+    return dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))
+
+
+def _merge(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, where ``changes`` win; options of network, loss and batcher are merged one by one."""
+    merged = dict(settings)
+    for name, value in changes.items():
+        before = merged.get(name)
+        merged[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _sets_of(study: Study, case: Case) -> set[str]:
+    return {case.learns} | {each.on or case.learns for each in study.measures.values()}
+
+
+def _open_sets(study: Study, options: Options, cases: list[Case]) -> dict[str, DataSet]:
+    """Every set that was given, after a look at those that the ``cases`` need."""
+    for name in options.data:
+        if name not in study.data:
+            raise UserError(f"the study has no set {name!r}; {suggest(name, study.data)}")
+    for name, what in study.data.items():
+        if name not in options.data and any(name in _sets_of(study, case) for case in cases):
+            raise UserError(f"the study needs --data {name}=PATH ({what})")
+    learned = {case.learns for case in study.cases}
+    return {name: _open_set(paths, name in learned) for name, paths in options.data.items()}
+
+
+def _open_set(paths: tuple[Path, ...], is_learned: bool) -> DataSet:
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"there is no {path}; give --data NAME=PATH a set that is there")
+    folders = [_store(path) if is_learned else path for path in paths]
+    checksums = [_checksum(path) for path in folders]
+    joined = checksums[0] if len(checksums) == 1 else hashlib.sha256("\n".join(checksums).encode()).hexdigest()
+    return DataSet(tuple(map(str, folders)), joined)
+
+
+def _store(path: Path) -> Path:
+    """The store itself, or the one that is made once of an archive or folder of labeled images."""
+    if (path / manifest.NAME).is_file():
+        return path
+    from patchprint.patches.sources import labeled_images
+
+    return labeled_images.cached_store(path)
+
+
+def _checksum(path: Path) -> str:
+    """Of a store, that of its manifest, which holds those of its files."""
+    listing = path / manifest.NAME
+    if listing.is_file():
+        return sha256_of_file(listing)
+    return sha256_of_folder(path) if path.is_dir() else sha256_of_file(path)

@@ -1,0 +1,185 @@
+"""A study from end to end on narrow networks: done once, resumed, failed in part, chosen in part, side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchprint.errors import UserError
+from patchprint.studies import run_study
+from patchprint.studies._plan import plan
+from patchprint.training import loop
+from support.toy_studies import options, toy_study
+
+STEP = loop._Run._run_step
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The run folder of every training step that is done."""
+    done: list[str] = []
+
+    def step(run: Any) -> None:
+        done.append(run.out.name.rpartition("-")[0])
+        STEP(run)
+
+    monkeypatch.setattr(loop._Run, "_run_step", step)
+    return done
+
+
+def small(**changes: Any) -> Any:
+    """Two cases of the toy study."""
+    return toy_study(cases=toy_study().cases[:2], **changes)
+
+
+def test_from_runs_to_table_and_drawing(
+    training_store: str, tmp_path: Path, steps: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "toy"
+    report = run_study("toy", small(), options(out, training_store))
+    assert len(steps) == 4 * 12
+    assert sorted(path.name for path in out.iterdir() if not path.name.startswith(".")) == [
+        "runs", "toy.json", "toy.md", "toy.svg",
+    ]  # fmt: skip
+    assert (out / "toy.md").read_text(encoding="utf-8") == report.table
+    assert report.failed == 0
+    assert json.loads((out / "toy.json").read_text(encoding="utf-8")) == report.result
+    assert set(report.result["run"]) >= {"command", "version", "machine", "date"}
+    assert report.result["settings"]["seeds"] == [0, 1]
+    assert len(report.result["data"]["sets"]["train"]["sha256"]) == 64
+    plain, sec = report.result["scores"]["rows"]
+    assert plain["labels"] == {"recipe": "hardnet", "norms": "plain"}
+    numbers = plain["columns"]["FPR95 %"]
+    assert len(set(numbers["values"])) == 2
+    assert numbers["spread"] > 0
+    assert numbers["published"] == 10.0
+    assert f"{numbers['mean']:.2f} ± {numbers['spread']:.2f} (10.00)" in report.table
+    run = sec["runs"][1]
+    assert (run["name"], run["config"]["sec"], run["config"]["seed"]) == ("hardnet-sec-seed1", 1.0, 1)
+    assert run["measured"]["test"]["scores"]["pairs"] == 200
+    assert run["series"]["norm/variance"]["steps"] == list(range(1, 13))
+    assert "4 of 4: hardnet-sec-seed1 done" in capsys.readouterr().err
+    assert list(out.rglob("*.safetensors")) == []
+    assert list(out.rglob("*.log")) == []
+
+
+def test_what_is_done_is_not_done_again(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+    first = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
+    steps.clear()
+    again = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
+    assert steps == []
+    assert again.result["scores"] == first.result["scores"]
+    run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0, 1)))
+    assert set(steps) == {"hardnet-plain-seed1", "hardnet-sec-seed1"}
+
+
+def test_a_budget_is_recorded_and_destroys_nothing(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+    run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
+    steps.clear()
+    longer = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,), budget=1.25))
+    assert len(steps) == 2 * 15
+    assert longer.result["settings"]["budget"] == 1.25
+    assert "scaled by 1.25" in longer.table
+    steps.clear()
+    run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
+    assert steps == []
+
+
+def test_an_interrupted_run_goes_on_from_its_checkpoint(
+    training_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+) -> None:
+    chosen = {"seeds": (0,), "only": "*-plain-*"}
+    whole = run_study("toy", small(), options(tmp_path / "whole", training_store, **chosen))
+    counting = loop._Run._run_step
+    steps.clear()
+
+    def stopped(run: Any) -> None:
+        if len(steps) == 10:
+            raise KeyboardInterrupt
+        counting(run)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop._Run, "_run_step", stopped)
+        run_study("toy", small(), options(tmp_path / "toy", training_store, **chosen))
+    steps.clear()
+    resumed = run_study("toy", small(), options(tmp_path / "toy", training_store, **chosen))
+    assert len(steps) == 12 - 8
+    plain, expected = (report.result["scores"]["rows"][0] for report in (resumed, whole))
+    assert plain["columns"] == expected["columns"]
+    assert plain["runs"][0]["series"] == expected["runs"][0]["series"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [(UserError("try a lower --lr"), "try a lower --lr"), (TypeError("no such thing"), "TypeError: no such thing")],
+)
+def test_a_failed_run_is_said_and_the_others_go_on(
+    problem: Exception,
+    sentence: str,
+    training_store: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def step(run: Any) -> None:
+        if run.config.sec and run.config.seed == 1:
+            raise problem
+        STEP(run)
+
+    study, given = small(), options(tmp_path / "toy", training_store)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Run, "_run_step", step)
+        report = run_study("toy", study, given)
+    assert report.failed == 1
+    assert f"* failed: hardnet-sec-seed1: {sentence}" in report.table
+    assert "SEC (1 of 2 runs)" in report.table
+    assert sentence in report.result["scores"]["rows"][1]["runs"][1]["error"]
+    assert f"hardnet-sec-seed1 failed: {sentence}" in capsys.readouterr().err
+    if isinstance(problem, TypeError):
+        assert "Traceback" in plan(study, given)["hardnet-sec-seed1"].log.read_text(encoding="utf-8")
+    healed = run_study("toy", study, given)
+    assert healed.failed == 0
+    assert "failed" not in healed.table
+    assert list((tmp_path / "toy").rglob("*.log")) == []
+
+
+def test_only_some_runs_and_the_rest_is_said(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+    out = tmp_path / "toy"
+    part = run_study("toy", small(), options(out, training_store, only="*-plain-seed0"))
+    assert set(steps) == {"hardnet-plain-seed0"}
+    assert "* not run: hardnet-plain-seed1, hardnet-sec-seed0, hardnet-sec-seed1" in part.table
+    assert part.failed == 0
+    more = run_study("toy", small(), options(out, training_store, only="*-sec-seed0"))
+    assert "* not run: hardnet-plain-seed1, hardnet-sec-seed1" in more.table
+
+
+def test_weights_can_be_kept(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+    given = options(tmp_path / "toy", training_store, only="*-plain-seed0", keep=True)
+    run_study("toy", small(), given)
+    folder = plan(small(), given)["hardnet-plain-seed0"].folder
+    assert (folder / "last.safetensors").is_file()
+    steps.clear()
+    run_study("toy", small(), options(tmp_path / "toy", training_store, only="*-plain-seed0"))
+    assert steps == []
+    assert list(folder.rglob("*.safetensors")) == []
+
+
+def test_a_foreign_folder_is_left_alone(training_store: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="did not write"):
+        run_study("toy", small(), options(tmp_path, training_store))
+
+
+@pytest.mark.slow
+def test_side_by_side_gives_the_same_numbers(training_store: str, tmp_path: Path) -> None:
+    study = small(seeds=(0,))
+    one = run_study("toy", study, options(tmp_path / "one", training_store))
+    two = run_study("toy", study, options(tmp_path / "two", training_store, jobs=2))
+    assert two.failed == 0
+    for here, there in zip(one.result["scores"]["rows"], two.result["scores"]["rows"], strict=True):
+        variance = here["columns"]["norm variance"]["mean"]
+        assert there["columns"]["norm variance"]["mean"] == pytest.approx(variance, rel=1e-3)
+        assert [run["name"] for run in there["runs"]] == [run["name"] for run in here["runs"]]

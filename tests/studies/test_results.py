@@ -1,0 +1,66 @@
+"""Numbers of runs and rows: where they are found, and mean and spread over seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchprint.studies import Column
+from patchprint.studies._results import Row, Summary, baseline_of, summarize
+from support.toy_studies import record, rows_of, toy_study
+
+RUN = record(0, fpr95=4.0, recall={"1": 0.25}, note="text", norm_variance=3.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("test.fpr95", 4.0),
+        ("test.FPR95 %", 4.0),
+        ("test.recall.1", 0.25),
+        ("test.recall.2", None),
+        ("test.recall", None),
+        ("test.note", None),
+        ("test.note.deeper", None),
+        ("end.norm/variance", 3.0),
+        ("end.norm/median", None),
+    ],
+)
+def test_a_column_finds_its_number(value: str, expected: float | None) -> None:
+    assert RUN.value(Column("x", value)) == expected
+
+
+def test_a_column_is_scaled() -> None:
+    assert RUN.value(Column("x", "test.recall.1", scale=100)) == 25.0
+
+
+def test_nothing_is_no_number() -> None:
+    assert record(0).value(Column("x", "test.fpr95")) is None
+    assert record(0, fpr95=float("nan")).value(Column("x", "test.fpr95")) is None
+
+
+def test_series_by_pattern() -> None:
+    assert RUN.series("norm/*") == {"norm/mean": ([0, 1], [1.0, 2.0]), "norm/variance": ([0, 1], [0.0, 3.0])}
+    assert RUN.series("loss/*") == {}
+
+
+def test_spread_is_the_sample_standard_deviation() -> None:
+    assert summarize([1.0, 3.0]) == Summary(2.0, pytest.approx(2**0.5))
+    assert summarize([1.0]) == Summary(1.0, None)
+    assert summarize([]) == Summary(None, None)
+
+
+def test_gains_are_paired_by_seed() -> None:
+    study = toy_study()
+    column = study.columns[0]
+    plain = Row(study.cases[0], (record(0, fpr95=5.0), record(1, fpr95=9.0)))
+    sec = Row(study.cases[1], (record(0, fpr95=4.0), record(1, fpr95=8.0)))
+    assert sec.gain(plain, column) == Summary(-1.0, 0.0)
+    one_failed = Row(study.cases[1], (record(0, error="no"), record(1, fpr95=8.5)))
+    assert one_failed.gain(plain, column) == Summary(-0.5, None)
+
+
+def test_the_baseline_differs_in_one_label() -> None:
+    rows = rows_of(toy_study(), *[(record(0, fpr95=1.0),)] * 4)
+    assert baseline_of(rows[3], rows, "norms", "plain") is rows[2]
+    assert baseline_of(rows[2], rows, "norms", "plain") is None
+    assert baseline_of(rows[3], rows[3:], "norms", "plain") is None

@@ -1,0 +1,57 @@
+"""The page of a study: spread over seeds, published values, gains, and plain words for what is missing."""
+
+from __future__ import annotations
+
+from patchprint.studies._tables import document, gains_table, results_table
+from support.toy_studies import record, rows_of, toy_study
+
+
+def made_up() -> list[tuple]:
+    return [
+        (record(0, fpr95=4.0, roc_auc=0.9), record(1, fpr95=6.0, roc_auc=0.9)),
+        (record(0, fpr95=3.0, roc_auc=0.95), record(1, fpr95=4.0, roc_auc=0.95)),
+        (record(0, fpr95=7.0), record(1, error="the loss became NaN")),
+        (record(0), record(1, error="no memory")),
+    ]
+
+
+def test_results_have_spread_and_published_values() -> None:
+    study = toy_study()
+    assert results_table(study, rows_of(study, *made_up())).splitlines() == [
+        "| recipe | norms | FPR95 % (published) | area | norm variance |",
+        "| --- | --- | ---: | ---: | ---: |",
+        "| hardnet | plain | 5.00 ± 1.41 (10.00) | 90.0 ± 0.0 | 0.500 ± 0.000 |",
+        "| hardnet | SEC | 3.50 ± 0.71 (9.00) | 95.0 ± 0.0 | 0.500 ± 0.000 |",
+        "| hynet | plain (1 of 2 runs) | 7.00 | – | 0.500 |",
+        "| hynet | SEC | failed | failed | failed |",
+    ]
+
+
+def test_gains_stand_beside_the_published_ones() -> None:
+    study = toy_study()
+    assert gains_table(study, rows_of(study, *made_up())).splitlines()[2:] == [
+        "| hardnet | SEC | -1.50 ± 0.71 (-1.00) | +5.0 ± 0.0 |",
+        "| hynet | SEC | failed | failed |",
+    ]
+
+
+def test_one_seed_has_no_spread() -> None:
+    study = toy_study(seeds=(0,))
+    page = document("toy", study, rows_of(study, *[(record(0, fpr95=4.0),)] * 4), [])
+    assert "±" not in page
+    assert "seed 0" in page
+
+
+def test_the_page_says_what_is_missing_and_what_was_changed() -> None:
+    study = toy_study(notes="Known: nothing.")
+    page = document("toy", study, rows_of(study, *made_up()), ["The steps of every run are scaled by 0.01."])
+    assert page.startswith("# toy: a toy\n")
+    assert "over the seeds 0, 1" in page
+    assert "**The steps of every run are scaled by 0.01.**" in page
+    assert "Known: nothing." in page
+    assert "* failed: run-seed1: the loss became NaN\n* failed: run-seed1: no memory\n* not run: run-seed0\n" in page
+
+
+def test_without_baseline_there_are_no_gains() -> None:
+    study = toy_study(baseline=None)
+    assert "Gain" not in document("toy", study, rows_of(study, *made_up()), [])

@@ -1,0 +1,72 @@
+"""Small studies: one that trains narrow networks in a second, and rows with made-up scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from patchprint.studies import Case, Column, Measure, Options, Study
+from patchprint.studies._figures import Bars, Curves
+from patchprint.studies._results import Row, RunRecord
+
+NARROW = {
+    "network_options": {"width": 4, "dim": 32},
+    "steps": 12,
+    "batch": 8,
+    "validation_pairs": 64,
+    "checkpoint_every": 4,
+    "precision": "float32",
+    "acceleration": "eager",
+}
+COLUMNS = (
+    Column("FPR95 %", "test.fpr95"),
+    Column("area", "test.roc_auc", scale=100, digits=1),
+    Column("norm variance", "end.norm/variance", digits=3, compared=False),
+)
+
+
+def toy_study(seeds: tuple[int, ...] = (0, 1), **changes: Any) -> Study:
+    """HardNet and HyNet, plain and with SEC, on one store and measured on another."""
+    values: dict[str, Any] = {
+        "summary": "a toy",
+        "data": {"train": "a store to learn from", "test": "a store to test on"},
+        "cases": tuple(
+            Case(
+                {"recipe": recipe, "norms": norms},
+                recipe,
+                learns="train",
+                settings={**NARROW, "sec": weight},
+                published={"FPR95 %": 10.0 - weight} if recipe == "hardnet" else {},
+            )
+            for recipe in ("hardnet", "hynet")
+            for norms, weight in (("plain", 0.0), ("SEC", 1.0))
+        ),
+        "measures": {"test": Measure("ubc", on="test", settings={"pairs": 200})},
+        "columns": COLUMNS,
+        "seeds": seeds,
+        "baseline": ("norms", "plain"),
+        "figures": (
+            Bars("FPR95 %", bars="norms", groups=("recipe",)),
+            Curves("norm/*", "norms", panels=("recipe", "norms")),
+        ),
+    }
+    return Study(**{**values, **changes})
+
+
+def options(out: Path, store: str, **changes: Any) -> Options:
+    values: dict[str, Any] = {"data": {"train": (Path(store),), "test": (Path(store),)}, "device": "cpu"}
+    return Options(out=out, **{**values, **changes})
+
+
+def record(seed: int, error: str = "", **scores: Any) -> RunRecord:
+    """A run with made-up scores; ``norm_variance`` is what it logged last."""
+    if error or not scores:
+        return RunRecord(f"run-seed{seed}", seed, error=error)
+    variance = scores.pop("norm_variance", 0.5)
+    lines = [{"step": step, "norm/mean": 1.0 + step, "norm/variance": variance * step} for step in (0, 1)]
+    measured = {"headline": {"FPR95 %": scores.get("fpr95")}, "scores": scores}
+    return RunRecord(f"run-seed{seed}", seed, {"scores": {"test": measured}, "settings": {}, "run": {}}, lines)
+
+
+def rows_of(study: Study, *runs: tuple[RunRecord, ...]) -> list[Row]:
+    return [Row(case, each) for case, each in zip(study.cases, runs, strict=True)]
