@@ -73,7 +73,7 @@ class EmbeddingNetwork(PatchNetwork):
         if last_norm not in ("none", "batch", "weight"):
             raise UserError(f"last_norm is none, batch or weight, not {last_norm!r}")
         self.backbone, self.frozen_norm, self.backbone_rate = backbone, frozen_norm, backbone_rate
-        features = int(backbone.num_features)
+        features = int(backbone.num_features)  # type: ignore[arg-type]
         self.feature_norm = ViewBatchNorm2d(features, affine=True) if feature_norm else nn.Identity()
         self.embed: nn.Module = nn.Linear(features, dim)
         if last_norm == "weight":

@@ -71,6 +71,8 @@ def metric_lite0() -> TrainConfig:
         drop_every=5 / 8,
         drop_factor=0.1,
         hold_out=False,
+        # Compiling the backbone takes as long as the run.
+        acceleration="record",
     )
 
 
