@@ -130,7 +130,8 @@ def _of_set(data: str) -> Callable[[], TrainConfig]:
     def recipe() -> TrainConfig:
         return dataclasses.replace(_published(data, "semihard")(), recipe=f"metric-{data}")
 
-    recipe.__doc__ = f"SEC's experiment on {SETS[data]}, with the rates and batches of its semi-hard loss; metric-{data}-LOSS has others'."
+    what = f"SEC's experiment on {SETS[data]}, rates and batches of its semi-hard loss"
+    recipe.__doc__ = f"{what}; metric-{data}-LOSS has others'."
     return recipe
 
 
