@@ -79,8 +79,8 @@ class PatchNetwork(nn.Module):
     """Base of all networks: patches in, descriptors out, with everything in between that a loss may want.
 
     Patches are (N, channels, input_size, input_size), one channel but for whole images, uint8 (divided by 255) or float
-    taken as [0, 1]; each network normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into descriptors. Batch norm is
-    ``ViewBatchNorm2d`` (see ``blocks``), which keeps the views of a training batch apart.
+    taken as [0, 1]; each network normalises them inside. A subclass implements ``encode``. ``head`` turns raw vectors into
+    descriptors. Batch norm is ``ViewBatchNorm2d`` (see ``blocks``), which keeps the views of a training batch apart.
 
     ``info`` says which weights these are; ``networks.create`` and ``load_network`` fill it in, a network that was made by
     its class has one that names the class only and cannot be written to a file.

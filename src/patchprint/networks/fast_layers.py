@@ -64,7 +64,11 @@ class FoldedConv2d(nn.Conv2d):
         assert norm.running_var is not None
         scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
         shift = norm.bias - norm.running_mean * scale
-        return super()._conv_forward(input, weight * scale[:, None, None, None], shift)
+        weight = weight * scale[:, None, None, None]
+        if self.kernel_size == (1, 1) and self.stride == (1, 1):
+            # As a matrix product, which adds the shift by the way; no copy is made where the maps lie channels last.
+            return F.linear(input.permute(0, 2, 3, 1), weight.flatten(1), shift).permute(0, 3, 1, 2)
+        return super()._conv_forward(input, weight, shift)
 
 
 class FoldedSamePaddedConv2d(FoldedConv2d, SamePaddedConv2d):
