@@ -111,7 +111,13 @@ class Plan:
         return self.runs / f"{self.folder.name}.log"
 
     def _checksum(self) -> str:
-        config = {name: value for name, value in self.config.to_json().items() if name not in _NOT_PART_OF_A_RUN}
+        # What has its default does not count, so that a setting that is added later leaves old runs as they are.
+        default = TrainConfig(recipe="", network="", loss="").to_json()
+        config = {
+            name: value
+            for name, value in self.config.to_json().items()
+            if name not in _NOT_PART_OF_A_RUN and value != default[name]
+        }
         measures = {name: [each.benchmark, each.settings, each.data.sha256] for name, each in self.measures.items()}
         parts = [config, self.learns.sha256, measures, self.weights]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
