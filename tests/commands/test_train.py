@@ -91,7 +91,7 @@ def test_every_setting_has_a_flag(name, config_of):
     else:
         words, expected = GIVEN.get(name) or (
             ("7", type(value)(7)) if isinstance(value, int | float) else
-            ("7.5", 7.5) if name == "patch_scale" else
+            ("7.5", 7.5) if name in ("patch_scale", "first_drop") else
             ("here", ("here",)) if isinstance(value, tuple) else ("here", "here")
         )  # fmt: skip
         arguments += [flag, words]

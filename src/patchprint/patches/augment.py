@@ -90,7 +90,7 @@ class Augmentation:
         """Patches (P, K, 1, S, S) in [0, 1] under another light, lens and camera; same shape, in [0, 1]."""
         shape = patches.shape[:2]
         count = (shape[0] * shape[1],)
-        out = patches.reshape(count[0], 1, *patches.shape[-2:])
+        out = patches.flatten(0, 1)
         if self.blur:
             out = light.blur(out, _half_of_the_time(rng.fold_in(key, _BLUR), count) * self.blur)
         if self.gamma:
