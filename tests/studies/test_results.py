@@ -21,8 +21,8 @@ RUN = record(0, fpr95=4.0, recall={"1": 0.25}, note="text", norm_variance=3.0)
         ("test.recall", None),
         ("test.note", None),
         ("test.note.deeper", None),
-        ("end.norm/variance", 3.0),
-        ("end.norm/median", None),
+        ("log.norm/variance", 3.0),
+        ("log.norm/median", None),
     ],
 )
 def test_a_column_finds_its_number(value: str, expected: float | None) -> None:

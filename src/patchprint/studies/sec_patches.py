@@ -16,8 +16,8 @@ study = Study(
     columns=(
         Column("FPR95 %", "test.fpr95"),
         Column("ROC area", "test.roc_auc", digits=4),
-        Column("norm variance", "end.norm/variance", digits=4, compared=False),
-        Column("norm mean", "end.norm/mean", digits=3, compared=False),
+        Column("norm variance", "log.norm/variance", digits=4, compared=False),
+        Column("norm mean", "log.norm/mean", digits=3, compared=False),
     ),
     weights="best",
     baseline=("norms", "plain"),
