@@ -126,7 +126,7 @@ def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Pa
     network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4, "dim": 32}
     changes = {"network_options": network, "init": None, "batch": 8, "validation_pairs": 32, "precision": "float32"}
     given = Options(
-        data={title: (sets[of_images],) for title in study.data},
+        data=dict.fromkeys(study.data, (sets[of_images],)),
         out=tmp_path / name,
         budget=1e-6,
         changes={**changes, "acceleration": "eager"} if study.cases else {},

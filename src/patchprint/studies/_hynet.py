@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import cos, pi, sin
 
 from patchprint.studies import Column, Measure
@@ -17,7 +18,9 @@ COLUMNS = (
     Column("verification mAP", "hpatches.verification", scale=100),
     Column("retrieval mAP", "hpatches.retrieval", scale=100),
 )
-NOTES = "mAP in percent, of the weights that held-out points chose; the author response trained on Liberty and chose on test sets."
+NOTES = (
+    "mAP in percent, of the weights that held-out points chose; the authors trained on Liberty and chose on test sets."
+)
 _ANGLES = 10_000
 
 
@@ -26,6 +29,12 @@ def hybrid_slope(theta: float, alpha: float) -> float:
     return alpha * sin(theta) + cos(theta / 2)
 
 
+def normalized_slope(theta: float, alpha: float) -> float:
+    """That slope in units of the largest one."""
+    return hybrid_slope(theta, alpha) / largest_slope(alpha)
+
+
+@cache
 def largest_slope(alpha: float) -> float:
     """The paper's Z."""
     return max(hybrid_slope(pi * number / _ANGLES, alpha) for number in range(_ANGLES + 1))

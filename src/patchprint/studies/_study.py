@@ -43,7 +43,7 @@ class Case:
 class Measure:
     """What every run goes through: a benchmark or a probe of `_probes`, with its settings.
 
-    It is taken ``on`` a set of the study, by all runs that did not learn that very set; without it, on the set that was learned.
+    It is taken ``on`` a set of the study, by all runs that did not learn that set; without it, on the set that was learned.
     """
 
     benchmark: str

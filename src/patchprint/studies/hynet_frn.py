@@ -36,5 +36,5 @@ study = Study(
     figures=(Bars(MATCHING.title, bars="normalization", groups=("loss",)),),
     notes=NOTES
     + " HardNet and SOSNet with BN are trained by their own recipes, all others by HyNet's. The response also says that "
-    "SOSNet's second-order term (SOSR) adds 0.15 to HyNet, and that SOSNet was 0.96 above HardNet, which 50.56 and 51.02 contradict.",
+    "SOSNet's second-order term (SOSR) adds 0.15 to HyNet, and SOSNet 0.96 to HardNet, which 50.56 and 51.02 contradict.",
 )

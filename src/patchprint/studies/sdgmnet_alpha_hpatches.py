@@ -28,6 +28,6 @@ study = Study(
         Lines(tuple(column.title for column in MAP), x="alpha"),
         Lines(tuple(column.title for column in GAP), x="alpha"),
     ),
-    notes="mAP in percent, of the weights of the last step, as in the paper; its values are in a figure only, with the peak of all "
-    "three near 0.9 and a gap that falls with alpha.",
+    notes="mAP in percent, of the weights of the last step, as in the paper; its values are in a figure only, with the peak of "
+    "all three near 0.9 and a gap that falls with alpha.",
 )

@@ -32,6 +32,6 @@ study = Study(
         ),
         HeatMap("angles", "map", xlabel="theta+", ylabel="theta-"),
     ),
-    notes="E are the running statistics at the last step, as in Table II at its 190th epoch. Distributions and weights are of the "
-    "trained network in use, on patches as they are: without dropout and augmentation angles are smaller than in training.",
+    notes="E are the running statistics at the last step, as in Table II at its 190th epoch. Distributions and weights are of "
+    "the trained network in use, on patches as they are: without dropout and augmentation angles are smaller than in training.",
 )

@@ -9,7 +9,7 @@ study = Study(
     data={"train": "store of patches or tracks to learn from", "test": "another one, for pairs to tell apart"},
     cases=tuple(
         Case({"recipe": recipe, "norms": norms}, recipe, learns="train", settings=settings)
-        for recipe in ("hardnet", "hynet", "sdgmnet")
+        for recipe in ("hardnet", "hynet", "doap", "sdgmnet")
         for norms, settings in NORMS.items()
     ),
     measures={"test": Measure("ubc", on="test")},
