@@ -24,7 +24,7 @@ from patchprint.metrics.verification import FPR95_VARIANTS, roc_auc
 from patchprint.patches import PatchSource, PatchStore
 
 # FPR95 in percent, train>test in this order; + means augmented training data.
-ORDER = ("nd>lib", "yos>lib", "lib>nd", "yos>nd", "lib>yos", "nd>yos")
+_ORDER = ("nd>lib", "yos>lib", "lib>nd", "yos>nd", "lib>yos", "nd>yos")
 PUBLISHED: dict[str, tuple[float, ...]] = {
     "TFeat": (7.39, 10.31, 3.06, 3.80, 8.06, 7.24),
     "L2-Net": (3.64, 5.29, 1.15, 1.62, 4.43, 3.30),
@@ -96,7 +96,7 @@ class Ubc(Benchmark):
         if result["scores"].get("pair_list") != "official" or test_set not in _TEST_SETS:
             return {}
         rows = {
-            f"{name} ({ORDER[column]})": {"FPR95 %": values[column]}
+            f"{name} ({_ORDER[column]})": {"FPR95 %": values[column]}
             for name, values in PUBLISHED.items()
             for column in _TEST_SETS[test_set]
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchprint.benchmarks.ubc import ORDER, PUBLISHED
+from patchprint.benchmarks.ubc import PUBLISHED
 from patchprint.studies import Column, Measure
 
 SETS = {
@@ -21,7 +21,11 @@ CHOSEN_ON_TEST = (
     "As in the paper, the mean FPR95 of the two test sets chooses the step, so numbers of the best step are no fair estimate; "
     "those of the last step are."
 )
-_SHORT = {"nd": "notredame", "lib": "liberty", "yos": "yosemite"}
+# Sets of training and test in the benchmark's list.
+_ORDER = (
+    ("notredame", "liberty"), ("yosemite", "liberty"), ("liberty", "notredame"),
+    ("yosemite", "notredame"), ("liberty", "yosemite"), ("notredame", "yosemite"),
+)  # fmt: skip
 
 
 def others(learned: str) -> tuple[str, ...]:
@@ -31,6 +35,5 @@ def others(learned: str) -> tuple[str, ...]:
 
 def published(method: str, learned: str) -> dict[str, float]:
     """FPR95 of a method in the benchmark's list, by the titles of the columns, and its mean over the test sets."""
-    pairs = [[_SHORT[name] for name in order.split(">")] for order in ORDER]
-    found = {tested: value for (train, tested), value in zip(pairs, PUBLISHED[method], strict=True) if train == learned}
+    found = {tested: value for (train, tested), value in zip(_ORDER, PUBLISHED[method], strict=True) if train == learned}
     return {**{f"{name} FPR95 %": value for name, value in found.items()}, MEAN: sum(found.values()) / len(found)}
