@@ -52,6 +52,12 @@ def test_split_by_the_part_of_each_point():
         Numbers(None).split("train")
 
 
+def test_all_but_the_test_part_is_learnable():
+    source = Numbers(torch.tensor([3, 1, 2, 0], dtype=torch.uint8))
+    assert first_views(source.learnable()) == first_views(source)[1:]
+    assert Numbers(None).learnable().num_points == 4
+
+
 def test_moving_takes_everything_along():
     source = Numbers(None)
     source.mined = MinedLabels(torch.zeros(11, dtype=torch.int16), torch.zeros(2, 3, 3, dtype=torch.bool))

@@ -50,7 +50,7 @@ class Settings:
     # Pairs to draw where the data brings no list; half of them match.
     pairs: int = 100_000
     # Only the points of one part of the split of a store.
-    split: Literal["all", "train", "val"] = "all"
+    split: Literal["all", "train", "val", "test"] = "all"
 
 
 @dataclass(frozen=True, eq=False)
