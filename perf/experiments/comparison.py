@@ -133,9 +133,9 @@ def test(network: PatchNetwork, sets: dict[str, str], pairs: int) -> dict[str, d
         settings, data = ubc.Settings(pairs=pairs), tuple(map(Path, folders.split(",")))
         run = Run(BENCHMARKS["ubc"](), settings, load(network), data, device=choose_device())
         chosen, descriptors, _ = ubc.described_pairs(run, settings)
-        scores["fpr95"][name] = 100 * fpr95(ubc.distances(chosen, descriptors), chosen.is_match)
+        scores["fpr95"][name] = 100 * fpr95(chosen.distances(descriptors), chosen.is_match)
         if network.kind == "float":
-            scores["fpr95_of_signs"][name] = 100 * fpr95(ubc.distances(chosen, pack_bits(descriptors)), chosen.is_match)
+            scores["fpr95_of_signs"][name] = 100 * fpr95(chosen.distances(pack_bits(descriptors)), chosen.is_match)
     return {kind: values for kind, values in scores.items() if values}
 
 
