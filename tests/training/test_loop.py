@@ -1,6 +1,7 @@
 """What a run writes, how it chooses weights, how it starts from others, and what it says when something is wrong."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -112,6 +113,16 @@ def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
     assert not torch.equal(both["center.features.0.weight"], start["features.0.weight"])
 
 
+def test_learned_norms_and_maps_of_all_layers_train(tmp_path):
+    """L2-Net's Fig. 3a, curves C and D."""
+    options = {"width": 4, "dim": 32, "learned_norm": True, "maps": "all"}
+    outcome, losses = short_run("l2net", tmp_path / "run", steps=3, network_options=options)
+    assert all(map(math.isfinite, losses))
+    network = weights.load_network(outcome.last)
+    assert network.info.options["maps"] == "all" and network.info.options["learned_norm"]
+    assert not torch.equal(network.features[4].weight, torch.ones(4)), "scale of the second batch norm"
+
+
 def test_several_stores_are_one_source(tmp_path):
     for seed in (0, 1):
         images(points=60, seed=seed).save(tmp_path / f"store{seed}")
@@ -219,6 +230,12 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_names_the_step(tmp_path):
 def test_weights_that_do_not_fit(run, tmp_path):
     with pytest.raises(ValueError, match=r"--init .* do not fit hardnet"):
         short_run("hardnet", tmp_path / "run", init=str(run[0] / "last.safetensors"))
+
+
+def test_weights_for_another_input(run, tmp_path):
+    """Standardizing has no weights, so the files would fit; the first layer was trained for other values."""
+    with pytest.raises(ValueError, match=r"trained with input_norm=frn, this network has standard; give .*=frn"):
+        short_run("sdgmnet-standardized", tmp_path / "run", init=str(run[0] / "last.safetensors"))
 
 
 def test_freezing_a_layer_that_is_not_there(tmp_path):
