@@ -33,10 +33,7 @@ def losses(results: Path) -> str:
         "set", "loss", "R@1 plain", "with L2 penalty", "with SEC", "gain of SEC", "published gain", "gain in NMI", "in F1",
         "norm variance plain / SEC",
     ]  # fmt: skip
-    caption = (
-        "Percent on classes that training never saw, mean ± sample standard deviation of two seeds, last step of 2000; "
-        "published: BN-Inception at 227 px, 8000 steps. All numbers: results/metric-learning/metric-losses/metric-losses.md."
-    )
+    caption = "Percent on classes never seen, two seeds: results/metric-learning/metric-losses/metric-losses.md."
     return table(header, rows, caption)
 
 
