@@ -1,11 +1,11 @@
 """Methods on equal terms: each trained on one photo set and tested on the others, with the same data, steps and batch.
 
-The papers' comparison (FPR95 in percent, floats and signs of the same prints), SDGMNet's ablations (its Fig. 6), and DOAP's
+The papers' comparison (FPR95 in percent, floats and signs of the same prints), SDGMNet's ablations (its Fig. 6c), and DOAP's
 study of the batch size (its Fig. 4):
 
     python -m perf.experiments.comparison --out results/experiments/comparison.json
-    python -m perf.experiments.comparison --recipes sdgmnet sdgmnet-theta sdgmnet-s sdgmnet-l2 sdgmnet-step \
-        sdgmnet-no-coupling sdgmnet-no-power --out results/experiments/ablation.json
+    python -m perf.experiments.comparison --recipes sdgmnet sdgmnet-theta sdgmnet-s sdgmnet-l2 sdgmnet-no-power \
+        sdgmnet-theta-no-power sdgmnet-s-no-power sdgmnet-l2-no-power hynet hardnet-frn --out results/experiments/ablation.json
     python -m perf.experiments.comparison --recipes doap doap-binary --batch 64 128 256 512 1024 \
         --out results/experiments/doap-batch.json
 
