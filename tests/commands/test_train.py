@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.resolving import CHOICES, RunFile, registered
 from support import labeled_sets
 from support.slowness import slow_but
+from support.ubc_sets import write_ubc
 
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
 
@@ -60,6 +62,17 @@ def test_trains_and_prints_the_outcome(training_store, tmp_path, capsys):
     assert main(["train", "hardnet", "--data", training_store, "--out", str(run), *SMALL, *flags, "--resume"]) == 0
     assert main(["train", "hardnet", "--out", str(run), "--resume"]) == 0, "the settings of the run are in its folder"
     assert main(["train", "hardnet", "--out", str(run), "--resume", "--lr", "2"]) == 2, "and are not changed on the way"
+
+
+def test_says_what_the_test_sets_chose(training_store, tmp_path, capsys):
+    for seed, name in enumerate(("liberty", "yosemite")):
+        write_ubc(tmp_path / name, seed=seed)
+    chosen = ["--select-on-test-as-the-papers-did", str(tmp_path / "liberty"), str(tmp_path / "yosemite")]
+    flags = [*chosen, "--keep-best", "2", "--validate-every", "1", "--out", str(tmp_path / "run")]
+    assert main(["train", "hardnet", "--data", training_store, *SMALL, *flags]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"of 2, test FPR95 [\d.]+ %, FPR95 on liberty [\d.]+ %, FPR95 on yosemite [\d.]+ %\n", said), said
+    assert re.search(r"mean and spread of the best 2: FPR95 [\d.]+ ± [\d.]+ %", said), said
 
 
 @pytest.mark.parametrize("recipe", slow_but({"sdgmnet-shipped"}, SHIPPED))

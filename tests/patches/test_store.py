@@ -56,7 +56,7 @@ def test_split_holds_out_a_scene(tmp_path, patches):
     store = open_source(tmp_path / "s")
     assert store.split("train").scene.unique().tolist() == [0]
     assert store.split("val").scene.unique().tolist() == [1]
-    with pytest.raises(ValueError, match="not 'test'"):
+    with pytest.raises(ValueError, match="not 'exam'"):
         store.split("exam")
 
 

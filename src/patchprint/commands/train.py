@@ -82,9 +82,21 @@ def _with_stores(run: TrainConfig) -> TrainConfig:
 
 
 def _as_text(outcome: Outcome) -> str:
-    measured = ", ".join(f"{_MEASURED[name]} {100 * value:.2f} %" for name, value in outcome.measured.items())
+    """The best weights and what was measured of them; where more are kept, also their mean and spread."""
+    measured = ", ".join(f"{_named(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
     score = f", {outcome.selected_on} {measured}" if measured else ""
-    return f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
+    text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
+    if len(outcome.kept) < 2:
+        return text
+    mean, spread = outcome.mean(), outcome.spread()
+    kept = ", ".join(f"{_named(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
+    return f"{text}\nmean and spread of the best {len(outcome.kept)}: {kept}"
+
+
+def _named(measured: str) -> str:
+    """What is measured, and on which set where there are several."""
+    name, _, of = measured.partition("/")
+    return f"{_MEASURED[name]} on {of}" if of else _MEASURED[name]
 
 
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
