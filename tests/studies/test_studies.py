@@ -112,9 +112,9 @@ def test_its_table_and_drawing_show_all_cases(name: str, tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
-    """Small data for every study: patches with 16 views, and whole images (True) of the same classes in training and test."""
+    """Small data for every study: patches with 16 views and mined labels, and whole images (True) of the same classes in training and test."""
     folder = tmp_path_factory.mktemp("sets")
-    write_store(folder / "patches", scenes=2, points=24, views=16, size=64)
+    write_store(folder / "patches", scenes=3, points=16, views=16, size=64, mine_labels=True)
     images = image_sets.write_store(folder / "images", classes=32, count=4, size=(32, 32), same_classes=True)
     return {False: folder / "patches", True: images}
 
@@ -124,7 +124,9 @@ def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Pa
     study = reduced(STUDIES[name]())
     of_images = any(case.recipe in IMAGE_RECIPES for case in study.cases)
     network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4, "dim": 32}
-    changes = {"network_options": network, "init": None, "batch": 8, "validation_pairs": 32, "precision": "float32"}
+    # DOAP counts patches, and takes whole groups of 16.
+    batch = 32 if name.startswith("doap") else 8
+    changes = {"network_options": network, "init": None, "batch": batch, "validation_pairs": 32, "precision": "float32"}
     given = Options(
         data=dict.fromkeys(study.data, (sets[of_images],)),
         out=tmp_path / name,

@@ -176,7 +176,7 @@ def _run_json(study: Study, run: RunRecord) -> dict[str, Any]:
     return {
         **known,
         "config": run.result["settings"],
-        "outcome": run.result["outcome"],
+        "outcome": run.result.get("outcome"),  # older runs have none
         "measured": run.result["scores"],
         "series": series,
         "run": run.result["run"],

@@ -57,7 +57,7 @@ class RunRecord:
             end = math.inf if at == 1 else at * self.result["settings"]["steps"]
             return next((line[name] for line in reversed(self.metrics) if name in line and line["step"] <= end), None)
         if source == "outcome":
-            return _follow(self.result["outcome"], name)
+            return _follow(self.result.get("outcome"), name)
         headline = self.result["scores"].get(source, {}).get("headline", {})
         return headline[name] if name in headline else self.score(source, name)
 

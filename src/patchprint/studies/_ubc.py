@@ -35,5 +35,7 @@ def others(learned: str) -> tuple[str, ...]:
 
 def published(method: str, learned: str) -> dict[str, float]:
     """FPR95 of a method in the benchmark's list, by the titles of the columns, and its mean over the test sets."""
-    found = {tested: value for (train, tested), value in zip(_ORDER, PUBLISHED[method], strict=True) if train == learned}
+    found = {
+        tested: value for (train, tested), value in zip(_ORDER, PUBLISHED[method], strict=True) if train == learned
+    }
     return {**{f"{name} FPR95 %": value for name, value in found.items()}, MEAN: sum(found.values()) / len(found)}

@@ -6,10 +6,10 @@ from patchprint.studies._hynet import COLUMNS, MATCHING, MEASURES, NOTES, SETS
 # (loss, normalization): recipe, settings, published matching mAP, published gain over batch norm.
 ROWS = {
     ("HardNet", "BN"): ("hardnet", {}, 50.56, None),
-    ("HardNet", "FRN"): ("hynet", {"loss": "hardnet"}, 51.89, None),
+    ("HardNet", "FRN"): ("hardnet-frn-hynet", {}, 51.89, None),
     ("SOSNet", "BN"): ("sosnet", {}, 51.02, None),
     ("SOSNet", "FRN"): ("sosnet-frn", {}, 52.12, None),
-    ("HyNet", "BN"): ("hynet", {"network": "hardnet"}, None, None),
+    ("HyNet", "BN"): ("hynet-bn", {}, None, None),
     ("HyNet", "FRN"): ("hynet", {}, None, 1.93),
     ("HyNet+SOSR", "BN"): ("hynet-sosr", {"network": "hardnet"}, None, None),
     ("HyNet+SOSR", "FRN"): ("hynet-sosr", {}, None, None),
