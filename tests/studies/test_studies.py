@@ -112,7 +112,8 @@ def test_its_table_and_drawing_show_all_cases(name: str, tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
-    """Small data for every study: patches with 16 views and mined labels, and whole images (True) of the same classes in training and test."""
+    """Small data for every study: patches with 16 views and mined labels, and whole images (True) of the same classes in
+    training and test."""
     folder = tmp_path_factory.mktemp("sets")
     write_store(folder / "patches", scenes=3, points=16, views=16, size=64, mine_labels=True)
     images = image_sets.write_store(folder / "images", classes=32, count=4, size=(32, 32), same_classes=True)

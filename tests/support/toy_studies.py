@@ -54,6 +54,12 @@ def toy_study(seeds: tuple[int, ...] = (0, 1), **changes: Any) -> Study:
     return Study(**{**values, **changes})
 
 
+def chained(**changes: Any) -> Study:
+    """HardNet, and with SEC from its weights."""
+    plain, sec = toy_study().cases[:2]
+    return toy_study(cases=(plain, dataclasses.replace(sec, starts_from=plain.name)), **changes)
+
+
 def options(out: Path, store: str, **changes: Any) -> Options:
     values: dict[str, Any] = {"data": {"train": (Path(store),), "test": (Path(store),)}, "device": "cpu"}
     return Options(out=out, **{**values, **changes})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 10.0
 _POINTS = 200  # of a function
+_LEVEL_COLORS = ("red", "black", "gray")
 
 
 class Figure(ABC):
@@ -71,7 +72,8 @@ class Bars(Figure):
             axes.set(title=title, xlabel=", ".join(self.groups), xlim=(-0.5, len(groups) - 0.5))
         all_axes[0].set_ylabel(self.column)
         has_published = any(column.title in row.case.published for row in rows)
-        _legend(strip, f"{self.bars}:", [(f"C{number}", bar) for number, bar in enumerate(bars)], has_published)
+        colors = [(f"C{number}", bar) for number, bar in enumerate(bars)]
+        _legend(strip, f"{self.bars}:", colors + list(zip(_LEVEL_COLORS, self.levels, strict=False)), has_published)
 
     def _draw_group(self, axes: Any, column: Column, place: int, bars: list[str], members: list[Row]) -> None:
         found = grouped(members, (self.bars,))
@@ -87,11 +89,11 @@ class Bars(Figure):
     def _draw_level(self, axes: Any, column: Column, name: str, members: list[Row]) -> None:
         (level,) = grouped(members, ())
         mean, published = level.summary(column).mean, level.published(column)
+        color = _LEVEL_COLORS[self.levels.index(name)]
         if mean is not None:
-            axes.axhline(mean, linestyle="--", color=f"C{5 + self.levels.index(name)}")
-            axes.annotate(name, (0.01, mean), xycoords=("axes fraction", "data"), va="bottom", fontsize="small")
+            axes.axhline(mean, linestyle="--", color=color)
         if published is not None:
-            axes.plot(0.99, published, "kD", markersize=3, transform=axes.get_yaxis_transform())
+            axes.plot(0.99, published, "D", color=color, markersize=3, transform=axes.get_yaxis_transform())
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from patchprint.benchmarks._patches import describe, open_for
 from patchprint.errors import UserError
 from patchprint.losses.mining import angle, hardest_cosine
 from patchprint.losses.sdgm import SDGMLoss, Spread
+from patchprint.patches import PatchSource
 from patchprint.patches.batches import two_views
 from patchprint.registry import Registry
 
@@ -80,7 +81,7 @@ class Angles(Benchmark):
             raise UserError(f"{run.data_name} has {len(usable)} points with two views, fewer than {_FEWEST}")
         points = usable[rng.permutation(rng.fold_in(key, 1), len(usable))[: settings.points]]
         views = two_views(rng.fold_in(key, 2), source.num_views.cpu()[points])
-        first, second = (describe(run, source, points, views[:, side]) for side in (0, 1))
+        first, second = (_floats(run, source, points, views[:, side]) for side in (0, 1))
         limit = SDGMLoss().cosine_guard
         positive = angle((first * second).sum(1))
         whole = len(points) // settings.batch * settings.batch or len(points)
@@ -103,7 +104,7 @@ class Values(Benchmark):
     def evaluate(self, run: Run, settings: ValueSettings) -> dict[str, Any]:
         source = open_for(run, "all")
         points = rng.permutation(rng.fold_in(rng.key(run.seed), 0x5167), source.num_points)[: settings.patches]
-        found = describe(run, source, points, torch.zeros_like(points))
+        found = _floats(run, source, points, torch.zeros_like(points))
         bit_means = torch.where(found > 0, 1.0, -1.0).mean(0)
         return {
             "patches": len(found),
@@ -122,6 +123,13 @@ class Values(Benchmark):
 PROBES: Registry[Callable[[], Benchmark]] = Registry(
     "probe", {"angles": lambda: Angles("angles"), "values": lambda: Values("values")}
 )
+
+
+def _floats(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
+    """Descriptors of patches, points (U,), views (U,) -> (U, D)."""
+    if run.model.kind == "binary":
+        raise UserError(f"{run.model.info.name} gives bits; its values have no distribution to look at")
+    return describe(run, source, points, views)
 
 
 def _density(values: Tensor) -> dict[str, list[float]]:

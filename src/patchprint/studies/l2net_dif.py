@@ -22,6 +22,6 @@ study = Study(
     columns=(Column("ROC area", "test.roc_auc", scale=100, digits=3), Column("FPR95 %", "test.fpr95")),
     baseline=("curve", "A: as published"),
     figures=(Curves("test/fpr95", "FPR95 %", scale=100), Bars("ROC area", bars="curve")),
-    notes="The table is of the last step. The paper draws the area under the ROC curve over epochs; here FPR95 is drawn over steps, "
-    "and the area is that at the end. Published in a figure only: A is best, C a little below, B and D below.",
+    notes="The table is of the last step. The paper draws the area under the ROC curve over epochs; here FPR95 is drawn over "
+    "steps, and the area is that at the end. Published in a figure only: A is best, C a little below, B and D below.",
 )

@@ -18,6 +18,6 @@ study = Study(
         Profiles("values", shades=("density",), xlabel="value"),
         Profiles("values", curves=("bit_means",), xlabel="number of the bit"),
     ),
-    notes="One patch each of up to 100,000 points. Published in a figure only: values near a normal distribution around zero, and "
-    "signs with means near zero.",
+    notes="One patch each of up to 100,000 points. Published in a figure only: values near a normal distribution around zero, "
+    "and signs with means near zero.",
 )
