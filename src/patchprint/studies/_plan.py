@@ -194,7 +194,7 @@ def _config(case: Case, seed: int, options: Options, sets: Mapping[str, DataSet]
         fixed["select_on_test"] = tuple(path for name in case.selects_on for path in sets[name].paths)
     if start is not None:
         fixed["init"] = str(start.measured_weights)
-    config = resolve(case.recipe, **settings, **fixed)
+    config = resolve(case.recipe, **{**settings, **fixed})
     steps = max(round(config.steps * options.budget), min(config.steps, FEWEST_STEPS))
     config = dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))
     if not case.selects_on:
