@@ -37,10 +37,13 @@ def compute(recipe):
     if "dropout" in inspect.signature(NETWORKS[published.network]).parameters:
         options["dropout"] = 0.0
     changes = {"lr": published.lr * 0.1, "precision": "float64", "network_options": options}
-    source = training_data.images(upright=True, scenes=4)
+    source = training_data.images(upright=True, scenes=4, ragged=published.views == 1)
     if published.batcher == "sequence-pairs":
         source = training_data.with_mined_labels(source)
-        changes |= {"batch": 8, "views": 4}
+    if published.views == 1:
+        changes["batch"] = 32  # patches
+    if published.network == "l2net-cs":
+        changes["init"] = "random"
     if "run" in published.batcher_options:
         changes["batcher_options"] = {"run": 8}
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,16 @@ def test_first_steps_follow_the_pinned_curve(recipe):
 
 @pytest.mark.parametrize(
     ("recipe", "dropout"),
-    [("l2net", 0.0), ("doap", 0.1), ("sosnet", 0.1), ("hardnet", 0.3), ("cdf", 0.3), ("hynet", 0.3), ("sdgmnet", 0.3)],
+    [
+        ("l2net", 0.0),
+        ("doap", 0.1),
+        ("doap-rome", 0.5),
+        ("sosnet", 0.1),
+        ("hardnet", 0.3),
+        ("cdf", 0.3),
+        ("hynet", 0.3),
+        ("sdgmnet", 0.3),
+    ],
 )
 def test_dropout_which_the_curves_leave_out(recipe, dropout):
     config = RECIPES[recipe]()

@@ -176,10 +176,10 @@ class _Run:
 
     def _log(self, bar: tqdm) -> None:
         self._check_finite()
-        if self.folder is None or self.step.descriptors is None:
+        if self.folder is None or self.step.described is None:
             return
         losses = {f"loss/{name}": value for name, value in self.step.losses.items()}
-        measured = {**losses, **monitor(*self.step.descriptors)}
+        measured = {**losses, **monitor(*self.step.described)}
         numbers = torch.stack([value.float() for value in measured.values()]).tolist()
         steps, self.logged_step = self.state.step - self.logged_step, self.state.step
         seconds, self.counted_from = time.perf_counter() - self.counted_from, time.perf_counter()
