@@ -10,8 +10,10 @@ import pytest
 
 from patchprint.cli import main
 from patchprint.features import calibration
+from patchprint.patches import open_source
 from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.resolving import CHOICES, RunFile, registered
+from support import labeled_sets
 from support.slowness import slow_but
 
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
@@ -91,7 +93,7 @@ def test_every_setting_has_a_flag(name, config_of):
     else:
         words, expected = GIVEN.get(name) or (
             ("7", type(value)(7)) if isinstance(value, int | float) else
-            ("7.5", 7.5) if name == "patch_scale" else
+            ("7.5", 7.5) if name in ("patch_scale", "first_drop") else
             ("here", ("here",)) if isinstance(value, tuple) else ("here", "here")
         )  # fmt: skip
         arguments += [flag, words]
@@ -213,3 +215,50 @@ def test_wrong_flag_gets_a_suggestion():
     assert done.returncode == 2
     assert "did you mean --steps?" in done.stderr
     assert done.stdout == ""
+
+
+def test_archives_of_images_become_stores_of_the_cache(tmp_path, monkeypatch, config_of):
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+    archive = labeled_sets.pack(labeled_sets.write_cub(tmp_path / "CUB_200_2011"), "zip")
+    config, _ = config_of("metric-cub", "--data", str(archive), "--loss", "triplet", "--sec", "0.5")
+    assert (config.loss, config.sec, config.network, config.init) == ("triplet", 0.5, "embedding", "imagenet")
+    (store,) = config.data
+    assert store.startswith(str(tmp_path / "cache"))
+    assert open_source(store).channels == 3
+    again, _ = config_of("metric-cub", "--data", store)
+    assert again.data == (store,)
+
+
+def test_whole_images_are_learned_described_and_measured_from_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+    archive = labeled_sets.pack(labeled_sets.write_cub(tmp_path / "CUB_200_2011", classes=8), "zip")
+    small = [
+        "--network-options",
+        "backbone=resnet18-narrow",
+        "dim=16",
+        "input_size=32",
+        "--init",
+        "None",
+        "--device",
+        "cpu",
+    ]
+    flags = [
+        "--steps",
+        "2",
+        "--batch",
+        "3",
+        "--loss",
+        "semihard",
+        "--sec",
+        "0.5",
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+    ]
+    assert main(["train", "metric-cub", "--data", str(archive), *small, *flags]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert (outcome["selected_on"], outcome["ratio"]) == ("nothing", None)
+    assert main(["eval", "retrieval", "--model", outcome["last"], "--data", str(archive), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert (scores["classes"], scores["images"]) == (4, 12)
+    assert 0 <= scores["recall"]["1"] <= 1

@@ -47,7 +47,7 @@ def test_split_by_the_part_of_each_point():
     assert source.split("train").scene.tolist() == [0, 1]
     assert source.split("val").num_views.tolist() == [3]
     with pytest.raises(ValueError, match="not 'test'"):
-        source.split("test")
+        source.split("exam")
     with pytest.raises(ValueError, match="carry no split"):
         Numbers(None).split("train")
 

@@ -57,7 +57,7 @@ def test_split_holds_out_a_scene(tmp_path, patches):
     assert store.split("train").scene.unique().tolist() == [0]
     assert store.split("val").scene.unique().tolist() == [1]
     with pytest.raises(ValueError, match="not 'test'"):
-        store.split("test")
+        store.split("exam")
 
 
 def test_wrong_counts_leave_nothing_behind(tmp_path, patches):

@@ -23,6 +23,7 @@ def test_batches_hold_what_the_config_says(name):
     assert batch.views.shape == (16, settings.views)
     assert len(source.observation(batch.points, batch.views[:, :1]).unique()) == 16
     assert name == "instances" or len(batch.points.unique()) == (16 if settings.views > 1 else 4)
+    assert ((batch.views[:, :1] == batch.views[:, -1:]) == (name == "instances" or settings.views == 1)).all()
     assert (batch.views < source.num_views[batch.points][:, None]).all()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Iterable
@@ -14,7 +15,9 @@ import tyro
 from patchprint.commands.output import emit, say
 from patchprint.errors import UserError
 from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
+from patchprint.networks import NETWORKS
 from patchprint.networks.weights import read_info
+from patchprint.registry import option_names
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
@@ -44,6 +47,7 @@ def _command(recipe: str) -> Callable[..., int]:
         run = resolve(recipe, file, **settings, **_read_words(words))
         if not run.data:
             raise UserError(f"patchprint train {recipe} needs --data STORE; patchprint data build makes one")
+        run = _with_stores(run)
         out = out or (Path(file.out) if file and file.out else _default_out(recipe))
         try:
             outcome = train(run, None, out, resume, force)
@@ -66,6 +70,15 @@ def _command(recipe: str) -> Callable[..., int]:
     command.__signature__ = _with_settings(inspect.signature(command, eval_str=True), recipe)  # type: ignore[attr-defined]
     command.paired_flags = True  # type: ignore[attr-defined]
     return command
+
+
+def _with_stores(run: TrainConfig) -> TrainConfig:
+    """Archives and folders of labeled images become the stores that are made of them once."""
+    if "backbone" not in option_names(NETWORKS[run.network]):
+        return run
+    from patchprint.patches.sources.labeled_images import cached_store
+
+    return dataclasses.replace(run, data=tuple(str(cached_store(path)) for path in run.data))
 
 
 def _as_text(outcome: Outcome) -> str:

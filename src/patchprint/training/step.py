@@ -98,7 +98,7 @@ class TrainStep:
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
-        # The warps are those of the global batch, so that a run does not depend on the number of ranks.
+        # Warp and light are those of the global batch, so that a run does not depend on the number of ranks.
         everyone, mine = count * distributed.world_size(), distributed.share(count)
         extent = torch.ones(everyone, views, 2, device=step.device)
         extent[mine] = self.source.extent(batch.points, batch.views)
@@ -108,7 +108,7 @@ class TrainStep:
             point[mine] = batch.label
         warp = self._augmentation.warp(rng.fold_in(key, 1), extent, point)[mine]
         patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
-        patches = self._augmentation.light(rng.fold_in(key, 2 + distributed.rank()), patches)
+        patches = self._augmentation.light(rng.fold_in(key, 2), patches, mine.start)
         by_view = patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype)
         return by_view, batch.valid, batch.ignore, batch.label
 
