@@ -141,7 +141,8 @@ class _CumulativeCounts(torch.autograd.Function):
         negatives, positives = table.view(-1, 2, bins + 3)[..., : bins + 1].cumsum(2).unbind(1)
         # An item that is not a number must not vanish in whole numbers.
         poison = (0.0 * position).sum(1, keepdim=True)
-        return tuple(count.to(position.dtype) / _ONE + poison for count in (positives, positives + negatives))
+        everyone = positives + negatives
+        return positives.to(position.dtype) / _ONE + poison, everyone.to(position.dtype) / _ONE + poison
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:

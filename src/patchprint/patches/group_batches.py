@@ -8,6 +8,7 @@ but they are not ``valid``, so that no query takes a cut group for a whole one.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -58,9 +59,9 @@ class GroupBatcher(StepBatcher):
         return max(1, self.reach // self.stride)
 
     def batch(self, step: Tensor) -> PatchBatch:
-        batch = _in_rows(self._points(step), self.num_views, self.num_patches)
-        ignore = _same_scene_other_point(self.scene, batch.points) if self.ignore_same_scene else None
-        return _part(self.share, batch, ignore)
+        rows = _in_rows(self._points(step), self.num_views, self.num_patches)
+        ignore = _same_scene_other_point(self.scene, rows.point) if self.ignore_same_scene else None
+        return _batch(rows, ignore, self.share)
 
     @property
     def _num_shuffled(self) -> int:
@@ -159,15 +160,11 @@ class SequencePairBatcher(StepBatcher):
         (pair,) = self.sequence_pairs[rng.permutation(self._key(step // count, SCENES), count)[number]]
         points = self.scenes.draw(self._key(step, POINTS), pair, self.most)
         one, other = (_in_rows(of_sequence, self.num_views, self.half) for of_sequence in points.unbind(1))
-        batch = PatchBatch(
-            points=torch.cat([one.points, other.points]),
-            views=torch.cat([one.views, other.views]),
-            valid=torch.cat([one.valid, other.valid]),
-            label=torch.cat([one.label, other.label + self.most]),
-        )
-        row = self.observation(batch.points, batch.views)[:, 0]
-        distractors = self.mined.are_distractors(self.scene[batch.points], row)
-        return _part(self.share, batch, _same_scene_other_point(self.scene, batch.points) & ~distractors)
+        other = other._replace(group=other.group + self.most)
+        rows = _Rows(*(torch.cat(both) for both in zip(one, other, strict=True)))
+        observation = self.observation(rows.point, rows.view[:, None])[:, 0]
+        distractors = self.mined.are_distractors(self.scene[rows.point], observation)
+        return _batch(rows, _same_scene_other_point(self.scene, rows.point) & ~distractors, self.share)
 
 
 class _Scenes:
@@ -200,6 +197,19 @@ class _Scenes:
         ]
 
 
+class _Rows(NamedTuple):
+    """Single patches in the order of their groups.
+
+    Shape:
+        point, view (R,) int64; is_whole (R,) bool: whether all of its group is there; group (R,) int64: its place among them.
+    """
+
+    point: Tensor
+    view: Tensor
+    is_whole: Tensor
+    group: Tensor
+
+
 def _groups(source: PatchSource, rows: int, min_views: int, max_views: int | None = None) -> Tensor:
     """Points whose groups may be taken, (N,); UserError where there are none, or one that would never be whole."""
     wanted = source.num_views >= min_views
@@ -222,27 +232,23 @@ def _groups_to_fill(rows: int, size: Tensor) -> int:
     return int((torch.cumsum(size.sort().values, 0) < rows).sum()) + 1
 
 
-def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> PatchBatch:
+def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
     """All views of each point one after the other, as far as there are rows; those of a point that is cut are not valid.
 
     Shape:
-        points (G,) with at least ``rows`` views in all, num_views of all points (N,) -> P = rows, K = 1.
+        points (G,) with at least ``rows`` views in all, num_views of all points (N,) -> R = rows.
     """
     size = num_views[points]
     end = torch.cumsum(size, 0)
     row = torch.arange(rows, device=points.device)
     group = torch.searchsorted(end, row, right=True)
-    view = row - (end - size)[group]
-    return PatchBatch(points[group], view[:, None], valid=(end[group] <= rows)[:, None], label=group)
+    return _Rows(points[group], view=row - (end - size)[group], is_whole=end[group] <= rows, group=group)
 
 
-def _part(share: Share, batch: PatchBatch, ignore: Tensor | None) -> PatchBatch:
-    """What one process takes of a batch; ``ignore`` is of the whole."""
-    assert batch.valid is not None
-    assert batch.label is not None
-    return PatchBatch(
-        share.of(batch.points), share.of(batch.views), share.of(batch.valid), ignore, share.of(batch.label)
-    )
+def _batch(rows: _Rows, ignore: Tensor | None, share: Share) -> PatchBatch:
+    """What one process takes of the rows, each a point in one view; ``ignore`` is of all of them."""
+    point, view, is_whole, group = (share.of(values) for values in rows)
+    return PatchBatch(point, view[:, None], is_whole[:, None], ignore, label=group)
 
 
 def _same_scene_other_point(scene: Tensor, points: Tensor) -> Tensor:
