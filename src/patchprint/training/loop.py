@@ -245,7 +245,7 @@ class _Run:
                 recipe=self.config.recipe,
                 data=", ".join(Path(folder).name for folder in self.config.data),
                 step=self.state.step,
-                start=self.config.init or "",
+                start="" if self.config.init in (None, assembly.RANDOM) else self.config.init,
                 config=self.config.to_json(),
             ),
             patch_scale=self.source.patch_scale,
