@@ -146,8 +146,8 @@ def _two_of(
 def _draw_lists(rng: np.random.Generator, sizes: np.ndarray, textured: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Queries (Q, 2) and distractors (R, 2), s and idx, each patch at most once.
 
-    Exponential times, longer for the patches of a larger sequence, come in the order in which patches first occur when a sequence
-    is drawn, then one of its patches, again and again.
+    Exponential times, longer for the patches of a larger sequence, come in the order in which patches first occur when a
+    sequence is drawn, then one of its patches, again and again.
     """
     sequence = np.repeat(np.arange(len(sizes)), sizes)
     patch = np.concatenate([np.arange(size) for size in sizes])

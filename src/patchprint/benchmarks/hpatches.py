@@ -2,8 +2,8 @@
 
 Every average precision is given in both definitions, ``python`` (trapezoid, the released scripts) and ``matlab`` (mean
 precision at positives, the figures of the paper). Equal distances count with the expectation over their orders, or, with
-``ties`` "official", as the released scripts have it: their sort is stable, so non-matching pairs come first in verification, the
-first patch in matching, the positives in retrieval.
+``ties`` "official", as the released scripts have it: their sort is stable, so non-matching pairs come first in verification,
+the first patch in matching, the positives in retrieval.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class HPatches(Benchmark):
         """Scores of each task by level, their means, and the difference easy minus tough."""
         if settings.list_length <= POSITIVES:
             raise UserError(
-                f"--list-length {settings.list_length} leaves no room for distractors beside the {POSITIVES} positives of a list"
+                f"--list-length {settings.list_length} leaves no room for distractors beside the {POSITIVES} positives"
             )
         store = _open(run)
         names = _hpatches_tasks.test_sequences(settings.split, store.scene_names)
@@ -222,7 +222,7 @@ def _pair_distances(descriptors: list[np.ndarray], rows: np.ndarray, first: int)
 
 
 def _nearest_is_same(a: np.ndarray, b: np.ndarray, ties: Ties) -> tuple[np.ndarray, np.ndarray]:
-    """Distance to the nearest row of b, and whether it is the same row as in a, or the chance of it: (N, D) twice -> (N,), (N,)."""
+    """Distance to the nearest row of b, and whether (or with which chance) it is the same row as in a, both (N,)."""
     if ties == "expectation":
         return chance_of_same_index(a, b)
     distance, index = (found[:, 0].numpy() for found in nearest(torch.as_tensor(a), torch.as_tensor(b), exact=True))
