@@ -55,3 +55,9 @@ def test_compiles_into_one_graph() -> None:
 
     step = torch.tensor(5)
     assert torch.equal(torch.compile(draw, backend="aot_eager", fullgraph=True)(step), draw(step))
+
+
+def test_rows_that_are_left_out_change_nothing_in_the_others():
+    key = rng.key(3)
+    for draw in (rng.bits, rng.uniform, rng.normal):
+        assert torch.equal(draw(key, (6, 4))[2:5], draw(key, (3, 4), first=2))

@@ -19,7 +19,7 @@ from typing import Any
 from patchprint.files import write_text
 from patchprint.pipelines.demo import table_rows
 from patchprint.registry import Registry
-from tools import use_tables, weights_tables
+from tools import metric_tables, use_tables, weights_tables
 from tools.markdown import read, table
 
 # Trained like the default model, to show how far that repeats; not shipped.
@@ -101,6 +101,10 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "sfm": use_tables.sfm,
         "compression": use_tables.compression,
         "adapt": use_tables.adapted,
+        "metric-losses": metric_tables.losses,
+        "metric-large": metric_tables.large,
+        "metric-choice": metric_tables.choice,
+        "metric-step": metric_tables.step_time,
     },
 )
 

@@ -34,9 +34,10 @@ def shipped(results: Path) -> str:
         size = f"{info.dim} bits" if info.kind == "binary" else f"{info.dim} floats"
         score = read(results / "oxford" / f"{info.name}.json")["scores"]["map"]
         megabytes = f"{file.stat().st_size / 1e6:.1f} MB"
-        rows.append(
-            [f"`{info.name}`", size, f"{info.patch_scale:g} sigma", megabytes, f"{score:.3f}", info.training.summary()]
-        )
+        made_by = info.training.summary()
+        if info.options.get("input_norm") == "standard":
+            made_by += ", patches standardized before FRN"
+        rows.append([f"`{info.name}`", size, f"{info.patch_scale:g} sigma", megabytes, f"{score:.3f}", made_by])
     header = ["weights", "print", "patch", "file", "Oxford mAP", "made by"]
     return table(header, rows, "Size, run and mAP on the six Oxford sequences: results/oxford/.")
 

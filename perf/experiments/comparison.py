@@ -1,11 +1,11 @@
 """Methods on equal terms: each trained on one photo set and tested on the others, with the same data, steps and batch.
 
-The papers' comparison (FPR95 in percent, floats and signs of the same prints), SDGMNet's ablations (its Fig. 6), and DOAP's
+The papers' comparison (FPR95 in percent, floats and signs of the same prints), SDGMNet's ablations (its Fig. 6c), and DOAP's
 study of the batch size (its Fig. 4):
 
     python -m perf.experiments.comparison --out results/experiments/comparison.json
-    python -m perf.experiments.comparison --recipes sdgmnet sdgmnet-theta sdgmnet-s sdgmnet-l2 sdgmnet-step \
-        sdgmnet-no-coupling sdgmnet-no-power --out results/experiments/ablation.json
+    python -m perf.experiments.comparison --recipes sdgmnet sdgmnet-theta sdgmnet-s sdgmnet-l2 sdgmnet-no-power \
+        sdgmnet-theta-no-power sdgmnet-s-no-power sdgmnet-l2-no-power hynet hardnet-frn --out results/experiments/ablation.json
     python -m perf.experiments.comparison --recipes doap doap-binary --batch 64 128 256 512 1024 \
         --out results/experiments/doap-batch.json
 
@@ -133,9 +133,9 @@ def test(network: PatchNetwork, sets: dict[str, str], pairs: int) -> dict[str, d
         settings, data = ubc.Settings(pairs=pairs), tuple(map(Path, folders.split(",")))
         run = Run(BENCHMARKS["ubc"](), settings, load(network), data, device=choose_device())
         chosen, descriptors, _ = ubc.described_pairs(run, settings)
-        scores["fpr95"][name] = 100 * fpr95(ubc.distances(chosen, descriptors), chosen.is_match)
+        scores["fpr95"][name] = 100 * fpr95(chosen.distances(descriptors), chosen.is_match)
         if network.kind == "float":
-            scores["fpr95_of_signs"][name] = 100 * fpr95(ubc.distances(chosen, pack_bits(descriptors)), chosen.is_match)
+            scores["fpr95_of_signs"][name] = 100 * fpr95(chosen.distances(pack_bits(descriptors)), chosen.is_match)
     return {kind: values for kind, values in scores.items() if values}
 
 

@@ -27,6 +27,7 @@ from patchprint.benchmarks import BENCHMARKS, Run, ubc
 from patchprint.benchmarks._patches import open_for
 from patchprint.features.model import NetworkModel
 from patchprint.patches import PatchStore
+from patchprint.patches.patch_pairs import draw_pairs
 
 
 def main() -> None:
@@ -88,7 +89,7 @@ class TimedModel(NetworkModel):
 def distinct_patches(run: Run, settings: ubc.Settings) -> torch.Tensor:
     """The patches that the benchmark will describe, at the network's size, (U, 1, S, S)."""
     source = open_for(run, "all")
-    pairs = ubc.draw_pairs(source, settings.pairs, run.seed)
+    pairs = draw_pairs(source, settings.pairs, run.seed)
     size = run.model.input_size
     parts = [
         source.sample(points.to(source.device), views[:, None].to(source.device), size)[:, 0]

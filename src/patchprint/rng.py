@@ -34,22 +34,22 @@ def fold_in(key: Tensor, data: Tensor | int) -> Tensor:
     return _mix(_mix(key + 0x9E3779B9) ^ (data & _MASK))
 
 
-def bits(key: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Random int64 in [0, 2**32), shape ``shape``, on the key's device."""
-    count = math.prod(shape)
-    index = torch.arange(count, device=key.device, dtype=torch.int64)
+def bits(key: Tensor, shape: tuple[int, ...], first: int = 0) -> Tensor:
+    """Random int64 in [0, 2**32), shape ``shape``, on the key's device; ``first`` leaves out as many rows before."""
+    start = first * math.prod(shape[1:])
+    index = torch.arange(start, start + math.prod(shape), device=key.device, dtype=torch.int64)
     return _mix(_mix(index) ^ _mix(key + 0x85EBCA6B)).reshape(shape)
 
 
-def uniform(key: Tensor, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0) -> Tensor:
+def uniform(key: Tensor, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0, first: int = 0) -> Tensor:
     """Float32 in [low, high), shape ``shape``."""
-    return (bits(key, shape) >> 8).float() * (2.0**-24 * (high - low)) + low
+    return (bits(key, shape, first) >> 8).float() * (2.0**-24 * (high - low)) + low
 
 
-def normal(key: Tensor, shape: tuple[int, ...]) -> Tensor:
+def normal(key: Tensor, shape: tuple[int, ...], first: int = 0) -> Tensor:
     """Standard normal float32, shape ``shape`` (Box-Muller)."""
-    radius = torch.sqrt(-2.0 * torch.log(1.0 - uniform(fold_in(key, 1), shape)))
-    return radius * torch.cos(2.0 * math.pi * uniform(fold_in(key, 2), shape))
+    radius = torch.sqrt(-2.0 * torch.log(1.0 - uniform(fold_in(key, 1), shape, first=first)))
+    return radius * torch.cos(2.0 * math.pi * uniform(fold_in(key, 2), shape, first=first))
 
 
 def integers(key: Tensor, high: Tensor | int, shape: tuple[int, ...]) -> Tensor:

@@ -112,7 +112,7 @@ def test_published_numbers_stand_beside_the_same_test_set_alone(store: Path) -> 
     rows = benchmark.published(same)
     assert len(rows) == 14
     assert all("BN-Inception at 227 px" in name and "CUB" in name for name in rows)
-    (row,) = (values for name, values in rows.items() if name.startswith("semi-hard + SEC"))
+    (row,) = (values for name, values in rows.items() if name.startswith("semihard + SEC"))
     assert row == {"NMI": pytest.approx(0.7162), "F1": pytest.approx(0.4205), "R@1": pytest.approx(0.6735)}
     assert benchmark.published({**same, "settings": {**same["settings"], "split": "train"}}) == {}
     shop = {**result, "scores": {**result["scores"], "images": 26830, "classes": 3985}}

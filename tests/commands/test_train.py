@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import re
 import subprocess
 import sys
 
@@ -10,9 +11,12 @@ import pytest
 
 from patchprint.cli import main
 from patchprint.features import calibration
+from patchprint.patches import open_source
 from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.resolving import CHOICES, RunFile, registered
+from support import labeled_sets
 from support.slowness import slow_but
+from support.ubc_sets import write_ubc
 
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
 
@@ -60,6 +64,17 @@ def test_trains_and_prints_the_outcome(training_store, tmp_path, capsys):
     assert main(["train", "hardnet", "--out", str(run), "--resume", "--lr", "2"]) == 2, "and are not changed on the way"
 
 
+def test_says_what_the_test_sets_chose(training_store, tmp_path, capsys):
+    for seed, name in enumerate(("liberty", "yosemite")):
+        write_ubc(tmp_path / name, seed=seed)
+    chosen = ["--select-on-test-as-the-papers-did", str(tmp_path / "liberty"), str(tmp_path / "yosemite")]
+    flags = [*chosen, "--keep-best", "2", "--validate-every", "1", "--out", str(tmp_path / "run")]
+    assert main(["train", "hardnet", "--data", training_store, *SMALL, *flags]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"of 2, test FPR95 [\d.]+ %, FPR95 on liberty [\d.]+ %, FPR95 on yosemite [\d.]+ %\n", said), said
+    assert re.search(r"mean and spread of the best 2: FPR95 [\d.]+ ± [\d.]+ %", said), said
+
+
 @pytest.mark.parametrize("recipe", slow_but({"sdgmnet-shipped"}, SHIPPED))
 def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_store, tmp_path):
     flags = ["--steps", "20", "--batch", "32", "--network-options", "width=4", "--device", "cpu"]
@@ -91,7 +106,7 @@ def test_every_setting_has_a_flag(name, config_of):
     else:
         words, expected = GIVEN.get(name) or (
             ("7", type(value)(7)) if isinstance(value, int | float) else
-            ("7.5", 7.5) if name == "patch_scale" else
+            ("7.5", 7.5) if name in ("patch_scale", "first_drop") else
             ("here", ("here",)) if isinstance(value, tuple) else ("here", "here")
         )  # fmt: skip
         arguments += [flag, words]
@@ -213,3 +228,50 @@ def test_wrong_flag_gets_a_suggestion():
     assert done.returncode == 2
     assert "did you mean --steps?" in done.stderr
     assert done.stdout == ""
+
+
+def test_archives_of_images_become_stores_of_the_cache(tmp_path, monkeypatch, config_of):
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+    archive = labeled_sets.pack(labeled_sets.write_cub(tmp_path / "CUB_200_2011"), "zip")
+    config, _ = config_of("metric-cub", "--data", str(archive), "--loss", "triplet", "--sec", "0.5")
+    assert (config.loss, config.sec, config.network, config.init) == ("triplet", 0.5, "embedding", "imagenet")
+    (store,) = config.data
+    assert store.startswith(str(tmp_path / "cache"))
+    assert open_source(store).channels == 3
+    again, _ = config_of("metric-cub", "--data", store)
+    assert again.data == (store,)
+
+
+def test_whole_images_are_learned_described_and_measured_from_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+    archive = labeled_sets.pack(labeled_sets.write_cub(tmp_path / "CUB_200_2011", classes=8), "zip")
+    small = [
+        "--network-options",
+        "backbone=resnet18-narrow",
+        "dim=16",
+        "input_size=32",
+        "--init",
+        "None",
+        "--device",
+        "cpu",
+    ]
+    flags = [
+        "--steps",
+        "2",
+        "--batch",
+        "3",
+        "--loss",
+        "semihard",
+        "--sec",
+        "0.5",
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+    ]
+    assert main(["train", "metric-cub", "--data", str(archive), *small, *flags]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert (outcome["selected_on"], outcome["ratio"]) == ("nothing", None)
+    assert main(["eval", "retrieval", "--model", outcome["last"], "--data", str(archive), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert (scores["classes"], scores["images"]) == (4, 12)
+    assert 0 <= scores["recall"]["1"] <= 1

@@ -54,3 +54,12 @@ def test_parity_notices_other_weights(tmp_path: Path) -> None:
 def test_unknown_runtime() -> None:
     with pytest.raises(ValueError, match="known are onnxruntime, opencv"):
         run_onnx("net.onnx", torch.rand(1, 1, 32, 32), "tensorrt")
+
+
+@pytest.mark.slow
+def test_networks_of_whole_images_are_exported_with_three_channels(tmp_path: Path) -> None:
+    network = create("embedding", backbone="resnet18-narrow", dim=16, input_size=32)
+    export_onnx(network, 32, tmp_path / "net.onnx", {"name": "embedding"}, network.channels)
+    errors = measure_parity(network, tmp_path / "net.onnx")
+    assert set(errors) == set(RUNTIMES)
+    assert max(errors.values()) < 1e-4

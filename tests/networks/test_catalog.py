@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 import patchprint
+from patchprint import losses
 from patchprint.networks import create, weights
 from patchprint.networks.hynet import HyNet
-from patchprint.types import Keypoints
+from patchprint.types import DescriptorBatch, Keypoints
 from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking
 from support.slowness import slow_but
 
@@ -63,9 +64,39 @@ def test_settings_of_the_l2net_family_are_the_published_ones(name, eps, dropout,
     assert [module.p for module in network.modules() if isinstance(module, nn.Dropout)] == [dropout]
 
 
+def test_learned_norm_leaves_those_that_maps_are_taken_from():
+    """L2-Net's Fig. 3a, curve C: all batch norms but the first and the last learn scale and shift."""
+    norms = [module for module in create("l2net", learned_norm=True).modules() if isinstance(module, nn.BatchNorm2d)]
+    assert [norm.affine for norm in norms] == [False, True, True, True, True, True, False]
+
+
+def test_maps_of_all_layers():
+    """L2-Net's Fig. 3a, curve D: a map after each of the seven batch norms; the loss asks for all that there are."""
+    torch.manual_seed(0)
+    network, outputs = create("l2net", width=4, dim=16, maps="all"), []
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.register_forward_hook(lambda _, __, output: outputs.append(output.flatten(1)))
+    raw, maps = network.forward_features(smooth_patches(6))
+    assert len(maps) == len(outputs) == 7
+    assert all(torch.equal(given, output) for given, output in zip(maps, outputs, strict=True))
+    views = [value.unflatten(0, (2, 3)).transpose(0, 1) for value in (network.head(raw), raw, *maps)]
+    loss = losses.create("l2net")
+    parts = [loss(DescriptorBatch(views[0], views[1], maps=(one,)))["e3"] for one in views[2:]]
+    together = loss(DescriptorBatch(views[0], views[1], maps=tuple(views[2:])))["e3"]
+    assert together.item() == pytest.approx(sum(part.item() for part in parts), rel=1e-5)
+    with pytest.raises(ValueError, match="maps must be 'ends' or 'all', not 'some'"):
+        create("l2net", maps="some")
+
+
 def test_hardnet_starts_orthogonal_with_gain_06():
     weight = create("hardnet").features[3].weight.flatten(1)
     assert torch.allclose(weight @ weight.T, 0.36 * torch.eye(32), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["hynet", "sdgmnet"])
+def test_networks_of_the_papers_have_their_input(name):
+    assert create(name).info.options["input_norm"] == "frn"
 
 
 def test_hynet_as_published_feels_brightness_and_its_standardised_form_does_not():

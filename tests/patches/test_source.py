@@ -46,10 +46,16 @@ def test_split_by_the_part_of_each_point():
     source = Numbers(torch.tensor([0, 1, 2, 0], dtype=torch.uint8))
     assert source.split("train").scene.tolist() == [0, 1]
     assert source.split("val").num_views.tolist() == [3]
-    with pytest.raises(ValueError, match="not 'test'"):
-        source.split("test")
+    with pytest.raises(ValueError, match="not 'exam'"):
+        source.split("exam")
     with pytest.raises(ValueError, match="carry no split"):
         Numbers(None).split("train")
+
+
+def test_all_but_the_test_part_is_learnable():
+    source = Numbers(torch.tensor([3, 1, 2, 0], dtype=torch.uint8))
+    assert first_views(source.learnable()) == first_views(source)[1:]
+    assert Numbers(None).learnable().num_points == 4
 
 
 def test_moving_takes_everything_along():

@@ -56,8 +56,8 @@ def test_split_holds_out_a_scene(tmp_path, patches):
     store = open_source(tmp_path / "s")
     assert store.split("train").scene.unique().tolist() == [0]
     assert store.split("val").scene.unique().tolist() == [1]
-    with pytest.raises(ValueError, match="not 'test'"):
-        store.split("test")
+    with pytest.raises(ValueError, match="not 'exam'"):
+        store.split("exam")
 
 
 def test_wrong_counts_leave_nothing_behind(tmp_path, patches):

@@ -6,10 +6,13 @@ import numpy as np
 import torch
 
 from patchprint.patches import Tracks, TrackStore
+from patchprint.patches.image_store import ImageStore
 from patchprint.patches.label_mining import MinedLabels
 from patchprint.training import resolve
+from patchprint.training.image_recipes import IMAGE_RECIPES
 from patchprint.training.loop import train
 from patchprint.training.run_folder import read_metrics
+from support import image_sets
 
 SHORT = {
     "steps": 30,
@@ -59,8 +62,15 @@ def with_mined_labels(source, clusters=5):
     return source
 
 
+def whole_images(folder):
+    """Classes of images of 32 pixels, which every processor reads in the same way: no pixel lies between two others."""
+    return ImageStore.open(image_sets.write_store(folder / "images", classes=24, size=(32, 32)))
+
+
 def narrow(recipe):
     """Options that make the network of a recipe small."""
+    if recipe in IMAGE_RECIPES:
+        return {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32}
     return {"width": 4, "dim": 64 if "binary" in recipe else 32}
 
 

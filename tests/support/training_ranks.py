@@ -7,18 +7,35 @@ import torch
 import torch.distributed as dist
 
 from patchprint.training import distributed, resolve, train
+from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
 
-RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet")
+RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "metric-cub-semihard", "simclr")
 CHANGES = {"steps": 50, "batch": 16, "checkpoint_every": 50, "validate_every": 50, "log_every": 1}
 
 
 def run(recipe, folder):
+    if recipe in IMAGE_RECIPES:
+        return run_images(recipe, folder)
     options = {**training_data.narrow(recipe), "dropout": 0.0}
     # Hard mining is chaotic: at the full rate even roundings of float64 grow to 1e-2 within 50 steps of HyNet.
     settings = {**training_data.SHORT, **CHANGES, "network_options": options, "precision": "float64"}
     settings["lr"] = 0.1 * resolve(recipe).lr
     train(resolve(recipe, **settings), training_data.images(), folder / recipe)
+
+
+def run_images(recipe, folder):
+    """Batch norm that learns, in the head or everywhere, and SEC: both look at all ranks."""
+    changes = {
+        "batch": 8,
+        "network_options": training_data.narrow(recipe),
+        "precision": "float64",
+        "init": None,
+        "sec": 0.5,
+    }
+    changes["lr"] = 0.1 * resolve(recipe).lr
+    data = training_data.whole_images(folder / f"{recipe}-{distributed.rank()}")
+    train(resolve(recipe, **{**training_data.SHORT, **CHANGES, **changes}), data, folder / recipe)
 
 
 def main(folder):

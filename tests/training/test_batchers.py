@@ -18,8 +18,10 @@ def test_batches_hold_what_the_config_says(name):
     options = {"batcher_options": {"run": 8}} if name == "neighbors" else {}
     source = with_mined_labels(images(scenes=4))
     batch = batchers.create(config(name, views=2, **options), source).batch(torch.tensor(0))
-    assert len(batch.points.unique()) == len(batch.points) == 16
+    distinct = batch.points * 100 + batch.views[:, 0] if name == "instances" else batch.points
+    assert len(distinct.unique()) == len(batch.points) == 16
     assert batch.views.shape == (16, 2)
+    assert ((batch.views[:, 0] == batch.views[:, 1]) == (name == "instances")).all()
     assert (batch.views < source.num_views[batch.points][:, None]).all()
 
 

@@ -1,11 +1,15 @@
-"""FPR95 and confusion on held-out points, for float and for binary networks, against a direct count."""
+"""FPR95 and confusion on held-out points against a direct count; test sets, each on its official pairs."""
 
 import pytest
 import torch
 
 from patchprint import networks
-from patchprint.training.held_out import HeldOutPoints
+from patchprint.training import held_out as judges
+from patchprint.training.held_out import HeldOutPoints, Scores, SetScores, Verified
+from support import benchmark_data, image_sets
+from support.benchmark_data import scores_of
 from support.training_data import images
+from support.ubc_sets import write_ubc
 
 
 @pytest.mark.parametrize("kind", ["float", "binary"])
@@ -41,3 +45,45 @@ def test_pairs_depend_on_the_seed_alone():
 def test_too_few_points_give_no_validation():
     source = images().split("val")
     assert len(HeldOutPoints(source.select(torch.tensor([0])), 20, 0)) == 0
+
+
+def judge_of(*folders, most=40):
+    return judges.create_for_test_sets([str(folder) for folder in folders], torch.device("cpu"), 12.0, most, seed=0)
+
+
+@pytest.mark.parametrize("kind", ["float", "binary"])
+def test_test_sets_are_scored_as_the_benchmark_scores_them(kind, tmp_path):
+    torch.manual_seed(0)
+    network = networks.create("hardnet", width=4, dim=32, kind=kind)
+    for seed, name in enumerate(("liberty", "yosemite")):
+        write_ubc(tmp_path / name, seed=seed)
+    judge = judge_of(tmp_path / "liberty", tmp_path / "yosemite")
+    assert len(judge) == 2 * 60, "official pairs, not as many as were asked for"
+    measured = judge.measure(network)
+    one, other = (scores_of("ubc", network, tmp_path / name)["fpr95"] / 100 for name in ("liberty", "yosemite"))
+    assert one != other
+    assert measured.numbers() == pytest.approx(
+        {"fpr95": (one + other) / 2, "fpr95/liberty": one, "fpr95/yosemite": other}
+    )
+    assert measured.score == pytest.approx((one + other) / 2)
+
+
+def test_the_mean_over_sets_chooses_and_confusion_does_not():
+    assert SetScores({"a": Verified(0.1), "b": Verified(0.3)}).score == pytest.approx(0.2)
+    assert Scores(0.1, 0.3).score == pytest.approx(0.4)
+
+
+def test_sets_of_one_name_are_told_apart(tmp_path):
+    for folder in ("one", "two"):
+        write_ubc(tmp_path / folder / "patches")
+    judge = judge_of(tmp_path / "one" / "patches", tmp_path / "two" / "patches")
+    assert list(judge.judges) == ["patches", str(tmp_path / "two" / "patches")]
+
+
+def test_of_a_store_with_a_test_part_that_part_judges(tmp_path):
+    """Without official pairs as many as asked for are drawn; images are searched for among each other."""
+    benchmark_data.write_store(tmp_path / "all")
+    images().save(tmp_path / "photos")
+    assert [len(each) for each in judge_of(tmp_path / "all", tmp_path / "photos").judges.values()] == [40, 40]
+    (birds,) = judge_of(image_sets.write_store(tmp_path / "birds"), most=1000).judges.values()
+    assert len(birds) == 36 and sorted(set(birds.source.label.tolist())) == list(range(6, 12))

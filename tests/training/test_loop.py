@@ -1,18 +1,21 @@
 """What a run writes, how it chooses weights, how it starts from others, and what it says when something is wrong."""
 
 import json
+import math
 import re
 
+import numpy as np
 import pytest
 import torch
 
 from patchprint.networks import weights
-from patchprint.patches import open_source
+from patchprint.patches import open_source, splits
 from patchprint.training import resolve, train
 from patchprint.training.run_folder import read_metrics
 from support import training_data
-from support.benchmark_data import write_store
+from support.benchmark_data import scores_of, write_store
 from support.training_data import images, narrow, short_run
+from support.ubc_sets import write_ubc
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +113,16 @@ def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
     assert not torch.equal(both["center.features.0.weight"], start["features.0.weight"])
 
 
+def test_learned_norms_and_maps_of_all_layers_train(tmp_path):
+    """L2-Net's Fig. 3a, curves C and D."""
+    options = {"width": 4, "dim": 32, "learned_norm": True, "maps": "all"}
+    outcome, losses = short_run("l2net", tmp_path / "run", steps=3, network_options=options)
+    assert all(map(math.isfinite, losses))
+    network = weights.load_network(outcome.last)
+    assert network.info.options["maps"] == "all" and network.info.options["learned_norm"]
+    assert not torch.equal(network.features[4].weight, torch.ones(4)), "scale of the second batch norm"
+
+
 def test_several_stores_are_one_source(tmp_path):
     for seed in (0, 1):
         images(points=60, seed=seed).save(tmp_path / f"store{seed}")
@@ -141,10 +154,55 @@ def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
 
 
 def test_choosing_on_the_test_set_is_possible_and_says_so(tmp_path):
-    images(points=60, seed=5).save(tmp_path / "test")
-    outcome, _ = short_run("hardnet", tmp_path / "run", steps=2, select_on_test=(str(tmp_path / "test"),))
+    """All points are learned from, the mean FPR95 over the official pairs of the sets chooses (D4 and D5 of the review)."""
+    sets = [tmp_path / name for name in ("liberty", "yosemite")]
+    for seed, folder in enumerate(sets):
+        write_ubc(folder, seed=seed)
+    source = images()
+    source._part[:10] = splits.NEITHER
+    assert source.split("train").num_points == 86
+    flags = {"select_on_test": tuple(map(str, sets)), "batch": 120, "validate_every": 1, "steps": 6}
+    outcome, _ = short_run("hardnet", tmp_path / "run", source, **flags)
     assert outcome.selected_on == "test"
-    assert any("test/fpr95" in line for line in read_metrics(tmp_path / "run" / "metrics.jsonl"))
+    tested = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "test/fpr95" in line]
+    assert [line["step"] for line in tested] == [1, 2, 3, 4, 5, 6]
+    for line in tested:
+        assert line["test/fpr95"] == pytest.approx((line["test/fpr95/liberty"] + line["test/fpr95/yosemite"]) / 2)
+    best = min(tested, key=lambda line: line["test/fpr95"])
+    assert outcome.best_step == best["step"]
+    assert outcome.measured == {name.removeprefix("test/"): best[name] for name in best if name != "step"}
+    for folder in sets:
+        scored = scores_of("ubc", str(outcome.best), folder)
+        assert scored["pair_list"] == "official"
+        assert scored["fpr95"] / 100 == pytest.approx(outcome.measured[f"fpr95/{folder.name}"])
+
+
+def test_the_published_test_part_of_the_training_data_is_never_learned_from(tmp_path):
+    source = images()
+    source._part[:24] = splits.TEST
+    write_ubc(tmp_path / "test")
+    for changes in ({}, {"hold_out": False}, {"select_on_test": (str(tmp_path / "test"),)}):
+        most = 72 if not changes else 96
+        with pytest.raises(ValueError, match=f"{most} points .* fewer than --batch 120"):
+            short_run("hardnet", tmp_path / "run", source, batch=120, **changes)
+
+
+def test_the_best_of_several_are_kept_with_their_mean_and_spread(tmp_path):
+    outcome, _ = short_run("hardnet", tmp_path / "run", steps=6, validate_every=1, checkpoint_every=2, keep_best=3)
+    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    validated = [(sum(v for n, v in line.items() if n[:3] == "val"), line["step"]) for line in lines if len(line) == 3]
+    assert len(validated) == 6
+    assert [each.step for each in outcome.kept] == [step for _, step in sorted(validated)[:3]]
+    assert outcome.best_step == outcome.kept[0].step and outcome.measured == outcome.kept[0].measured
+    files = {path.name for path in (tmp_path / "run").glob("best-*")}
+    assert files == {f"best-{each.step:09d}.safetensors" for each in outcome.kept}
+    for each in outcome.kept:
+        assert weights.read_info(tmp_path / "run" / f"best-{each.step:09d}.safetensors").training.step == each.step
+    values = [each.measured["fpr95"] for each in outcome.kept]
+    written = json.loads(json.dumps(outcome.to_json()))
+    assert written["mean"]["fpr95"] == pytest.approx(np.mean(values))
+    assert written["spread"]["fpr95"] == pytest.approx(np.std(values, ddof=1))
+    assert [each["step"] for each in written["kept"]] == [each.step for each in outcome.kept]
 
 
 def test_too_few_points_for_the_batch(tmp_path):
@@ -172,6 +230,12 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_names_the_step(tmp_path):
 def test_weights_that_do_not_fit(run, tmp_path):
     with pytest.raises(ValueError, match=r"--init .* do not fit hardnet"):
         short_run("hardnet", tmp_path / "run", init=str(run[0] / "last.safetensors"))
+
+
+def test_weights_for_another_input(run, tmp_path):
+    """Standardizing has no weights, so the files would fit; the first layer was trained for other values."""
+    with pytest.raises(ValueError, match=r"trained with input_norm=frn, this network has standard; give .*=frn"):
+        short_run("sdgmnet-standardized", tmp_path / "run", init=str(run[0] / "last.safetensors"))
 
 
 def test_freezing_a_layer_that_is_not_there(tmp_path):

@@ -14,6 +14,7 @@ from patchprint.training import checkpoint
 from support import training_data
 from support.checkout import TESTS, environment
 from support.training_data import losses_of, short_run
+from support.ubc_sets import write_ubc
 
 
 def assert_same_run(one, other):
@@ -35,10 +36,16 @@ def test_ten_kills_leave_the_same_weights_bit_for_bit(tmp_path):
     assert_same_run(tmp_path / "undisturbed", tmp_path / "killed")
 
 
-@pytest.mark.parametrize("recipe", ["hynet", "cdf"])
-def test_resumed_run_equals_one_without_a_break(recipe, tmp_path, monkeypatch):
-    changes = {"sec": 0.1, "checkpoint_every": 10}
-    short_run(recipe, tmp_path / "whole", **changes)
+@pytest.mark.parametrize(
+    ("recipe", "changes"),
+    [("hynet", {"sec": 0.1}), ("cdf", {"sec": 0.1}), ("hardnet", {"keep_best": 4, "validate_every": 3})],
+)
+def test_resumed_run_equals_one_without_a_break(recipe, changes, tmp_path, monkeypatch):
+    if recipe == "hardnet":
+        write_ubc(tmp_path / "test")
+        changes = {**changes, "select_on_test": (str(tmp_path / "test"),)}
+    changes = {"checkpoint_every": 10, **changes}
+    whole, _ = short_run(recipe, tmp_path / "whole", **changes)
     original, calls = checkpoint.write, []
 
     def stop_at_twenty(folder, state, config):
@@ -52,7 +59,10 @@ def test_resumed_run_equals_one_without_a_break(recipe, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         short_run(recipe, tmp_path / "broken", **changes)
     monkeypatch.undo()
-    short_run(recipe, tmp_path / "broken", resume=True, **changes)
+    resumed, _ = short_run(recipe, tmp_path / "broken", resume=True, **changes)
+    assert resumed.kept == whole.kept
+    kept = [{path.name for path in (tmp_path / run).glob("best-*")} for run in ("whole", "broken")]
+    assert kept[0] == kept[1] and len(kept[0]) == (4 if recipe == "hardnet" else 0)
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from patchprint.benchmarks._base import Benchmark, Run, Scores
-from patchprint.benchmarks.ubc import draw_pairs
 from patchprint.detectors import detect
-from patchprint.distances import nearest, pair_distances
+from patchprint.distances import nearest
 from patchprint.features.model import Model
 from patchprint.features.observations import describe_observations
 from patchprint.metrics.ranking import average_precision
 from patchprint.metrics.verification import fpr95
+from patchprint.patches.patch_pairs import draw_pairs
 from patchprint.patches.sources import bundled
 from patchprint.patches.sources.homographies import ImagePair, warped_pairs
 from patchprint.patches.tracks import TrackStore
@@ -73,7 +73,7 @@ def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) ->
     pairs = draw_pairs(source, num_pairs, seed)
     rows = source.observation(pairs.points, pairs.views[:, None])[:, 0]
     descriptors = describe_observations(model, source, rows)
-    return fpr95(pair_distances(descriptors[pairs.index[:, 0]], descriptors[pairs.index[:, 1]]), pairs.is_match)
+    return fpr95(pairs.distances(descriptors), pairs.is_match)
 
 
 def held_out_pairs(settings: Settings) -> Iterator[ImagePair]:

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from patchprint import rng
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._patches import describe, open_for
-from patchprint.distances import pair_distances
-from patchprint.errors import UserError
 from patchprint.metrics.ranking import Ties, average_precision
 from patchprint.metrics.verification import FPR95_VARIANTS, roc_auc
-from patchprint.patches import PatchSource, PatchStore
+from patchprint.patches.patch_pairs import PairList, pairs_of
 
 # FPR95 in percent, train>test in this order; + means augmented training data.
 _ORDER = ("nd>lib", "yos>lib", "lib>nd", "yos>nd", "lib>yos", "nd>yos")
@@ -62,31 +58,15 @@ PUBLISHED_FROM_ELSEWHERE: dict[str, tuple[float, float, float]] = {
     "L2-Net CS binary+ (hpatches)": (5.4, 2.44, 5.88),
 }
 
-OFFICIAL_PAIRS = "m50_100000_100000_0"
-
 
 @dataclass(frozen=True)
 class Settings:
     # Pairs to draw where the data brings no list; half of them match.
     pairs: int = 100_000
     # Only the points of one part of the split of a store.
-    split: Literal["all", "train", "val"] = "all"
+    split: Literal["all", "train", "val", "test"] = "all"
     # Equal distances count against the descriptor (fair), or in the order of the file, as in HardNet's routine (official).
     ties: Literal["fair", "official"] = "fair"
-
-
-@dataclass(frozen=True, eq=False)
-class PairList:
-    """Distinct patches and which of them are compared.
-
-    Shape:
-        points (U,), views (U,): the distinct patches; index (L, 2) into them; is_match (L,) bool.
-    """
-
-    points: Tensor
-    views: Tensor
-    index: Tensor
-    is_match: np.ndarray
 
 
 class Ubc(Benchmark):
@@ -131,84 +111,18 @@ class Ubc(Benchmark):
         return {name: {"FPR95 %": value} for name, value in {**others, **rows}.items()}
 
 
-def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
-    """Half matching, half non-matching pairs, a function of the seed alone."""
-    num_views, scene = source.num_views.cpu(), source.scene.cpu()
-    usable = torch.nonzero((num_views >= 2) & (torch.bincount(scene)[scene] >= 2) if len(scene) else num_views >= 2)[
-        :, 0
-    ]
-    half = count // 2
-    if len(usable) < 2 or half == 0:
-        raise UserError(f"{len(usable)} points have two views and another point in their scene; pairs need at least 2")
-    key = rng.fold_in(rng.key(seed), 0x0BC)
-    chosen = usable[rng.integers(rng.fold_in(key, 1), len(usable), (half,))]
-    first = rng.integers(rng.fold_in(key, 2), num_views[chosen], (half,))
-    second = (first + 1 + rng.integers(rng.fold_in(key, 3), num_views[chosen] - 1, (half,))) % num_views[chosen]
-    left = usable[rng.integers(rng.fold_in(key, 4), len(usable), (half,))]
-    right = _another_of_the_scene(rng.fold_in(key, 5), left, scene)
-    points = torch.cat([torch.stack([chosen, chosen], 1), torch.stack([left, right], 1)])
-    left_view, right_view = (
-        rng.integers(rng.fold_in(key, k), num_views[p], (half,)) for k, p in ((6, left), (7, right))
-    )
-    views = torch.cat([torch.stack([first, second], 1), torch.stack([left_view, right_view], 1)])
-    return _distinct(points, views, np.arange(2 * half) < half)
-
-
-def official_pairs(store: PatchStore) -> PairList:
-    """The pair list of the original files."""
-    rows = torch.from_numpy(store.pairs(OFFICIAL_PAIRS))
-    num_views = store.num_views.cpu()
-    points = torch.repeat_interleave(torch.arange(len(num_views)), num_views)
-    views = torch.arange(len(points)) - torch.repeat_interleave(torch.cumsum(num_views, 0) - num_views, num_views)
-    patch = torch.cat(
-        [store.observation(p, v[:, None])[:, 0] for p, v in zip(points.split(2**16), views.split(2**16), strict=True)]
-    ).cpu()
-    place = torch.empty(int(patch.max()) + 1, dtype=torch.int64)
-    place[patch] = torch.arange(len(patch))
-    wanted = place[rows[:, :2]]
-    return _distinct(points[wanted], views[wanted], rows[:, 2].numpy().astype(bool))
-
-
 def described_pairs(run: Run, settings: Settings) -> tuple[PairList, Tensor, str]:
     """The pairs of a data set, the prints (U, D) of their distinct patches, and the origin of the list: official or drawn."""
     source = open_for(run, settings.split)
-    if isinstance(source, PatchStore) and OFFICIAL_PAIRS in source.facts["pairs"] and settings.split == "all":
-        pairs, origin = official_pairs(source), "official"
-    else:
-        pairs, origin = draw_pairs(source, settings.pairs, run.seed), "drawn"
+    pairs, origin = pairs_of(source, settings.pairs, run.seed)
     return pairs, describe(run, source, pairs.points, pairs.views).to(run.device), origin
-
-
-def distances(pairs: PairList, descriptors: Tensor) -> np.ndarray:
-    """Distance of each pair, (L,) float64."""
-    index = pairs.index.to(descriptors.device)
-    return pair_distances(descriptors[index[:, 0]], descriptors[index[:, 1]])
 
 
 def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
     pairs, descriptors, origin = described_pairs(run, settings)
     return {
-        "distance": distances(pairs, descriptors),
+        "distance": pairs.distances(descriptors),
         "is_match": pairs.is_match,
         "patches": np.array(len(pairs.points)),
         "pair_list": np.array(origin),
     }
-
-
-def _another_of_the_scene(key: Tensor, points: Tensor, scene: Tensor) -> Tensor:
-    """For each point another one of its scene, uniformly, (N,) -> (N,)."""
-    by_scene = torch.argsort(scene, stable=True)
-    place = torch.empty_like(by_scene)
-    place[by_scene] = torch.arange(len(scene))
-    size = torch.bincount(scene)
-    start = (torch.cumsum(size, 0) - size)[scene[points]]
-    number = size[scene[points]]
-    step = 1 + rng.integers(key, number - 1, (len(points),))
-    return by_scene[start + (place[points] - start + step) % number]
-
-
-def _distinct(points: Tensor, views: Tensor, is_match: np.ndarray) -> PairList:
-    """Pairs (L, 2) of points and views as an index into distinct patches."""
-    width = int(views.max()) + 1
-    codes, index = torch.unique(points * width + views, return_inverse=True)
-    return PairList(codes // width, codes % width, index, is_match)

@@ -118,6 +118,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "scenes": len(facts.get("scenes", [])),
         "train_points": facts["train"],
         "val_points": facts["val"],
+        "test_points": facts["test"],
         "added_views": facts.get("added_views", 0),
         "patch_scale": facts["patch_scale"],
         "pairs": facts.get("pairs", []),

@@ -41,7 +41,7 @@ def main(
     network = create(model).eval() if untrained else load_network(model)
     info = asdict(network.info)
     metadata = {key: value if isinstance(value, str) else json_module.dumps(value) for key, value in info.items()}
-    export_onnx(network, network.input_size, out, metadata)
+    export_onnx(network, network.input_size, out, metadata, network.channels)
     parity = measure_parity(network, out)
     result: dict[str, Any] = {
         "model": network.info.name,
@@ -51,7 +51,7 @@ def main(
         "opset": OPSET,
         "input": {
             "name": INPUT,
-            "shape": ["N", 1, network.input_size, network.input_size],
+            "shape": ["N", network.channels, network.input_size, network.input_size],
             "dtype": "float32 in [0, 1]",
         },
         "output": {"name": OUTPUT, "shape": ["N", network.dim], "dtype": "float32", "kind": network.kind},
@@ -59,7 +59,9 @@ def main(
         "tolerance": TOLERANCE,
     }
     lines = [f"{out}: {network.info.name}, {result['megabytes']} MB, opset {OPSET}"]
-    lines.append(f"input  {INPUT} (N, 1, {network.input_size}, {network.input_size}) float32 in [0, 1]")
+    lines.append(
+        f"input  {INPUT} (N, {network.channels}, {network.input_size}, {network.input_size}) float32 in [0, 1]"
+    )
     lines.append(f"output {OUTPUT} (N, {network.dim}) float32, {_meaning(network)}")
     lines += [f"largest difference from torch in {name}: {error:.1e}" for name, error in parity.items()]
     emit(result, json, "\n".join(lines))
@@ -68,7 +70,7 @@ def main(
 
 def measure_parity(network: PatchNetwork, path: Path) -> dict[str, float]:
     """Largest difference between the prints of torch and of each runtime, over batches of one and of several patches."""
-    patches = _smooth_patches(16, network.input_size)
+    patches = _smooth_patches(16, network.channels, network.input_size)
     with torch.no_grad():
         raw = network.forward_features(patches, with_maps=False)[0]
         expected = network.head(raw)
@@ -83,9 +85,9 @@ def measure_parity(network: PatchNetwork, path: Path) -> dict[str, float]:
     return errors
 
 
-def _smooth_patches(count: int, size: int) -> Tensor:
-    """Patches with the slow changes of photographs, always the same, (count, 1, size, size) in [0, 1]."""
-    noise = torch.rand(count, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+def _smooth_patches(count: int, channels: int, size: int) -> Tensor:
+    """Patches with the slow changes of photographs, always the same, (count, channels, size, size) in [0, 1]."""
+    noise = torch.rand(count, channels, 8, 8, generator=torch.Generator().manual_seed(0))
     return F.interpolate(noise, size=(size, size), mode="bilinear", align_corners=False)
 
 

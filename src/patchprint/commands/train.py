@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Iterable
@@ -14,7 +15,9 @@ import tyro
 from patchprint.commands.output import emit, say
 from patchprint.errors import UserError
 from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
+from patchprint.networks import NETWORKS
 from patchprint.networks.weights import read_info
+from patchprint.registry import option_names
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
@@ -44,6 +47,7 @@ def _command(recipe: str) -> Callable[..., int]:
         run = resolve(recipe, file, **settings, **_read_words(words))
         if not run.data:
             raise UserError(f"patchprint train {recipe} needs --data STORE; patchprint data build makes one")
+        run = _with_stores(run)
         out = out or (Path(file.out) if file and file.out else _default_out(recipe))
         try:
             outcome = train(run, None, out, resume, force)
@@ -68,10 +72,31 @@ def _command(recipe: str) -> Callable[..., int]:
     return command
 
 
+def _with_stores(run: TrainConfig) -> TrainConfig:
+    """Archives and folders of labeled images become the stores that are made of them once."""
+    if "backbone" not in option_names(NETWORKS[run.network]):
+        return run
+    from patchprint.patches.sources.labeled_images import cached_store
+
+    return dataclasses.replace(run, data=tuple(str(cached_store(path)) for path in run.data))
+
+
 def _as_text(outcome: Outcome) -> str:
-    measured = ", ".join(f"{_MEASURED[name]} {100 * value:.2f} %" for name, value in outcome.measured.items())
+    """The best weights and what was measured of them; where more are kept, also their mean and spread."""
+    measured = ", ".join(f"{_named(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
     score = f", {outcome.selected_on} {measured}" if measured else ""
-    return f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
+    text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
+    if len(outcome.kept) < 2:
+        return text
+    mean, spread = outcome.mean(), outcome.spread()
+    kept = ", ".join(f"{_named(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
+    return f"{text}\nmean and spread of the best {len(outcome.kept)}: {kept}"
+
+
+def _named(measured: str) -> str:
+    """What is measured, and on which set where there are several."""
+    name, _, of = measured.partition("/")
+    return f"{_MEASURED[name]} on {of}" if of else _MEASURED[name]
 
 
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:

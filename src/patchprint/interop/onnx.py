@@ -1,6 +1,6 @@
 """ONNX: a network in one file, with its normalisation inside, checked in the two runtimes that people use.
 
-The graph takes ``patches`` (N, 1, S, S) float32 in [0, 1] and gives ``prints`` (N, D) float32, for any N; binary networks
+The graph takes ``patches`` (N, C, S, S) float32 in [0, 1] and gives ``descriptors`` (N, D) float32, for any N; binary networks
 give signs / sqrt(D). OpenCV 5 runs every network, OpenCV 4.10 and 4.13 all but those with a spatial transformer (they have no
 GridSample); the importer of OpenCV 4.6 is too old for these graphs.
 """
@@ -27,13 +27,15 @@ RUNTIMES = ("onnxruntime", "opencv")
 OPSET = 18
 
 
-def export_onnx(network: nn.Module, input_size: int, path: str | Path, metadata: Mapping[str, str]) -> None:
+def export_onnx(
+    network: nn.Module, input_size: int, path: str | Path, metadata: Mapping[str, str], channels: int = 1
+) -> None:
     """Write ``network`` in evaluation mode, with a free batch size; ``metadata`` is stored as key and value strings."""
     onnx = require("onnx", extra="onnx")
     require("onnxscript", extra="onnx")
     network = network.eval()
     device = next(network.parameters()).device
-    example = torch.rand(2, 1, input_size, input_size, device=device)
+    example = torch.rand(2, channels, input_size, input_size, device=device)
     with _quiet():
         program = torch.onnx.export(
             network,
@@ -61,7 +63,7 @@ def run_onnx(path: str | Path, patches: Tensor, runtime: str) -> Tensor:
     """Prints of ``patches`` by the exported file, computed by "onnxruntime" or by "opencv" (cv2.dnn).
 
     Shape:
-        patches (N, 1, S, S) float in [0, 1] -> (N, D) float32.
+        patches (N, C, S, S) float in [0, 1] -> (N, D) float32.
     """
     array = patches.float().cpu().numpy()
     if runtime == "onnxruntime":

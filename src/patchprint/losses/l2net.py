@@ -19,7 +19,8 @@ class L2NetLoss(PairLoss):
     * E2: half the sum of squared off-diagonal entries of ``Y^T Y / P``, per view, on the raw descriptors. It is the
       correlation of the dimensions when the last batch norm normalises each view alone (``ViewBatchNorm2d``). The paper
       prints a division by the dimension, which equals P there.
-    * E3: E1's form on inner products of the first and the last normalised maps, flattened over all channels.
+    * E3: E1's form on inner products of the normalised maps that the network gives, flattened over all channels: the first and
+      the last, or those of all layers where the network has the option ``maps="all"``.
 
     The paper prints sums; its optimiser divides by the batch size, so all three are divided by P here. The relation of
     E1 to E2 is the printed one. Ignored pairs are not supported, since no negative is mined.

@@ -14,7 +14,7 @@ from patchprint.errors import UserError
 from patchprint.networks.heads import create_head
 
 Kind = Literal["float", "binary"]
-Maps = tuple[Tensor, Tensor]
+Maps = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class TrainingRecord:
         config = self.config
         batch = f"{config['batch']} points x {config['views']} views"
         if config["batcher"] == "neighbors":
-            batch += f" in runs of {config['batcher_options']['run']} neighbours"
+            batch += f" in runs of {config['batcher_options']['run']} neighbors"
         scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"
         average = f", weights averaged ({config['average']:g})" if config["average"] else ""
-        trunk = "" if self.recipe.startswith(config["network"]) else f" on network {config['network']}"
         return (
-            f"{self.recipe}{trunk}, {config['steps']:,} steps of {batch}{scale}, "
+            f"{self.recipe}: loss {config['loss']} on network {config['network']}, "
+            f"{config['steps']:,} steps of {batch}{scale}, learning rate {config['schedule']}, "
             f"augmentation {config['augmentation']}{average}, seed {config['seed']}"
         )
 
@@ -111,7 +111,7 @@ class PatchNetwork(nn.Module):
         """From float patches in [0, 1] to raw vectors, and maps as ``forward_features`` describes them.
 
         Shape:
-            patches (N, 1, S, S) -> raw (N, D); maps ((N, F1), (N, F2)), or None without ``with_maps`` or ``has_maps``.
+            patches (N, 1, S, S) -> raw (N, D); maps ((N, F1), ..., (N, F2)), or None without ``with_maps`` or ``has_maps``.
         """
         raise NotImplementedError
 
@@ -124,8 +124,9 @@ class PatchNetwork(nn.Module):
 
         Shape:
             patches (N, 1, S, S) -> raw (N, D) float32; maps: (first (N, F1), last (N, F2)), the outputs of the first
-            and the last normalisation layer before any activation, flattened, or None for networks without such
-            layers (``has_maps``) and with ``with_maps=False`` (the first map is large: 32768 numbers a patch).
+            and the last normalisation layer before any activation, flattened (all of them where the network has the
+            option ``maps="all"``), or None for networks without such layers (``has_maps``) and with
+            ``with_maps=False`` (the first map is large: 32768 numbers a patch).
         """
         raw, maps = self.encode(self._as_float(patches), with_maps)
         return raw if raw.dtype == torch.float64 else raw.float(), maps

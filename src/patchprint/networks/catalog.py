@@ -13,7 +13,7 @@ from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
 from patchprint.networks.hynet import HyNet, InputNorm
-from patchprint.networks.l2net import L2Net, SOSNet
+from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
 from patchprint.networks.spatial_transformer import TransformedNetwork
 from patchprint.networks.tfeat import TFeat
 from patchprint.registry import Registry, check_options
@@ -27,8 +27,16 @@ def sosnet(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "
     return SOSNet(dim, width, dropout, kind)
 
 
-def l2net(dim: int = 128, width: int = 32, dropout: float = 0.0, kind: Kind = "float") -> PatchNetwork:
-    return L2Net(dim, width, dropout, bias=True, bn_eps=1e-4, kind=kind)
+def l2net(
+    dim: int = 128,
+    width: int = 32,
+    dropout: float = 0.0,
+    kind: Kind = "float",
+    learned_norm: bool = False,
+    maps: MapLayers = "ends",
+) -> PatchNetwork:
+    """``learned_norm`` and ``maps="all"`` are curves C and D of the paper's Fig. 3a: see ``L2Net``."""
+    return L2Net(dim, width, dropout, bias=True, bn_eps=1e-4, kind=kind, learned_norm=learned_norm, maps=maps)
 
 
 def l2net_cs(dim: int = 256, width: int = 32, dropout: float = 0.0, kind: Kind = "float") -> PatchNetwork:
@@ -56,10 +64,10 @@ def hynet(
 
 
 def sdgmnet(
-    dim: int = 128, width: int = 32, dropout: float = 0.3, input_norm: InputNorm = "standard", kind: Kind = "float"
+    dim: int = 128, width: int = 32, dropout: float = 0.3, input_norm: InputNorm = "frn", kind: Kind = "float"
 ) -> PatchNetwork:
-    """HyNet's trunk; unlike the release, patches are standardised first, so that brightness does not move the print
-    (``input_norm="frn"`` is the released form)."""
+    """HyNet's trunk, by the name of the paper that trains it by gradient modulation. The shipped weights have
+    ``input_norm="standard"``: patches are standardized first, so that brightness does not move the descriptor."""
     return HyNet(dim, width, dropout, input_norm, kind)
 
 
@@ -104,7 +112,8 @@ def create(name: str, **options: Any) -> PatchNetwork:
 
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"). ``embedding`` is for whole images and takes a ``backbone``.
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``l2net`` ``learned_norm`` and ``maps``
+    ("ends" or "all"). ``embedding`` is for whole images and takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)

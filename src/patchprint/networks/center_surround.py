@@ -43,7 +43,7 @@ class CenterSurround(PatchNetwork):
         raw = torch.cat([raw_center, raw_surround], 1)
         if maps_center is None or maps_surround is None:
             return raw, None
-        return raw, (torch.cat([maps_center[0], maps_surround[0]], 1), torch.cat([maps_center[1], maps_surround[1]], 1))
+        return raw, tuple(torch.cat(both, 1) for both in zip(maps_center, maps_surround, strict=True))
 
     def start_from(self, tower: PatchNetwork, freeze_surround: bool = True) -> None:
         """Copy the weights of a trained tower into both; L2-Net then trains the centre only."""

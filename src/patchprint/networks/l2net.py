@@ -6,19 +6,26 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 from patchprint.networks.base import Kind, Maps, PatchNetwork
 from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
 
 Init = Literal["orthogonal", "orthogonal-unit", "he"]
+MapLayers = Literal["ends", "all"]
 
 
-def l2net_layers(width: int, dim: int, dropout: float, bias: bool, eps: float) -> list[nn.Module]:
-    """Convolution, batch norm and ReLU six times, then dropout, the 8x8 convolution and the last batch norm."""
+def l2net_layers(
+    width: int, dim: int, dropout: float, bias: bool, eps: float, learned_norm: bool = False
+) -> list[nn.Module]:
+    """Convolution, batch norm and ReLU six times, then dropout, the 8x8 convolution and the last batch norm.
+
+    ``learned_norm``: scale and shift of all batch norms but the first and the last are learned.
+    """
     layers: list[nn.Module] = []
     channels = 1
     for factor, stride in ((1, 1), (1, 1), (2, 2), (2, 1), (4, 2), (4, 1)):
         layers.append(nn.Conv2d(channels, factor * width, 3, stride=stride, padding=1, bias=bias))
-        layers.append(ViewBatchNorm2d(factor * width, eps=eps))
+        layers.append(ViewBatchNorm2d(factor * width, eps=eps, affine=learned_norm and channels > 1))
         layers.append(nn.ReLU())
         channels = factor * width
     return [*layers, nn.Dropout(dropout), nn.Conv2d(channels, dim, 8, bias=bias), ViewBatchNorm2d(dim, eps=eps)]
@@ -36,21 +43,24 @@ def initialize(network: nn.Module, init: Init) -> None:
                 nn.init.zeros_(module.bias)
 
 
-def run_layers(layers: nn.Sequential, x: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
-    """Go through the trunk, keeping the outputs of the first and last batch norm; the last one leaves autocast's type behind.
+def run_layers(
+    layers: nn.Sequential, x: Tensor, with_maps: bool, keep: MapLayers = "ends"
+) -> tuple[Tensor, Maps | None]:
+    """Go through the trunk, keeping the outputs of the first and last batch norm, or of all; the last one leaves autocast's
+    type behind.
 
     Shape:
-        x (N, 1, 32, 32) -> raw (N, D), maps ((N, 32 * 32 * width), (N, D)) or None.
+        x (N, 1, 32, 32) -> raw (N, D), maps ((N, 32 * 32 * width), ..., (N, D)) or None.
     """
-    first: Tensor | None = None
+    maps: list[Tensor] = []
     dtype = x.dtype  # that of the weights; under autocast the convolutions return a shorter one
     *body, last_norm = layers
     for layer in body:
         x = layer(x)
-        if first is None and with_maps and isinstance(layer, ViewBatchNorm2d):
-            first = x.flatten(1)
+        if with_maps and isinstance(layer, ViewBatchNorm2d) and (keep == "all" or not maps):
+            maps.append(x.flatten(1))
     raw = last_norm(x.to(dtype)).flatten(1)
-    return raw, None if first is None else (first, raw)
+    return raw, (*maps, raw) if with_maps else None
 
 
 class L2Net(PatchNetwork):
@@ -58,6 +68,9 @@ class L2Net(PatchNetwork):
 
     State-dict keys are those of kornia's HardNet. L2-Net's release also subtracts the mean image of its training
     patches; that image is nearly flat, and subtracting it would make the print depend on contrast, so it is left out.
+
+    Two options are the paper's experiments with batch norm and intermediate maps (its Fig. 3a): ``learned_norm`` learns scale
+    and shift of the batch norms that no map is taken from, ``maps="all"`` hands the maps after every batch norm to the loss.
 
     Shape:
         (N, 1, 32, 32) -> (N, dim).
@@ -72,15 +85,20 @@ class L2Net(PatchNetwork):
         bn_eps: float = 1e-5,
         init: Init = "orthogonal",
         kind: Kind = "float",
+        learned_norm: bool = False,
+        maps: MapLayers = "ends",
     ) -> None:
         super().__init__(dim, kind)
+        if maps not in ("ends", "all"):
+            raise UserError(f"maps must be 'ends' or 'all', not {maps!r}")
+        self.maps = maps
         self.standardize = PatchStandardization()
-        self.features = nn.Sequential(*l2net_layers(width, dim, dropout, bias, bn_eps))
+        self.features = nn.Sequential(*l2net_layers(width, dim, dropout, bias, bn_eps, learned_norm))
         initialize(self, init)
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         x = self.standardize(patches).to(self.dtype)
-        return run_layers(self.features, x, with_maps)
+        return run_layers(self.features, x, with_maps, self.maps)
 
 
 class SOSNet(PatchNetwork):

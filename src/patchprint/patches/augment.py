@@ -86,24 +86,29 @@ class Augmentation:
         joint = self._joint(rng.fold_in(key, _JOINT), shape[0])
         return torch.cat([_product(linear, joint[:, None]), offset[..., None]], -1)
 
-    def light(self, key: Tensor, patches: Tensor) -> Tensor:
-        """Patches (P, K, 1, S, S) in [0, 1] under another light, lens and camera; same shape, in [0, 1]."""
+    def light(self, key: Tensor, patches: Tensor, first: int = 0) -> Tensor:
+        """Patches under another light, lens and camera, in [0, 1]; ``first`` is how many points stand before them in the
+        global batch, so that a run does not depend on the number of ranks.
+
+        Shape:
+            (P, K, 1, S, S) -> the same.
+        """
         shape = patches.shape[:2]
-        count = (shape[0] * shape[1],)
-        out = patches.reshape(count[0], 1, *patches.shape[-2:])
+        count, before = (shape[0] * shape[1],), first * shape[1]
+        out = patches.flatten(0, 1)
         if self.blur:
-            out = light.blur(out, _half_of_the_time(rng.fold_in(key, _BLUR), count) * self.blur)
+            out = light.blur(out, _half_of_the_time(rng.fold_in(key, _BLUR), count, before) * self.blur)
         if self.gamma:
-            out = out.clamp(min=1e-4) ** torch.exp2(_draw(key, _GAMMA, count, self.gamma))[:, None, None, None]
+            out = out.clamp(min=1e-4) ** torch.exp2(_draw(key, _GAMMA, count, self.gamma, before))[:, None, None, None]
         if self.contrast or self.brightness:
-            contrast = torch.exp2(_draw(key, _CONTRAST, count, self.contrast))
-            out = light.relight(out, contrast, _draw(key, _BRIGHTNESS, count, self.brightness))
+            contrast = torch.exp2(_draw(key, _CONTRAST, count, self.contrast, before))
+            out = light.relight(out, contrast, _draw(key, _BRIGHTNESS, count, self.brightness, before))
         if self.noise:
-            sigma = _half_of_the_time(rng.fold_in(key, _NOISE), count) * self.noise
-            grain = rng.normal(rng.fold_in(rng.fold_in(key, _NOISE), 2), tuple(out.shape))
+            sigma = _half_of_the_time(rng.fold_in(key, _NOISE), count, before) * self.noise
+            grain = rng.normal(rng.fold_in(rng.fold_in(key, _NOISE), 2), tuple(out.shape), before)
             out = (out + grain * sigma[:, None, None, None]).clamp(0.0, 1.0)
         if self.jpeg < 100:
-            strength = _half_of_the_time(rng.fold_in(key, _JPEG), count)
+            strength = _half_of_the_time(rng.fold_in(key, _JPEG), count, before)
             out = light.jpeg(out, 100.0 - strength * (100.0 - self.jpeg))
         return out.reshape(patches.shape)
 
@@ -201,13 +206,13 @@ def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
     return chosen
 
 
-def _draw(key: Tensor, purpose: int, shape: tuple[int, ...], limit: float) -> Tensor:
-    return rng.uniform(rng.fold_in(key, purpose), shape, -limit, limit)
+def _draw(key: Tensor, purpose: int, shape: tuple[int, ...], limit: float, first: int = 0) -> Tensor:
+    return rng.uniform(rng.fold_in(key, purpose), shape, -limit, limit, first)
 
 
-def _half_of_the_time(key: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _half_of_the_time(key: Tensor, shape: tuple[int, ...], first: int) -> Tensor:
     """Zero with probability one half, else uniform in [0, 1)."""
-    return rng.uniform(rng.fold_in(key, 0), shape, -1.0, 1.0).clamp(min=0.0)
+    return rng.uniform(rng.fold_in(key, 0), shape, -1.0, 1.0, first).clamp(min=0.0)
 
 
 def _rotations(angle: Tensor) -> Tensor:

@@ -51,33 +51,34 @@ class ImageAugmentation:
             size = size * torch.stack([mirror, torch.ones_like(mirror)], -1)
         return torch.cat([torch.diag_embed(size), center[..., None]], -1)
 
-    def light(self, key: Tensor, images: Tensor) -> Tensor:
-        """Images under other colors, in [0, 1].
+    def light(self, key: Tensor, images: Tensor, first: int = 0) -> Tensor:
+        """Images under other colors, in [0, 1]; ``first`` is how many classes stand before them in the global batch.
 
         Shape:
             (P, K, 3, S, S) -> the same.
         """
         if self.colors:
-            images = self._jitter(key, images)
+            images = self._jitter(key, images, first)
         if self.gray:
-            fades = rng.uniform(rng.fold_in(key, _GRAY), tuple(images.shape[:2])) < self.gray
+            fades = rng.uniform(rng.fold_in(key, _GRAY), tuple(images.shape[:2]), first=first) < self.gray
             images = torch.where(fades[..., None, None, None], _luma(images).expand_as(images), images)
         return images
 
-    def _jitter(self, key: Tensor, images: Tensor) -> Tensor:
-        shape = tuple(images.shape[:2])
+    def _jitter(self, key: Tensor, images: Tensor, first: int) -> Tensor:
+        def draw(purpose: int, low: float, high: float) -> Tensor:
+            return rng.uniform(rng.fold_in(key, purpose), tuple(images.shape[:2]), low, high, first)
 
         def around_one(purpose: int) -> Tensor:
             limit = 0.8 * self.colors
-            return rng.uniform(rng.fold_in(key, purpose), shape, max(0.0, 1 - limit), 1 + limit)[..., None, None, None]
+            return draw(purpose, max(0.0, 1 - limit), 1 + limit)[..., None, None, None]
 
         changed = (images * around_one(_BRIGHTNESS)).clamp(0, 1)
         middle = _luma(changed).mean((-3, -2, -1), keepdim=True)
         changed = torch.lerp(middle, changed, around_one(_CONTRAST)).clamp(0, 1)
         changed = torch.lerp(_luma(changed), changed, around_one(_SATURATION)).clamp(0, 1)
-        turn = rng.uniform(rng.fold_in(key, _HUE), shape, -0.2 * self.colors, 0.2 * self.colors) * (2 * torch.pi)
+        turn = draw(_HUE, -0.2 * self.colors, 0.2 * self.colors) * (2 * torch.pi)
         changed = _turn_hue(changed, turn).clamp(0, 1)
-        jittered = rng.uniform(rng.fold_in(key, _JITTERED), shape) < 0.8
+        jittered = draw(_JITTERED, 0.0, 1.0) < 0.8
         return torch.where(jittered[..., None, None, None], changed, images)
 
 

@@ -20,7 +20,7 @@ from patchprint import files
 from patchprint.errors import UserError
 from patchprint.provenance import sha256_of_file
 
-VERSION = 2  # 2: every store says its patch scale
+VERSION = 3  # 2: every store says its patch scale; 3: a published test part is "test", not "val"
 NAME = "manifest.json"
 MADE_BY = "patchprint data build"
 

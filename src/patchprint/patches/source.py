@@ -121,6 +121,10 @@ class PatchSource(ABC):
             raise UserError("these points carry no split into train, val and test; build the store again")
         return self.select(torch.stack([self._part == part for part in wanted]).any(0))
 
+    def learnable(self) -> Self:
+        """All points but those of the part "test": also "val", and what is in no part because it shows points of "val"."""
+        return self if self._part is None else self.select(self._part != splits.TEST)
+
     def to(self, device: torch.device | str) -> Self:
         moved = copy.copy(self)
         for name in (*self._of_points, *self._others):

@@ -1,4 +1,5 @@
-"""Which points are for training and which for validation, so that no held-out point is seen in training.
+"""Which points are for training, which for validation and which are a published test, so that no held-out point is seen in
+training and no test point chooses weights.
 
 Neighbouring points share pixels, so holding out random points would show most of them to the network. Each scene is cut
 by a plane instead: the points beyond it along the scene's longest direction are held out. Training points whose patch, in
@@ -53,6 +54,17 @@ def by_scene(scene: np.ndarray, fraction: float = 0.12) -> np.ndarray:
     ordered = names[np.argsort(first)]
     held = ordered[-max(1, round(len(ordered) * fraction)) :]
     part[np.isin(scene, held)] = VAL
+    return part
+
+
+def beside_test(scene: np.ndarray, is_test: np.ndarray) -> np.ndarray:
+    """TEST where a published split says so, (N,) uint8; the other points are split as `by_scene` does it.
+
+    Shape:
+        scene (N,), is_test (N,) bool -> (N,).
+    """
+    part = np.full(len(scene), TEST, np.uint8)
+    part[~is_test] = by_scene(scene[~is_test])
     return part
 
 

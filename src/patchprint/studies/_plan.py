@@ -208,8 +208,8 @@ def _store(path: Path) -> Path:
 
 
 def _checksum(path: Path) -> str:
-    """Of a store, that of its manifest, which holds those of its files."""
-    listing = path / manifest.NAME
-    if listing.is_file():
-        return sha256_of_file(listing)
+    """Of a store, that of the checksums of its files, which its manifest holds."""
+    if (path / manifest.NAME).is_file():
+        listing = {name: entry["sha256"] for name, entry in manifest.read(path)["files"].items()}
+        return hashlib.sha256(json.dumps(listing, sort_keys=True).encode()).hexdigest()
     return sha256_of_folder(path) if path.is_dir() else sha256_of_file(path)

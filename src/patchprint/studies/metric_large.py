@@ -3,7 +3,7 @@
 The settings were chosen on the validation part of the training classes (`docs/metric-learning.md` has the tries).
 """
 
-from patchprint.studies import Case, Study
+from patchprint.studies import Bars, Case, Study
 from patchprint.studies._metric import COLUMNS, MEASURES, NOTES, RECIPE, SETS, settings
 
 study = Study(
@@ -21,5 +21,6 @@ study = Study(
     measures=MEASURES,
     columns=COLUMNS,
     baseline=("norms", "plain"),
+    figures=(Bars("R@1", bars="norms"),),
     notes=NOTES,
 )

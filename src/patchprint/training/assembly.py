@@ -53,6 +53,13 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
 
 
 def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None:
+    # It has no weights of its own, so that nothing else would notice.
+    made_for, wanted = (each.info.options.get("input_norm") for each in (start, network))
+    if made_for != wanted and None not in (made_for, wanted):
+        raise UserError(
+            f"--init {name} was trained with input_norm={made_for}, this network has {wanted}; "
+            f"give --network-options input_norm={made_for}"
+        )
     try:
         network.load_state_dict(start.state_dict())
     except RuntimeError as error:

@@ -7,7 +7,7 @@ numbers need no state, since they are functions of the seed and the step.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +23,30 @@ from patchprint.losses import Loss
 from patchprint.networks.base import PatchNetwork
 from patchprint.training.config import TrainConfig, differences
 
-FORMAT = "patchprint-checkpoint-4"
+FORMAT = "patchprint-checkpoint-5"
 _KEEP = 2
+
+
+@dataclass(frozen=True)
+class Validated:
+    """A judgement of the weights of a step: all numbers that were measured, and the one that chooses."""
+
+    step: int
+    score: float
+    measured: dict[str, float]
 
 
 @dataclass
 class TrainState:
-    """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name."""
+    """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name; ``best`` are the
+    judgements whose weights are kept, best first."""
 
     network: PatchNetwork
     loss: Loss
     optimizer: torch.optim.Optimizer
     average: dict[str, Tensor] | None
     step: int = 0
-    best_step: int = -1
-    best_score: float = float("inf")
-    best_measured: dict[str, float] = field(default_factory=dict)
+    best: list[Validated] = field(default_factory=list)
 
 
 def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
@@ -49,9 +57,7 @@ def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
         "patchprint": patchprint.__version__,
         "config": json.dumps(config.to_json()),
         "step": str(state.step),
-        "best_step": str(state.best_step),
-        "best_score": repr(state.best_score),
-        "best_measured": json.dumps(state.best_measured),
+        "best": json.dumps([asdict(each) for each in state.best]),
     }
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in _flatten(state).items()}
     previous = _all(folder)
@@ -95,8 +101,8 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
     if state.average is not None:
         for name, value in state.average.items():
             value.copy_(tensors[f"average.{name}"])
-    state.step, state.best_step = int(header["step"]), int(header["best_step"])
-    state.best_score, state.best_measured = float(header["best_score"]), json.loads(header["best_measured"])
+    state.step = int(header["step"])
+    state.best = [Validated(**each) for each in json.loads(header["best"])]
 
 
 def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

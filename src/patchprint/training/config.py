@@ -79,12 +79,16 @@ class TrainConfig:
     validate_every: Annotated[int, "steps between validations, which choose the best weights"] = 1000
     checkpoint_every: Annotated[int, "steps between checkpoints"] = 1000
     validation_pairs: Annotated[int, "pairs of held-out patches in a validation; for whole images, images"] = 10_000
+    keep_best: Annotated[
+        int, "how many of the best weights are kept, as best-STEP.safetensors; the outcome has their mean and spread"
+    ] = 1
     hold_out: Annotated[
         bool, "choose the best weights on the validation part; without it, all is learned from and the last are taken"
     ] = True
     select_on_test: Annotated[
         tuple[str, ...],
-        "choose the best weights on these stores, as the papers did on their test sets; no fair result then",
+        "choose the best weights by the mean FPR95 of these stores, on their official pairs, as the papers did on their "
+        "test sets, and learn from all of --data; no fair result then",
     ] = ()
     watch: Annotated[
         int, "samples whose norm before normalization is followed through the run, in each logged line"
@@ -97,7 +101,15 @@ class TrainConfig:
     deterministic: Annotated[bool, "the same bits in every run on this machine (always so on a CPU)"] = False
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "log_every", "validate_every", "checkpoint_every", "validation_pairs"):
+        for name in (
+            "steps",
+            "batch",
+            "log_every",
+            "validate_every",
+            "checkpoint_every",
+            "validation_pairs",
+            "keep_best",
+        ):
             if getattr(self, name) < 1:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
         if self.views < 2:

@@ -1,7 +1,15 @@
-"""How good descriptors are on points that training never saw: the one judge of training, `adapt` and the choice of weights."""
+"""How good descriptors are on points that training never saw: the one judge of training, `adapt` and the choice of weights.
+
+Held-out points of the training data judge by FPR95 and confusion together (`create`). Published test sets judge as in the
+papers (`create_for_test_sets`): FPR95 of each on its official pairs, and the mean over the sets chooses.
+"""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,17 +21,39 @@ from patchprint.distances import chance_of_same_index, pair_distances
 from patchprint.metrics.retrieval import recall_at
 from patchprint.metrics.verification import fpr95
 from patchprint.networks.base import PatchNetwork
+from patchprint.patches import open_source
 from patchprint.patches.batches import two_views
 from patchprint.patches.image_store import ImageStore
+from patchprint.patches.patch_pairs import pairs_of
 from patchprint.patches.source import PatchSource
 
 _CHUNK = 1024
+
+
+class Measured(Protocol):
+    """What a judge finds; all numbers are better lower."""
+
+    @property
+    def score(self) -> float:
+        """The number that weights are chosen by."""
+        ...
+
+    def numbers(self) -> dict[str, float]:
+        """All that was measured, by name."""
+        ...
 
 
 class Missed(NamedTuple):
     """The part of the images whose nearest other image is of another class, 1 - R@1."""
 
     missed: float
+
+    @property
+    def score(self) -> float:
+        return self.missed
+
+    def numbers(self) -> dict[str, float]:
+        return self._asdict()
 
 
 class Scores(NamedTuple):
@@ -33,12 +63,47 @@ class Scores(NamedTuple):
     fpr95: float
     confusion: float
 
+    @property
+    def score(self) -> float:
+        return self.fpr95 + self.confusion
 
-Measured = Scores | Missed
+    def numbers(self) -> dict[str, float]:
+        return self._asdict()
+
+
+class Verified(NamedTuple):
+    """FPR95 in [0, 1] alone, on a list of pairs."""
+
+    fpr95: float
+
+    @property
+    def score(self) -> float:
+        return self.fpr95
+
+    def numbers(self) -> dict[str, float]:
+        return self._asdict()
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """What was measured on each of several sets, by the name of the set; their mean chooses."""
+
+    by_set: dict[str, Measured]
+
+    @property
+    def score(self) -> float:
+        return statistics.fmean(each.score for each in self.by_set.values())
+
+    def numbers(self) -> dict[str, float]:
+        """The mean of each number under its name, and that of each set under ``name/set``."""
+        sets = {name: each.numbers() for name, each in self.by_set.items()}
+        names = next(iter(sets.values()))
+        means = {name: statistics.fmean(values[name] for values in sets.values()) for name in names}
+        return means | {f"{name}/{of}": values[name] for of, values in sets.items() for name in names}
 
 
 class Judge(Protocol):
-    """Measures a network on data that it does not learn from; all its numbers are better lower."""
+    """Measures a network on data that it does not learn from."""
 
     def __len__(self) -> int: ...
 
@@ -50,6 +115,60 @@ def create(source: PatchSource, most: int, seed: int) -> Judge:
     return (
         HeldOutImages(source, most, seed) if isinstance(source, ImageStore) else HeldOutPoints(source, most // 2, seed)
     )
+
+
+def create_for_test_sets(
+    folders: Sequence[str], device: torch.device, patch_scale: float, most: int, seed: int
+) -> Judge:
+    """The judge of published test sets: of each store its part "test", or all of it where it has none.
+
+    Patches are judged on the official pairs of a store, or on ``most`` drawn ones; images on up to ``most`` of them.
+    """
+    judges: dict[str, Judge] = {}
+    for folder in folders:
+        whole = open_source(folder, device, patch_scale)
+        test = whole.split("test")
+        source = test if test.num_points else whole
+        name = Path(folder).name if Path(folder).name not in judges else str(folder)
+        judges[name] = (
+            HeldOutImages(source, most, seed) if isinstance(source, ImageStore) else VerifiedPairs(source, most, seed)
+        )
+    return SeveralSets(judges)
+
+
+class SeveralSets:
+    """A judge for each set, by its name."""
+
+    def __init__(self, judges: dict[str, Judge]) -> None:
+        self.judges = judges
+
+    def __len__(self) -> int:
+        return sum(len(judge) for judge in self.judges.values())
+
+    def measure(self, network: PatchNetwork) -> SetScores:
+        return SetScores({name: judge.measure(network) for name, judge in self.judges.items()})
+
+
+class VerifiedPairs:
+    """A list of pairs, the official one of the source where it has one; each distinct patch is described once."""
+
+    def __init__(self, source: PatchSource, count: int, seed: int) -> None:
+        self.source = source
+        self.pairs, self.origin = pairs_of(source, count, seed)
+
+    def __len__(self) -> int:
+        return len(self.pairs.index)
+
+    def measure(self, network: PatchNetwork) -> Verified:
+        """FPR95 of a network, ties counted against it."""
+        device = self.source.device
+        parts = [
+            network.describe(self.source.sample(points, views[:, None], network.input_size)[:, 0])
+            for points, views in zip(
+                self.pairs.points.to(device).split(_CHUNK), self.pairs.views.to(device).split(_CHUNK), strict=True
+            )
+        ]
+        return Verified(float(fpr95(self.pairs.distances(torch.cat(parts)), self.pairs.is_match)))
 
 
 class HeldOutPoints:

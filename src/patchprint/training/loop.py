@@ -10,6 +10,7 @@ import contextlib
 import copy
 import dataclasses
 import signal
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -26,8 +27,7 @@ from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
 from patchprint.patches import open_source
 from patchprint.patches.source import PatchSource
-from patchprint.training import assembly, checkpoint, distributed, memory
-from patchprint.training import held_out as held_out_data
+from patchprint.training import assembly, checkpoint, distributed, held_out, memory
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import monitor
 from patchprint.training.optimizers import learning_rate, train_mode
@@ -39,8 +39,9 @@ STOPPED = 143
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run gives: ``best`` has the least sum of ``measured`` on ``selected_on`` data (see `held_out`), or is
-    from the last step where nothing was held out; ``last`` is from the last step."""
+    """What a finished run gives: ``best`` has the least score on ``selected_on`` data (see `held_out`), where ``measured`` was
+    found, or is from the last step where nothing was held out; ``last`` is from the last step. ``kept`` are the judgements of
+    the ``config.keep_best`` best weights, best first."""
 
     steps: int
     best_step: int
@@ -49,9 +50,23 @@ class Outcome:
     best: Path
     last: Path
     seconds: float
+    kept: tuple[checkpoint.Validated, ...] = ()
+
+    def mean(self) -> dict[str, float]:
+        """Of each number that was measured, over ``kept``."""
+        return {name: statistics.fmean(values) for name, values in self._kept_numbers().items()}
+
+    def spread(self) -> dict[str, float]:
+        """Standard deviation of each number over ``kept``; 0 where one is kept."""
+        numbers = self._kept_numbers().items()
+        return {name: statistics.stdev(values) if len(values) > 1 else 0.0 for name, values in numbers}
 
     def to_json(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "best": str(self.best), "last": str(self.last)}
+        plain = {**dataclasses.asdict(self), "best": str(self.best), "last": str(self.last)}
+        return {**plain, "mean": self.mean(), "spread": self.spread()}
+
+    def _kept_numbers(self) -> dict[str, list[float]]:
+        return {name: [each.measured[name] for each in self.kept] for name in self.measured}
 
 
 def train(
@@ -66,34 +81,53 @@ def train(
 
     ``source`` defaults to the stores in ``config.data``. Its "train" points are learned from and its "val" points
     choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses.
-    Without ``config.hold_out``, and where test data choose, both parts are learned from.
+    Without ``config.hold_out``, and where test data choose, all points but those of the part "test" are learned from.
     """
     device = distributed.start(config.device)
     source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
-    if validation is not None:
-        points, held_out = source, validation
-    elif config.select_on_test:
-        points, held_out = source.split("train", "val"), open_source(config.select_on_test, device, config.patch_scale)
-    elif config.hold_out:
-        points, held_out = source.split("train"), source.split("val")
-    else:
-        points, held_out = source.split("train", "val"), source.select(torch.zeros(0, dtype=torch.int64))
+    points, judge, selected_on = _shares(config, source, validation)
     with (
         _deterministic(config.deterministic or device.type == "cpu"),
         files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
     ):
-        run = _Run(config, points, held_out.to(device), Path(out), resume, force)
+        run = _Run(config, points, judge, selected_on, Path(out), resume, force)
         with contextlib.closing(run):
             return run.to_the_end()
+
+
+def _shares(
+    config: TrainConfig, source: PatchSource, validation: PatchSource | None
+) -> tuple[PatchSource, held_out.Judge, str]:
+    """The points that are learned from, the judge that chooses weights, and what data it looks at."""
+    most, seed = config.validation_pairs, config.seed
+    if config.select_on_test and validation is None:
+        judge = held_out.create_for_test_sets(config.select_on_test, source.device, source.patch_scale, most, seed)
+        return source.learnable(), judge, "test"
+    if validation is not None:
+        points, unseen = source, validation.to(source.device)
+    elif config.hold_out:
+        points, unseen = source.split("train"), source.split("val")
+    else:
+        points, unseen = source.learnable(), source.select(torch.zeros(0, dtype=torch.int64))
+    judge = held_out.create(unseen, most, seed)
+    return points, judge, "validation" if len(judge) else "nothing"
 
 
 class _Run:
     """One call of ``train``: the step, and what the host does around it."""
 
     def __init__(
-        self, config: TrainConfig, source: PatchSource, held_out: PatchSource, out: Path, resume: bool, force: bool
+        self,
+        config: TrainConfig,
+        source: PatchSource,
+        judge: held_out.Judge,
+        selected_on: str,
+        out: Path,
+        resume: bool,
+        force: bool,
     ) -> None:
         self.config, self.source, self.is_first = config, source, distributed.rank() == 0
+        self.judge, self.selected_on = judge, selected_on
         self.state = assembly.create(config, source.device)
         if self.state.network.channels != source.channels:
             kinds = {1: "patches", 3: "whole images"}
@@ -110,8 +144,6 @@ class _Run:
             self.folder.forget_after(self.state.step)
         # Weights as they are judged and saved: the running average where there is one.
         self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network)
-        self.validation = held_out_data.create(held_out, config.validation_pairs, config.seed)
-        self.selected_on = "test" if config.select_on_test else "validation" if len(self.validation) else "nothing"
         self.started = self.counted_from = time.perf_counter()
         self.logged_step = self.state.step
 
@@ -142,12 +174,13 @@ class _Run:
                     raise SystemExit(STOPPED)
         return Outcome(
             steps=state.step,
-            best_step=state.best_step if len(self.validation) else state.step,
-            measured=state.best_measured,
+            best_step=state.best[0].step if state.best else state.step,
+            measured=state.best[0].measured if state.best else {},
             selected_on=self.selected_on,
             best=self.out / "best.safetensors",
             last=self.out / "last.safetensors",
             seconds=round(time.perf_counter() - self.started, 3),
+            kept=tuple(state.best),
         )
 
     def close(self) -> None:
@@ -207,16 +240,19 @@ class _Run:
 
     def _validate(self) -> None:
         self._check_finite()
-        if self.folder is None or not len(self.validation):
+        if self.folder is None or not len(self.judge):
             return
         paused = time.perf_counter()
-        scores = self.validation.measure(self._judged())
+        measured = self.judge.measure(self._judged())
         train_mode(self.state.network, self.config.freeze)
-        measured = scores._asdict()
-        self.folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in measured.items()})
-        if sum(scores) < self.state.best_score:
-            self.state.best_score, self.state.best_measured = sum(scores), measured
-            self.state.best_step = self.state.step
+        numbers = measured.numbers()
+        self.folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in numbers.items()})
+        found = checkpoint.Validated(self.state.step, measured.score, numbers)
+        # Of equals the earlier is the better one.
+        self.state.best = sorted([*self.state.best, found], key=lambda each: each.score)[: self.config.keep_best]
+        if found in self.state.best and self.config.keep_best > 1:
+            self._save(_kept_name(found))
+        if found is self.state.best[0]:
             self._save("best")
         self.counted_from += time.perf_counter() - paused
 
@@ -227,8 +263,13 @@ class _Run:
         paused = time.perf_counter()
         checkpoint.write(self.folder.checkpoints, self.state, self.config)
         self._save("last")
-        if self.state.best_step < 0:
+        if not self.state.best:
             self._save("best")
+        # Only now: a run that is resumed from the checkpoint before this one finds the weights that it had kept.
+        kept = {f"{_kept_name(each)}.safetensors" for each in self.state.best}
+        for file in self.out.glob("best-*.safetensors"):
+            if file.name not in kept:
+                file.unlink()
         self.counted_from += time.perf_counter() - paused
 
     def _judged(self) -> PatchNetwork:
@@ -252,6 +293,10 @@ class _Run:
             sha256="",
         )
         weights.save(self._judged(), self.out / f"{name}.safetensors", info)
+
+
+def _kept_name(judged: checkpoint.Validated) -> str:
+    return f"best-{judged.step:09d}"
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ CONTENTS = (
     "config.json",
     "metrics.jsonl",
     "best.safetensors",
+    "best-*.safetensors",
     "last.safetensors",
     "events.out.tfevents.*",
     "checkpoints/step-*.safetensors",

@@ -97,12 +97,12 @@ class TrainStep:
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
-        # The warps are those of the global batch, so that a run does not depend on the number of ranks.
+        # Warp and light are those of the global batch, so that a run does not depend on the number of ranks.
         extent = torch.ones(count * distributed.world_size(), views, 2, device=step.device)
         extent[distributed.share(count)] = self.source.extent(batch.points, batch.views)
         warp = self._augmentation.warp(rng.fold_in(key, 1), extent)[distributed.share(count)]
         patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
-        patches = self._augmentation.light(rng.fold_in(key, 2 + distributed.rank()), patches)
+        patches = self._augmentation.light(rng.fold_in(key, 2), patches, distributed.share(count).start)
         return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype), batch.valid, batch.ignore
 
     def _compute_objective(

@@ -33,8 +33,23 @@ def test_strips_round_trip_with_views_in_order(tmp_path):
     for view, strip in enumerate(hpatches.STRIPS):
         for scene, name in enumerate(store.scene_names):
             assert np.array_equal(everything[store.scene == scene, view, 0].numpy(), strips[name, strip])
-    assert store.split("val").scene.unique().tolist() == [0], "i_ajuntament is a test sequence of split a"
-    assert store.split("train").scene.unique().tolist() == [1, 2]
+    assert store.split("test").scene.unique().tolist() == [0], "i_ajuntament is a test sequence of split a"
+    assert store.split("train").scene.unique().tolist() == [1]
+    assert store.split("val").scene.unique().tolist() == [2], "weights are chosen on sequences that are no test"
+
+
+def test_views_of_some_levels_alone(tmp_path):
+    """L2-Net learned from the easy and hard patches of HPatches."""
+    strips = write_strips(tmp_path / "h", {"i_a": 5, "v_b": 3})
+    hpatches.build(tmp_path / "h", tmp_path / "out", levels=("easy", "hard"))
+    store = open_source(tmp_path / "out")
+    assert (store.num_views == 11).all() and store.facts["strips"] == list(hpatches.STRIPS[:11])
+    got = (store.sample(torch.arange(8), torch.tensor([[0, 6, 10]] * 8), 65) * 255).round().to(torch.uint8)[:, :, 0]
+    for view, strip in enumerate(("ref", "h1", "h5")):
+        wanted = np.concatenate([strips["i_a", strip], strips["v_b", strip]])
+        assert np.array_equal(got[:, view].numpy(), wanted), strip
+    with pytest.raises(ValueError, match="--levels names none of easy, hard, tough"):
+        hpatches.build(tmp_path / "h", tmp_path / "none", levels=())
 
 
 def test_published_splits_have_40_test_sequences():

@@ -28,9 +28,22 @@ def test_round_trip(tmp_path, as_strips):
     rome.build(tmp_path / "rome", tmp_path / "out")
     store = open_source(tmp_path / "out")
     assert store.num_points == 6 and (store.num_views == 10).all()
-    for name, part in (("train", store.split("train")), ("test", store.split("val"))):
+    for name, part in (("train", store.split("train")), ("test", store.split("test"))):
         got = part.sample(torch.arange(3), torch.arange(10).expand(3, 10), 51).reshape(30, 51, 51)
         assert np.array_equal((got * 255).round().numpy().astype(np.uint8), patches[name])
+
+
+def test_weights_are_chosen_on_groups_that_are_no_test(tmp_path):
+    for part in ("train", "test"):
+        (tmp_path / "rome" / part).mkdir(parents=True)
+        strip = np.random.default_rng(0).integers(0, 256, (250 * 51, 51), dtype=np.uint8)
+        cv2.imwrite(str(tmp_path / "rome" / part / "all.png"), strip)
+    rome.build(tmp_path / "rome", tmp_path / "out")
+    store = open_source(tmp_path / "out")
+    assert [store.split(part).num_points for part in ("train", "val", "test")] == [22, 3, 25]
+    assert store.split("val").scene.unique().tolist() == [0], "of the training part"
+    assert store.split("test").scene.unique().tolist() == [1]
+    assert store.learnable().num_points == 25
 
 
 def test_missing_patches_are_noticed(tmp_path):

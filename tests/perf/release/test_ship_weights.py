@@ -15,7 +15,7 @@ from perf.release import ship_weights
 def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = tmp_path / "best.safetensors"
     config = {"recipe": "sdgmnet", "network": "tfeat", "steps": 3000, "batch": 64, "views": 2, "patch_scale": 24.0}
-    config |= {"augmentation": "photos", "average": 0.999, "seed": 7}
+    config |= {"augmentation": "photos", "average": 0.999, "seed": 7, "loss": "sdgm", "schedule": "linear"}
     config |= {"batcher": "neighbors", "batcher_options": {"run": 16}}
     network = create("tfeat", width=4)
     record = TrainingRecord("sdgmnet", "", 2000, config=config)
@@ -31,6 +31,6 @@ def test_shipped_weights_say_how_they_were_made(tmp_path: Path, monkeypatch: pyt
     assert info.license == "Apache-2.0"
     assert info.training.step == 2000 and info.training.config == config
     assert info.training.summary() == (
-        "tfeat-tiny-shipped, 3,000 steps of 64 points x 2 views in runs of 16 neighbours at 24 sigma, "
-        "augmentation photos, weights averaged (0.999), seed 7"
+        "tfeat-tiny-shipped: loss sdgm on network tfeat, 3,000 steps of 64 points x 2 views in runs of 16 neighbors "
+        "at 24 sigma, learning rate linear, augmentation photos, weights averaged (0.999), seed 7"
     )

@@ -6,8 +6,9 @@ are in that order: view 0 is ``ref``, views 1 to 5 are ``e1`` to ``e5``, and so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -21,17 +22,25 @@ from patchprint.patches.store import PatchStore
 SIDE = 65
 PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma
 STRIPS = ("ref", *(f"{level}{number}" for level in "eht" for number in range(1, 6)))
+Level = Literal["easy", "hard", "tough"]
+LEVELS: tuple[Level, ...] = ("easy", "hard", "tough")
 
 
 def build(
-    src: str | Path, out: str | Path, split: Split | None = None, mine_labels: bool = False, force: bool = False
+    src: str | Path,
+    out: str | Path,
+    split: Split | None = None,
+    levels: tuple[Level, ...] = LEVELS,
+    mine_labels: bool = False,
+    force: bool = False,
 ) -> None:
     """The released patch strips of HPatches.
 
     Args:
         src: folder with the sequences (folders like i_ajuntament with ref.png, e1.png ...).
         out: store to write.
-        split: hold the published test sequences out; without it, some sequences at the end of the alphabet.
+        split: keep the published test sequences apart as "test"; of the others, some at the end of the alphabet are held out.
+        levels: views to keep beside ref, for training (L2-Net learned from easy and hard); the benchmark needs all.
         mine_labels: mine which patches of a sequence surely differ (DOAP).
         force: replace the store if it exists.
     """
@@ -49,6 +58,7 @@ def build(
         split,
         mine_labels,
         force,
+        levels,
     )
 
 
@@ -60,17 +70,21 @@ def write(
     split: Split | None,
     mine_labels: bool,
     force: bool,
+    levels: Sequence[Level] = LEVELS,
 ) -> None:
-    """Write sequences (16, N, 65, 65) as a PatchStore whose views are in the order of STRIPS."""
+    """Write sequences (16, N, 65, 65) as a PatchStore whose views are in the order of STRIPS, those of ``levels`` and ref."""
+    kept = [number for number, name in enumerate(STRIPS) if name == "ref" or name[0] in {level[0] for level in levels}]
+    if len(kept) == 1:
+        raise UserError(f"--levels names none of {', '.join(LEVELS)}; a point needs at least two views")
     first = np.cumsum([0, *num_points])
-    point = np.concatenate([np.tile(np.arange(first[i], first[i + 1]), len(STRIPS)) for i in range(len(names))])
-    scene = np.repeat(np.arange(len(names)), np.array(num_points) * len(STRIPS))
+    point = np.concatenate([np.tile(np.arange(first[i], first[i + 1]), len(kept)) for i in range(len(names))])
+    scene = np.repeat(np.arange(len(names)), np.array(num_points) * len(kept))
     part = None
     if split is not None:
-        held = np.array([is_test(split, name) for name in names])
-        part = np.where(held, splits.VAL, splits.TRAIN).astype(np.uint8).repeat(num_points)
-    blocks = (block.reshape(-1, SIDE, SIDE) for block in tqdm(sequences, "sequences", len(names), disable=None))
-    facts = {"strips": list(STRIPS), "split": split}
+        test = np.array([is_test(split, name) for name in names])
+        part = splits.beside_test(np.arange(len(names)).repeat(num_points), test.repeat(num_points))
+    blocks = (block[kept].reshape(-1, SIDE, SIDE) for block in tqdm(sequences, "sequences", len(names), disable=None))
+    facts = {"strips": [STRIPS[number] for number in kept], "split": split}
     PatchStore.write(
         out, blocks, point, scene, names, PATCH_SCALE, part=part, mine_labels=mine_labels, facts=facts, force=force
     )

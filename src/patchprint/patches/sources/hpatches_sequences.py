@@ -47,6 +47,7 @@ def build(
     out: str | Path,
     max_keypoints: int = 1000,
     split: Split | None = None,
+    levels: tuple[hpatches.Level, ...] = hpatches.LEVELS,
     mine_labels: bool = False,
     seed: int = 0,
     force: bool = False,
@@ -55,9 +56,10 @@ def build(
 
     Args:
         src: folder with the sequences, images 1 to 6 and homographies H_1_2 ... in each.
-        out: store to write, of 16 views in the order of ``hpatches.STRIPS``.
+        out: store to write, views in the order of ``hpatches.STRIPS``.
         max_keypoints: keypoints in the first image of a sequence, of each of the three detectors.
-        split: hold the published test sequences out; without it, some sequences at the end of the alphabet.
+        split: keep the published test sequences apart as "test"; of the others, some at the end of the alphabet are held out.
+        levels: views to keep beside ref, for training (L2-Net learned from easy and hard); the benchmark needs all.
         mine_labels: mine which patches of a sequence surely differ (DOAP).
         seed: of everything random.
         force: replace the store if it exists.
@@ -70,7 +72,7 @@ def build(
             raise UserError(f"no keypoint of {sequence.paths[1]} lies inside of all pictures of its sequence")
     blocks = (cut(*pair, seed=seed + i) for i, pair in enumerate(zip(sequences, regions, strict=True)))
     names = [sequence.name for sequence in sequences]
-    hpatches.write(out, blocks, names, [len(found) for found in regions], split, mine_labels, force)
+    hpatches.write(out, blocks, names, [len(found) for found in regions], split, mine_labels, force, levels)
 
 
 def _six_images(sequence: ImageSequence) -> ImageSequence:

@@ -22,7 +22,7 @@ GROUP = 10
 
 
 def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bool = False) -> None:
-    """RomePatches; its test part becomes the held-out one.
+    """RomePatches; its test part is "test"; the last groups of the training part are held out.
 
     Args:
         src: folder with train/ and test/.
@@ -35,10 +35,10 @@ def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bo
     parts = [root / "train", root / "test"]
     names = {folder: list_images(folder) for folder in parts}
     counts = [_count(folder, names[folder]) for folder in parts]
-    groups = [count // GROUP for count in counts]
     point = np.arange(sum(counts)) // GROUP
     scene = np.repeat([0, 1], counts)
-    part = np.repeat(np.array([splits.TRAIN, splits.VAL], np.uint8), groups)
+    scene_of_group = scene[::GROUP]
+    part = splits.beside_test(scene_of_group, scene_of_group == 1)
     blocks = (patches for folder in parts for patches in _read(folder, names[folder]))
     PatchStore.write(out, blocks, point, scene, [folder.name for folder in parts], patch_scale, part=part, force=force)
 

@@ -1,0 +1,156 @@
+"""The recipes of whole images have the numbers of the fact sheet, and their runs are runs like others."""
+
+import pytest
+import torch
+
+from patchprint import losses, networks
+from patchprint.errors import UserError
+from patchprint.networks import weights
+from patchprint.training import RECIPES, resolve, train
+from patchprint.training.image_recipes import BATCHES, IMAGE_RECIPES, SETS
+from patchprint.training.optimizers import learning_rate
+from patchprint.training.run_folder import read_metrics
+from support.image_sets import write_store
+from support.training_data import SHORT, narrow
+
+SMALL = {**SHORT, "batch": 4, "network_options": narrow("metric-lite0")}
+
+
+def run(folder, data, recipe="metric-lite0", resume=False, **changes):
+    config = resolve(recipe, **{**SMALL, "data": (str(data),), "init": None, **changes})
+    return train(config, None, folder, resume=resume)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return write_store(tmp_path_factory.mktemp("images") / "store")
+
+
+def rates(recipe, *steps):
+    config = RECIPES[recipe]()
+    return [pytest.approx(learning_rate(config, step), rel=1e-6) for step in steps]
+
+
+def test_every_set_has_every_loss():
+    assert {f"metric-{data}-{loss}" for data in SETS for loss in BATCHES} < set(IMAGE_RECIPES) <= set(RECIPES)
+
+
+def test_batches_of_the_losses():
+    found = {loss: (RECIPES[f"metric-sop-{loss}"]().batch, RECIPES[f"metric-sop-{loss}"]().views) for loss in BATCHES}
+    assert found == {
+        "triplet": (40, 3),
+        "semihard": (40, 3),
+        "n-pair": (60, 2),
+        "multi-similarity": (24, 5),
+        "tuplet-margin": (32, 4),
+    }
+
+
+def test_rates_of_head_and_backbone_and_their_drops():
+    """Section 8 of the fact sheet: the first rate is the head's."""
+    assert rates("metric-cub-semihard", 0, 4999, 5000) == [5e-6, 5e-6, 5e-7]
+    assert RECIPES["metric-cub-semihard"]().network_options["backbone_rate"] == 0.5
+    assert rates("metric-cub-n-pair", 0, 5000) == [1e-5, 1e-6]
+    assert rates("metric-cub-multi-similarity", 0) == [5e-5]
+    assert rates("metric-cars-triplet", 0, 3999, 4000, 6000) == [1e-5, 1e-5, 5e-6, 2.5e-6]
+    assert rates("metric-cars-multi-similarity", 0, 1999, 2000, 7999) == [4e-5, 4e-5, 4e-6, 4e-6]
+    assert rates("metric-inshop-triplet", 0, 5999, 6000) == [5e-4, 5e-4, 5e-5]
+    assert RECIPES["metric-sop-triplet"]().network_options["backbone_rate"] == pytest.approx(0.2)
+    assert [RECIPES[f"metric-{data}"]().steps for data in SETS] == [8000, 8000, 12_000, 12_000]
+    assert [RECIPES[f"metric-{data}"]().weight_decay for data in SETS] == [2.5e-3, 2.5e-3, 1e-5, 1e-5]
+
+
+def test_simclr_is_the_paper_s():
+    config = RECIPES["simclr"]()
+    network = networks.create(config.network, **config.network_options)
+    assert (config.batch, config.views, config.steps, network.dim) == (256, 2, 150 * 195, 128)
+    assert losses.create(config.loss).temperature == 0.5
+    assert not any(module.training is False for module in network.backbone.modules())
+
+
+@pytest.mark.parametrize("recipe", ["metric-cub-multi-similarity", "simclr"])
+def test_a_run_goes_on_as_if_it_had_not_stopped(recipe, store, tmp_path):
+    settings = {"sec": 0.5, "steps": 8, "checkpoint_every": 4}
+    run(tmp_path / "whole", store, recipe, **settings)
+    run(tmp_path / "part", store, recipe, **settings)
+    (tmp_path / "part/checkpoints/step-000000008.safetensors").unlink()
+    run(tmp_path / "part", store, recipe, resume=True, **settings)
+    lines = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "part")]
+    for whole, part in zip(*lines, strict=True):
+        assert whole["loss/total"] == part["loss/total"]
+    one, other = (weights.load_network(tmp_path / name / "last.safetensors") for name in ("whole", "part"))
+    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+
+
+def test_it_learns_to_tell_classes_apart(store, tmp_path):
+    outcome = run(tmp_path / "run", store, sec=0.5, lr=1e-3, hold_out=True, steps=40, validate_every=20)
+    assert outcome.selected_on == "validation"
+    assert outcome.measured["missed"] <= 0.5
+    first, *_, last = [
+        line["loss/total"] for line in read_metrics(tmp_path / "run/metrics.jsonl") if "loss/total" in line
+    ]
+    assert last < first
+
+
+def test_without_a_part_held_out_all_classes_are_learned_and_the_last_weights_taken(store, tmp_path, monkeypatch):
+    from patchprint.training import batchers
+
+    seen = []
+    create = batchers.create
+    monkeypatch.setattr(
+        batchers, "create", lambda config, source: seen.append(source.num_points) or create(config, source)
+    )
+    kept = run(tmp_path / "kept", store, steps=2, hold_out=True)
+    all_of_it = run(tmp_path / "all", store, steps=2)
+    assert seen == [4, 6]
+    assert (kept.selected_on, all_of_it.selected_on) == ("validation", "nothing")
+    assert all_of_it.measured == {}
+    assert all_of_it.best_step == 2
+    assert weights.read_info(all_of_it.best) == weights.read_info(all_of_it.last)
+
+
+def test_norms_of_watched_samples_are_followed(store, tmp_path):
+    run(tmp_path / "run", store, steps=4, watch=3, log_every=2)
+    lines = [line for line in read_metrics(tmp_path / "run/metrics.jsonl") if "loss/total" in line]
+    assert [sorted(name for name in line if "sample" in name) for line in lines] == [
+        ["norm/sample-0", "norm/sample-1", "norm/sample-2"]
+    ] * 2
+    assert lines[0]["norm/sample-0"] != lines[1]["norm/sample-0"] > 0
+
+
+def test_a_loss_of_the_library_trains_too(store, tmp_path):
+    pytest.importorskip("pytorch_metric_learning")
+    settings = {"loss": "library", "loss_settings": {"name": "ContrastiveLoss"}, "steps": 2}
+    assert run(tmp_path / "run", store, **settings).steps == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 64}, "the data have 6 classes with two images for training, fewer than --batch 64; give --batch 4"),
+        ({"augmentation": "photos"}, "augmentation 'photos' is for gray patches"),
+        (
+            {"network": "hardnet", "network_options": {}},
+            "network 'hardnet' learns from patches, but the data are whole",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said(changes, message, store, tmp_path):
+    with pytest.raises(UserError, match=message):
+        run(tmp_path / "run", store, **changes)
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def test_weights_of_imagenet_are_for_whole_images():
+    from patchprint.training import assembly
+
+    with pytest.raises(UserError, match="--init imagenet is for networks of whole images, not for hardnet"):
+        assembly.create(resolve("hardnet", init="imagenet"), torch.device("cpu"))
+
+
+def test_the_file_says_how_it_was_made(store, tmp_path):
+    outcome = run(tmp_path / "run", store, steps=2)
+    info = weights.read_info(outcome.last)
+    assert (info.channels, info.input_size, info.dim) == (3, 32, 16)
+    assert info.training.config["loss"] == "semihard"
+    assert info.training.summary().startswith("metric-lite0")
