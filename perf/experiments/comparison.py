@@ -50,7 +50,13 @@ def main() -> None:
     parser.add_argument("--recipes", nargs="+", default=METHODS)
     parser.add_argument("--sets", nargs="+", default=SETS, help="name=folder[,folder...]; each is trained on once")
     parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--batch", type=int, nargs="+", default=[512], help="points of a batch, two views of each")
+    parser.add_argument(
+        "--batch",
+        type=int,
+        nargs="+",
+        default=[512],
+        help="points of a batch, two views of each; half as many as the patches of DOAP's whole groups",
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--patch-scale", type=float, default=16.0)
     parser.add_argument("--pairs", type=int, default=100_000, help="pairs of a test set")
@@ -93,12 +99,13 @@ def one_run(run: dict[str, Any], sets: dict[str, str], pairs: int, work: Path) -
         before = json.loads((work / f"{name}.json").read_text(encoding="utf-8"))
         if all(before[key] == value for key, value in run.items()):
             return before
+    patches = 2 * run["batch"]
     config = resolve(
         run["recipe"],
         data=sets[run["train"]].split(","),
         network_options={"width": run["width"]},
         steps=run["steps"],
-        batch=run["batch"],
+        batch=patches // resolve(run["recipe"]).views,
         seed=run["seed"],
         patch_scale=run["patch_scale"],
         log_every=max(1, run["steps"] // 20),

@@ -65,7 +65,7 @@ def made_sequences(device: torch.device) -> PatchStore:
 
 
 def measure(recipe: str, source: Any, batch: int | None) -> dict[str, Any]:
-    changes: dict[str, Any] = {"acceleration": "eager", "precision": "bf16"}
+    changes: dict[str, Any] = {"acceleration": "eager", "precision": "bf16", "init": "random"}
     if batch:
         changes["batch"] = batch
     gc.collect()

@@ -26,7 +26,8 @@ Backend = Literal["auto", "torch", "faiss"]
 Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
-_CHUNK = 2048  # rows of exact distances held at a time
+_CHUNK = 2048  # pairs whose exact distances are computed at a time
+_EXACT_CELLS = 1 << 19  # exact distances held at a time
 _STEP = 2.0**-30
 
 
@@ -128,7 +129,8 @@ def chance_of_same_index(a: Descriptors, b: Descriptors) -> tuple[np.ndarray, np
         (N, D), (N, D) -> distance of the nearest (N,), chance (N,) in [0, 1].
     """
     distances, chances = [], []
-    for start, rows in zip(range(0, len(a), _CHUNK), torch.as_tensor(a).split(_CHUNK), strict=True):
+    step = _exact_rows(b)
+    for start, rows in zip(range(0, len(a), step), torch.as_tensor(a).split(step), strict=True):
         matrix = distance_matrix(rows, b)
         least = matrix.min(dim=1, keepdim=True).values
         tied = matrix == least
@@ -139,18 +141,25 @@ def chance_of_same_index(a: Descriptors, b: Descriptors) -> tuple[np.ndarray, np
 
 
 def _exactly(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    distances, indices = [], []
-    for rows in queries.split(_CHUNK):
-        matrix = distance_matrix(rows, base)
+    # Made before the chunks: small results that come to lie between large ones would keep their memory from being used again.
+    distances = torch.empty(len(queries), k, dtype=torch.float64, device=queries.device)
+    indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    step = _exact_rows(base)
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        matrix = distance_matrix(queries[rows], base)
         if k == 1:
             best = matrix.min(dim=1, keepdim=True)
-            distances.append(best.values)
-            indices.append(best.indices)
+            distances[rows], indices[rows] = best.values, best.indices
         else:
             ordered = matrix.sort(dim=1, stable=True)
-            distances.append(ordered.values[:, :k])
-            indices.append(ordered.indices[:, :k])
-    return torch.cat(distances), torch.cat(indices)
+            distances[rows], indices[rows] = ordered.values[:, :k], ordered.indices[:, :k]
+    return distances, indices
+
+
+def _exact_rows(base: Descriptors) -> int:
+    """How many rows of exact distances to all of ``base`` are held at a time."""
+    return max(1, _EXACT_CELLS // max(1, len(base)))
 
 
 def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -17,9 +17,10 @@ def test_drawn_tasks_are_what_they_claim() -> None:
     sizes = [5, 9, 1]
     tasks = _hpatches_tasks.draw(sizes, [np.full(size, 20.0) for size in sizes], seed=1)
     pos, intra, inter = tasks.positives, tasks.intra, tasks.inter
-    assert len(np.unique(pos, axis=0)) == len(pos) == 150
+    assert len(pos) == len(intra) == len(inter) == 150
     assert (pos[:, [0, 2]] == pos[:, [3, 5]]).all()
-    assert (pos[:, 1] != pos[:, 4]).all()
+    for rows in (pos, intra, inter):
+        assert (rows[:, 1] != rows[:, 4]).all(), "both patches lie in one image"
     assert (intra[:, 0] == intra[:, 3]).all()
     assert (intra[:, 2] != intra[:, 5]).all()
     assert (inter[:, 0] != inter[:, 3]).all()
@@ -31,6 +32,22 @@ def test_drawn_tasks_are_what_they_claim() -> None:
     assert not both
     flat = _hpatches_tasks.draw([4], [np.array([0.0, 20.0, 30.0, 40.0])], seed=1)
     assert [0, 0] not in np.concatenate([flat.queries, flat.distractors]).tolist()
+
+
+def test_sequences_are_drawn_before_patches() -> None:
+    """A sequence with nine times the patches takes part as often as the others, and its patches come late in the lists."""
+    sizes = [1000, 1000, 9000]
+    tasks = _hpatches_tasks.draw(sizes, [np.full(size, 20.0) for size in sizes], seed=1)
+    for column in (tasks.positives[:, 0], tasks.intra[:, 0], tasks.inter[:, 0], tasks.inter[:, 3]):
+        np.testing.assert_allclose(np.bincount(column) / len(column), 1 / 3, atol=0.01)
+    np.testing.assert_allclose(np.bincount(tasks.queries[:300, 0]) / 300, 1 / 3, atol=0.1)
+    assert len(np.unique(np.concatenate([tasks.queries, tasks.distractors]), axis=0)) == 11_000
+
+
+def test_one_sequence_has_no_negatives_elsewhere() -> None:
+    assert len(_hpatches_tasks.draw([7], [np.full(7, 20.0)], seed=1).inter) == 0
+    with pytest.raises(ValueError, match="no sequence has two patches"):
+        _hpatches_tasks.draw([1, 1], [np.full(1, 20.0)] * 2, seed=1)
 
 
 def write_tasks(folder: Path, sequence: str = "i_0") -> None:
@@ -62,8 +79,28 @@ def test_wrong_task_files_are_named(hpatches_store: Path, tmp_path: Path) -> Non
         scores_of("hpatches", CountingPixels(), hpatches_store, tasks=tmp_path)
     write_tasks(tmp_path)
     (tmp_path / "retr_queries_split-full.csv").write_text("s,idx\ni_0,99\n")
-    with pytest.raises(ValueError, match="names a patch that the data does not have"):
+    with pytest.raises(ValueError, match="idx 99, names a patch that the data does not have"):
         scores_of("hpatches", CountingPixels(), hpatches_store, tasks=tmp_path)
     (tmp_path / "retr_queries_split-full.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match="starts with 'a,b'"):
+        scores_of("hpatches", CountingPixels(), hpatches_store, tasks=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "complaint"),
+    [
+        ("i_0,0,-1,i_0,1,1", "idx1 -1, names a patch"),
+        ("i_0,0,1,i_0,1,-1", "idx2 -1, names a patch"),
+        ("i_0,-1,1,i_0,1,1", "t1 -1, names an image that is none of 0"),
+        ("i_0,0,1,i_0,6,1", "t2 6, names an image that is none of 0"),
+        ("i_0,0,1,i_0,1", "is damaged"),
+        ("i_0,0,one,i_0,1,1", "is damaged"),
+    ],
+)
+def test_lines_that_cannot_be_are_named(hpatches_store: Path, tmp_path: Path, cells: str, complaint: str) -> None:
+    """Negative numbers would read patches from the end, images beyond the fifth those of the next level."""
+    write_tasks(tmp_path)
+    file = tmp_path / "verif_neg_intra_split-full.csv"
+    file.write_text(file.read_text() + f"\n{cells}\n")  # after a header, four lines and an empty one
+    with pytest.raises(ValueError, match=rf"line 7 of .*verif_neg_intra_split-full\.csv.* {complaint}"):
         scores_of("hpatches", CountingPixels(), hpatches_store, tasks=tmp_path)

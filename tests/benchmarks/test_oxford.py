@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,21 @@ def test_pictures_without_counterparts_are_marked() -> None:
     scores = oxford.score_pair(a, b, np.eye(3), oxford.Settings())
     assert np.isnan(scores["ap"])
     assert scores["keypoint_noise"] == 1.0
+
+
+def test_keypoints_outside_of_the_common_region() -> None:
+    """The second image shows the right half of the first: what lies left of it, or is cut by a border, is not matched."""
+    a = features([(20, 50), (75, 50), (51, 50)], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    b = features([(25, 50), (1, 50), (90, 50)], [[0.0, 1.0], [0.6, 0.8], [1.0, 0.0]])
+    shift = np.array([[1.0, 0, -50], [0, 1, 0], [0, 0, 1]])
+    kept = oxford.score_pair(a, b, shift, oxford.Settings())
+    assert (kept["matches"], kept["correct"], kept["positives"]) == (3, 2, 2)
+    dropped = oxford.score_pair(a, b, shift, oxford.Settings(common_region=True))
+    assert (dropped["matches"], dropped["correct"], dropped["positives"]) == (2, 2, 2)
+    assert dropped["ap"] == 1.0 > kept["ap"]
+    large = Keypoints(a.keypoints.xy, torch.tensor([1.0, 1.0, 3.0]), a.keypoints.angle)
+    cut = dataclasses.replace(a, keypoints=large)
+    assert oxford.score_pair(cut, b, shift, oxford.Settings(common_region=True))["matches"] == 1
 
 
 def test_cache_gives_the_same_scores(sequences: Path, tmp_path: Path) -> None:

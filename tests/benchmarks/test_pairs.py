@@ -22,6 +22,15 @@ def test_solved_pairs(sequences: Path) -> None:
     assert poor["correct"] < 5
 
 
+def test_all_keypoints_of_the_second_image(sequences: Path) -> None:
+    """With few keypoints kept, most of those drawn have no counterpart left, unless the second image keeps all."""
+    few = scores_of("pairs", "rootsift", sequences, keypoints=30)
+    all_of_second = scores_of("pairs", "rootsift", sequences, keypoints=30, all_of_second=True)
+    for name, pair in all_of_second["pairs"].items():
+        assert pair["drawn"] == few["pairs"][name]["drawn"] == 30
+    assert all_of_second["correct"] > few["correct"]
+
+
 def test_corner_error_by_hand() -> None:
     shift = np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]])
     assert pairs.corner_error(shift, np.eye(3), (100, 80)) == 5.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from patchprint.benchmarks import PredictionCache, measure
+from patchprint.benchmarks import BENCHMARKS, PredictionCache, measure
 from patchprint.patches import PatchStore
 from patchprint.patches.patch_pairs import OFFICIAL_PAIRS
 from support.benchmark_data import run_of, scores_of, write_store
@@ -43,6 +43,33 @@ def test_every_patch_is_described_once_and_then_never_again(store: Path, tmp_pat
     changed = CountingPixels("second")
     measure(run_of("ubc", changed, store, cache=PredictionCache(tmp_path), pairs=1000))
     assert changed.asked > 0
+
+
+def test_bits_have_no_cosine(store: Path) -> None:
+    assert set(scores_of("ubc", BinaryPixels(), store, pairs=1000)["fpr95_variants"]) == {"hardnet", "hynet"}
+    assert set(scores_of("ubc", CountingPixels(), store, pairs=1000)["fpr95_variants"]) == {
+        "hardnet",
+        "hynet",
+        "sdgmnet",
+    }
+
+
+def test_official_ties_fall_in_file_order(store: Path) -> None:
+    """Matching pairs come first in the list, so HardNet's routine calls constant descriptors perfect."""
+    official = scores_of("ubc", ConstantModel(), store, pairs=1000, ties="official")
+    assert (official["fpr95"], official["roc_auc"], official["ap"]) == (0.0, 1.0, 1.0)
+    assert official["fpr95_variants"]["tie-safe"] == 100
+
+
+def test_published_rows(store: Path) -> None:
+    result = {"data": {"path": "sets/notredame"}, "scores": {"pair_list": "official"}}
+    rows = BENCHMARKS["ubc"]().published(result)
+    assert rows["L2-Net CS binary+ (lib>nd)"] == {"FPR95 %": 1.90}
+    assert rows["HardNet-GOR+ (yos>nd)"] == {"FPR95 %": 0.90}
+    assert rows["SIFT"] == {"FPR95 %": 22.53}
+    assert rows["L2-Net CS+ (hpatches)"] == {"FPR95 %": 0.73}
+    assert not any("lib)" in name for name in rows), "liberty is another test set"
+    assert BENCHMARKS["ubc"]().published({**result, "scores": {"pair_list": "drawn"}}) == {}
 
 
 def test_official_pair_list(tmp_path: Path) -> None:

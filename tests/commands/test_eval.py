@@ -109,6 +109,31 @@ def test_patch_scale_is_part_of_the_result(sequences: str, capsys: pytest.Captur
     assert values[0]["scores"]["map"] != values[1]["scores"]["map"]
 
 
+def test_signs_of_float_weights(sequences: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_store(tmp_path / "patches", views=16, scenes=3)
+    data = {"oxford": sequences, "ubc": str(tmp_path / "patches"), "hpatches": str(tmp_path / "patches")}
+    for benchmark, path in data.items():
+        arguments = ["eval", benchmark, "--model", "pixels", "--data", path, "--signs"]
+        assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+        (file,) = (tmp_path / "out" / benchmark).iterdir()
+        result = json.loads(file.read_text())
+        assert file.name.endswith("pixels+bits.json")
+        assert (result["model"]["name"], result["model"]["kind"]) == ("pixels+bits", "binary")
+        capsys.readouterr()
+    assert "their signs say nothing" in refused(
+        ["eval", "oxford", "--model", "sift", "--data", sequences, "--signs"], capsys
+    )
+
+
+def test_tie_rule_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_store(tmp_path / "s", views=16)
+    for benchmark in ("ubc", "hpatches"):
+        arguments = ["eval", benchmark, "--model", "pixels", "--data", str(tmp_path / "s"), "--json"]
+        for ties in ("official", "fair"):
+            assert main([*arguments, "--ties", ties]) == 0
+            assert json.loads(capsys.readouterr().out)["settings"]["ties"] == ties
+
+
 def test_skipped_pictures_are_counted(sequences: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad = Path(sequences) / "one" / "img3.png"
     bad.write_bytes(b"no picture")

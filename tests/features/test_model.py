@@ -13,7 +13,9 @@ import torch
 
 from patchprint import networks
 from patchprint.detectors import detect
+from patchprint.distances import pack_bits
 from patchprint.features import calibration, extract, load
+from patchprint.features.compress import compress
 from patchprint.features.feature2d import Feature2D
 from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.features.laf_descriptor import LAFDescriptor
@@ -28,12 +30,50 @@ def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
     from patchprint.patches.sampler import ImagePyramids, cut_patches
 
     image = cv2.GaussianBlur(texture(), (0, 0), 1)
-    loaded = load("sift")
+    loaded = load("sift-smoothed")
     found = detect(image, "dog", 200)
     found = found[(found.scale > 2.5) & ((found.xy > 50) & (found.xy < 190)).all(1)]
     patches = cut_patches(ImagePyramids.build([image]), 0, found, loaded.patch_scale, 32)
     cosine = (loaded.describe_patches(patches) * loaded.describe_keypoints(image, found)).sum(1)
     assert float(cosine.median()) > 0.9
+
+
+def test_sift_at_ellipses_blurs_as_sift_does() -> None:
+    """A round ellipse is a keypoint like any other, whichever way patches are described."""
+    image = cv2.GaussianBlur(texture(), (0, 0), 1)
+    found = detect(image, "dog", 200)
+    found = found[(found.scale > 2.5) & ((found.xy > 50) & (found.xy < 190)).all(1)]
+    ellipses = Keypoints.from_affine(found.xy, found.frames())
+    for name in ("sift", "rootsift", "sift-smoothed", "rootsift-smoothed"):
+        cosine = (load(name).describe_keypoints(image, ellipses) * load(name).describe_keypoints(image, found)).sum(1)
+        assert float(cosine.median()) > 0.9
+
+
+def test_sift_takes_patches_as_they_are_stored() -> None:
+    assert [load("rootsift").patch_side(stored) for stored in (64, None)] == [64, 65]
+    assert [load("rootsift-smoothed").patch_side(stored) for stored in (64, None)] == [32, 32]
+
+
+def test_signs_are_those_of_the_features(network: PatchNetwork) -> None:
+    model = load(network)
+    signs = model.signs()
+    assert (signs.kind, signs.dim, signs.width, signs.ratio) == ("binary", 128, 16, None)
+    features = extract(texture(), model, max_keypoints=40)
+    bits = compress(features, "bits")
+    assert signs.id == bits.model
+    assert torch.equal(signs.describe_keypoints(texture(), features.keypoints), bits.descriptors)
+    patches = torch.rand(5, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(signs.describe_patches(patches), pack_bits(model.describe_patches(patches)))
+    assert (signs.with_patch_scale(24).patch_scale, signs.with_patch_scale(24).kind) == (24.0, "binary")
+
+
+def test_what_has_no_signs_is_refused(network: PatchNetwork, image_model: Path) -> None:
+    with pytest.raises(ValueError, match="bits already"):
+        load(network).signs().signs()
+    with pytest.raises(ValueError, match="prints of sift are never negative, so their signs say nothing"):
+        load("sift").signs().describe_keypoints(texture(), Keypoints([[50.0, 50.0]], [2.0], [0.0]))
+    with pytest.raises(ValueError, match="birds describes whole images"):
+        load(image_model).signs()
 
 
 def test_what_is_loaded_is_one_kind_of_thing(network: PatchNetwork) -> None:

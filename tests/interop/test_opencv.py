@@ -24,6 +24,21 @@ def test_opencv_round_trip_and_meaning() -> None:
     assert float(opencv.to_keypoints([cv2.KeyPoint(1, 2, 3)]).angle) == 0  # -1 means none
 
 
+def test_patches_are_described_as_in_the_toolbox_of_hpatches() -> None:
+    """One keypoint in the middle of a patch of 65 pixels, 12.257 wide, first octave, its angle unset."""
+    patches = np.stack([texture(65, 65, seed) for seed in range(3)])
+    keypoint = cv2.KeyPoint(x=32.5, y=32.5, size=2 * 32.5 / 5.303, angle=-1, octave=0)
+    expected = np.concatenate([cv2.SIFT_create().compute(patch, [keypoint])[1] for patch in patches])
+    ours = opencv.sift_patches(patches)
+    np.testing.assert_allclose(ours, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(
+        opencv.sift_patches(patches, root=True) ** 2, expected / expected.sum(1, keepdims=True), atol=1e-6
+    )
+    smoothed = opencv.sift_patches_smoothed(patches)
+    assert ((ours * smoothed).sum(1) < 0.97).all(), "that is another descriptor"
+    assert opencv.sift_patches(patches[:0]).shape == smoothed[:0].shape == (0, 128)
+
+
 def test_octaves_are_those_that_opencv_packs() -> None:
     sift = cv2.SIFT_create(enable_precise_upscale=True)
     found = sift.detect(texture())

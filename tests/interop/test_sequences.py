@@ -23,6 +23,15 @@ def test_broken_sequences_are_named(tmp_path):
         hpatches_sequences.build(tmp_path / "s", tmp_path / "out")
 
 
+def test_a_link_keeps_the_name_it_has_here(tmp_path):
+    """HPatches tells light from viewpoint by the beginning of the name."""
+    write_sequence(tmp_path / "elsewhere" / "17", images=2, layout="hpatches")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "i_dome").symlink_to(tmp_path / "elsewhere" / "17")
+    assert [s.name for s in find_sequences(tmp_path / "set")] == ["i_dome"]
+    assert [s.name for s in find_sequences(tmp_path / "set" / "i_dome")] == ["i_dome"]
+
+
 def test_oxford_sequences_are_found(shared):
     sequences = find_sequences(shared("oxford"))
     assert {s.name for s in sequences} == {"bikes", "boat", "graf", "leuven", "ubc", "wall"}

@@ -47,7 +47,9 @@ def test_average_precision_of_the_fact_sheet(
 
 def test_soft_counts_share_an_item_between_two_bins() -> None:
     position = torch.tensor([[0.0, 0.25, 2.0, 3.0]])  # the last one is outside of bins 0..2
-    assert cumulative_counts(position, 2).tolist() == [[1.75, 2.0, 3.0]]
+    positives, everyone = cumulative_counts(position, torch.tensor([[False, True, True, False]]), 2)
+    assert positives.tolist() == [[0.75, 1.0, 2.0]]
+    assert everyone.tolist() == [[1.75, 2.0, 3.0]]
 
 
 def test_doap_is_zero_for_a_perfect_ranking_and_counts_queries() -> None:

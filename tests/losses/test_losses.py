@@ -74,6 +74,21 @@ def test_ragged_groups_and_ignored_pairs(variant: str) -> None:
     assert not gradient[2, 1:].any(), "views that do not exist get no gradient"
 
 
+@pytest.mark.parametrize("variant", ["doap", "doap-binary"])
+def test_average_precision_of_flat_patches_with_labels_is_that_of_the_groups(variant: str) -> None:
+    raw = random_raw(points=5, views=3, dim=6, noise=1.0)
+    valid = torch.ones(5, 3, dtype=torch.bool)
+    valid[0, 2] = valid[1, 1] = valid[2, 1] = valid[2, 2] = False
+    # Groups in any order, and two patches of a group that is cut off: not valid, whatever they show.
+    label = torch.arange(5)[:, None].expand(5, 3)[valid]
+    order = torch.randperm(11, generator=torch.Generator().manual_seed(0))
+    flat = torch.cat([raw[valid][order], random_raw(points=2, views=1, dim=6, seed=9)[:, 0]])[:, None]
+    label = torch.cat([label[order], torch.tensor([7, 7])])
+    counts = (torch.arange(13) < 11)[:, None]
+    by_label = make_loss(variant)(batch_of(flat, label=label, valid=counts))
+    torch.testing.assert_close(by_label, make_loss(variant)(batch_of(raw, valid=valid)))
+
+
 @pytest.mark.parametrize("momentum", [1.0, 0.25])
 def test_sec(momentum: float) -> None:
     loss = SEC(create("hardnet"), weight=0.7, momentum=momentum).double()

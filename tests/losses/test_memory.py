@@ -49,7 +49,7 @@ def test_at_most_tables_of_all_patches(variant: str) -> None:
 
 @pytest.mark.parametrize("name", ["doap", "doap-binary"])
 def test_average_precision_keeps_nothing_per_bin(name: str) -> None:
-    patches, dim = 128, 200
+    patches, dim = 128, 256
 
     def measure(bins: int) -> tuple[int, int]:
         return largest(create(name, bins=bins), random_raw(points=patches // 4, views=4, dim=dim))

@@ -61,6 +61,21 @@ def test_sdgmnet_score_is_coarse() -> None:
     assert fpr95_sdgmnet(distance, [False, True]) == 1.0
 
 
+def test_sdgmnet_score_knows_no_bits() -> None:
+    """Above a distance of 4.69 the score falls again, and at the square root of 22 it is a division by zero."""
+    with pytest.raises(ValueError, match="at most 2 apart, but two are 12 apart"):
+        fpr95_sdgmnet([3.0, 12.0, 5.0], [True, False, True])
+    assert fpr95_sdgmnet([0.0, 2.0], [True, False]) == 0.0
+
+
+def test_ties_in_the_order_of_the_file() -> None:
+    distance, labels = random_pairs(3, levels=4)
+    order = np.argsort(labels, kind="stable")  # non-matching pairs first, as in the scripts of HPatches
+    strict = np.mean(distance[labels][:, None] < distance[~labels][None])
+    assert roc_auc(distance[order], labels[order], "file-order") == pytest.approx(strict, abs=1e-12)
+    assert roc_auc(distance[order[::-1]], labels[order[::-1]], "file-order") > roc_auc(distance, labels) > strict
+
+
 @pytest.mark.parametrize("levels", [None, 32])
 def test_against_scikit_learn(levels: int | None) -> None:
     metrics = pytest.importorskip("sklearn.metrics")

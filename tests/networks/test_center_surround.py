@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
 from patchprint.networks import create
-from patchprint.networks.center_surround import bicubic_halving
+from patchprint.patches import open_source
 from support.network_patches import smooth_patches, trained_looking
+from support.stores import write_patches
 
 
-def test_halving_is_bicubic_with_antialiasing():
-    patches = torch.rand(2, 1, 64, 64)
-    matrix = bicubic_halving(64)
-    expected = F.interpolate(patches, size=(32, 32), mode="bicubic", antialias=True)
-    assert torch.allclose(matrix @ patches @ matrix.T, expected, atol=1e-5)
+def test_the_surround_sees_what_the_network_it_starts_from_was_trained_on(tmp_path):
+    write_patches(tmp_path / "store", np.random.default_rng(0).integers(0, 256, (30, 64, 64), dtype=np.uint8))
+    store, network = open_source(tmp_path / "store"), trained_looking("l2net-cs", width=8)
+    points, views = torch.arange(5), torch.zeros(5, 1, dtype=torch.int64)
+    whole, half = (store.sample(points, views, size)[:, 0] for size in (64, 32))
+    assert torch.allclose(network(whole)[:, 128:] * 2**0.5, network.surround(half), atol=1e-5)
 
 
 def test_the_print_is_two_unit_prints_side_by_side_over_root_two():
     network = trained_looking("l2net-cs", width=8)
     patches = smooth_patches(3, 64).float() / 255
     center = network.center(patches[:, :, 16:48, 16:48])
-    surround = network.surround(F.interpolate(patches, size=(32, 32), mode="bicubic", antialias=True))
+    surround = network.surround(F.avg_pool2d(patches, 2))
     expected = torch.cat([center, surround], 1) / 2**0.5
     assert torch.allclose(network(patches), expected, atol=1e-5)
 

@@ -1,7 +1,8 @@
-"""The spatial transformer: identity at the start, replicated border, slow affine prediction."""
+"""The spatial transformer: identity at the start, repeated border or zeros, slow affine prediction."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn import functional as F
 
@@ -31,6 +32,31 @@ def test_an_affine_map_reads_the_patch_where_it_says():
     assert torch.allclose(result[16:], torch.ones(16))
     assert (result[:15].diff() > 0).all()
     assert abs(float(result[0]) - float(ramp[0, 0, 0, 21])) < 0.02
+
+
+def test_zero_padding_reads_the_mean_of_the_patch_beyond_its_border():
+    """Where the border would be repeated there is what a standardized patch is on average."""
+    layer = SpatialTransformer(padding="zeros").eval()
+    ramp = torch.linspace(0.2, 1, 42).expand(1, 1, 42, 42)
+    inside = layer(ramp)[0, 0, 10].detach()
+    set_affine(layer, [1.0, 0, 1.0, 0, 1, 0])
+    shifted = layer(ramp)[0, 0, 10].detach()
+    assert torch.allclose(shifted[:15], inside[16:31], atol=1e-5)
+    assert torch.equal(shifted[17:], torch.zeros(15))
+    with pytest.raises(ValueError, match="padding must be one of border, zeros, not 'mirror'"):
+        create("doap-st", padding="mirror")
+
+
+def test_padding_is_all_that_differs():
+    """As long as nothing beyond the border is read, both describe alike; brightness cancels either way."""
+    patches = smooth_patches(4, 42).float() / 255
+    border, zeros = create("doap-st", width=8).eval(), create("doap-st", width=8, padding="zeros").eval()
+    zeros.load_state_dict(border.state_dict())
+    assert torch.allclose(border(patches), zeros(patches), atol=1e-4)
+    for network in (border, zeros):
+        set_affine(network.transformer, [1.5, 0, 0.2, 0, 1.5, 0])
+        assert torch.allclose(network(0.5 * patches + 0.3), network(patches), atol=1e-4)
+    assert not torch.allclose(border(patches), zeros(patches), atol=1e-2)
 
 
 def test_a_quarter_turn():

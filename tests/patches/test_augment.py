@@ -94,6 +94,15 @@ def test_sdgmnet_flips_one_way_or_the_other():
     assert {m: round(s * 3) for m, s in shares.items()} == {(1, 0, 0, 1): 1, (-1, 0, 0, 1): 1, (1, 0, 0, -1): 1}
 
 
+def test_rows_of_one_point_are_turned_alike():
+    point = torch.arange(300) // 3
+    warp = Augmentation(turns="uniform", flips="horizontal").warp(KEY, torch.ones(300, 1, 2), point)
+    assert torch.equal(warp[0::3], warp[1::3]) and torch.equal(warp[0::3], warp[2::3])
+    assert len(warp.unique(dim=0)) == 8
+    small = Augmentation(rotation=5.0).warp(KEY, torch.ones(300, 1, 2), point)
+    assert len(small.unique(dim=0)) == 300, "what is drawn for each patch still is"
+
+
 def test_unknown_preset_is_refused():
     with pytest.raises(ValueError, match="there is no augmentation 'storng'; did you mean strong"):
         create("storng")

@@ -1,41 +1,10 @@
 """Batches: distinct points, distinct views, resumable, the same for one process and for several."""
 
-import numpy as np
 import pytest
 import torch
 
-from patchprint.patches.batches import (
-    GroupBatcher,
-    NeighborBatcher,
-    PairBatcher,
-    ProgressiveBatcher,
-    SequencePairBatcher,
-)
-from patchprint.patches.label_mining import MinedLabels
-from patchprint.patches.source import PatchSource
-
-
-class Points(PatchSource):
-    """A source of points without pixels."""
-
-    is_resident = True
-
-    def __init__(self, num_views, scene=None):
-        num_views = torch.as_tensor(num_views)
-        scene = torch.zeros(len(num_views), dtype=torch.int64) if scene is None else torch.as_tensor(scene)
-        super().__init__(num_views, scene, None, patch_scale=12.0)
-        self.start = torch.cumsum(num_views, 0) - num_views
-
-    @property
-    def first_image(self):
-        # Points of one photo are not numbered one after the other.
-        return torch.arange(self.num_points) % 4
-
-    def sample(self, points, views, size, warp=None):
-        raise AssertionError("batches look at no pixel")
-
-    def observation(self, points, views):
-        return self.start[points][:, None] + views
+from patchprint.patches.batches import ClassBatcher, NeighborBatcher, PairBatcher, ProgressiveBatcher
+from support.bare_points import Points
 
 
 def step(number):
@@ -68,20 +37,16 @@ def test_batches_depend_only_on_seed_and_step():
 
 
 def make_batchers(source, rank, world):
-    source.mined = MinedLabels(
-        torch.arange(int(source.num_views.sum())).remainder(5).to(torch.int16), torch.eye(5).bool().expand(4, 5, 5)
-    )
     share = {"seed": 3, "rank": rank, "world": world}
     return {
         "pairs": PairBatcher(source, 16, **share),
         "neighbors": NeighborBatcher(source, 16, run=8, **share),
         "progressive": ProgressiveBatcher(source, 16, **share),
-        "groups": GroupBatcher(source, 32, max_views=4, **share),
-        "sequences": SequencePairBatcher(source, 8, 4, **share),
+        "classes": ClassBatcher(source, 16, 4, **share),
     }
 
 
-@pytest.mark.parametrize("name", ["pairs", "neighbors", "progressive", "groups", "sequences"])
+@pytest.mark.parametrize("name", ["pairs", "neighbors", "progressive", "classes"])
 def test_ranks_together_see_the_batch_of_one_process(name):
     source = Points(torch.randint(2, 6, (200,), generator=torch.Generator().manual_seed(0)), torch.arange(200) // 50)
     whole = make_batchers(source, 0, 1)[name].batch(step(9))
@@ -90,8 +55,6 @@ def test_ranks_together_see_the_batch_of_one_process(name):
     assert torch.equal(torch.cat([part.views for part in parts]), whole.views)
     if whole.valid is not None:
         assert torch.equal(torch.cat([part.valid for part in parts]), whole.valid)
-    if whole.ignore is not None:
-        assert all(torch.equal(part.ignore, whole.ignore) for part in parts)
     assert len(torch.unique(whole.points)) == len(whole.points)
 
 
@@ -136,56 +99,11 @@ def test_progressive_goes_through_all_points_in_sequence():
         assert len(torch.unique(points)) == 20
 
 
-def test_groups_are_whole_and_hold_at_most_the_wanted_patches():
-    source = Points(torch.randint(2, 4, (300,), generator=torch.Generator().manual_seed(0)))
-    batcher = GroupBatcher(source, 64)
-    for number in range(5):
-        batch = batcher.batch(step(number))
-        group = batch.valid.sum(1)
-        whole = source.num_views[batch.points]
-        assert ((group == whole) | (group == 0)).all()
-        assert 64 - 2 <= int(batch.valid.sum()) <= 64
-        for views, valid in zip(batch.views, batch.valid, strict=True):
-            assert len(torch.unique(views[valid])) == int(valid.sum())
-
-
-def test_groups_without_mining_ignore_the_same_scene():
-    scene = torch.arange(40) % 2
-    batch = GroupBatcher(Points(torch.full((40,), 2), scene), 16, ignore_same_scene=True).batch(step(0))
-    points, scenes = batch.points.repeat_interleave(2), scene[batch.points].repeat_interleave(2)
-    expected = (scenes[:, None] == scenes[None]) & (points[:, None] != points[None])
-    assert torch.equal(batch.ignore, expected)
-
-
-def test_sequence_pairs_visit_every_pair_and_ignore_what_is_not_mined():
-    scene = torch.arange(4).repeat_interleave(30)
-    source = Points(torch.full((120,), 3), scene)
-    cluster = torch.randint(0, 6, (360,), generator=torch.Generator().manual_seed(0)).to(torch.int16)
-    far = torch.rand(4, 6, 6, generator=torch.Generator().manual_seed(1)) > 0.5
-    mined = MinedLabels(cluster, far | far.mT)
-    source.mined = mined
-    batcher = SequencePairBatcher(source, 5, 3)
-    pairs = set()
-    for number in range(batcher.steps_per_epoch):
-        batch = batcher.batch(step(number))
-        scenes = scene[batch.points]
-        assert len(torch.unique(scenes[:5])) == len(torch.unique(scenes[5:])) == 1
-        pairs.add(frozenset(scenes.tolist()))
-        points, rows = batch.points.repeat_interleave(3), source.observation(batch.points, batch.views).reshape(-1)
-        for i, j in np.random.default_rng(0).integers(0, 30, (50, 2)):
-            same_scene = scene[points[i]] == scene[points[j]]
-            distractor = mined.distractor[scene[points[i]], cluster[rows[i]].long(), cluster[rows[j]].long()]
-            assert bool(batch.ignore[i, j]) == bool(same_scene and points[i] != points[j] and not distractor)
-    assert len(pairs) == 6
-
-
 def test_too_small_sources_are_refused():
     with pytest.raises(ValueError, match="a batch of 64 points needs as many"):
         PairBatcher(Points(torch.full((20,), 2)), 64)
     with pytest.raises(ValueError, match="evenly by 3 processes"):
         PairBatcher(Points(torch.full((20,), 2)), 10, world=3)
-    with pytest.raises(ValueError, match="no mined labels"):
-        SequencePairBatcher(Points(torch.full((20,), 2)), 2, 2)
 
 
 def test_batches_compile_into_one_graph():

@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from patchprint.patches import open_source
-from patchprint.patches.batches import SequencePairBatcher
+from patchprint.patches.group_batches import SequencePairBatcher
 from patchprint.patches.sources import hpatches
 
 
@@ -28,6 +28,6 @@ def test_label_mining_separates_what_looks_different(tmp_path):
     same = vertical[:256, None] == vertical[None, :256]
     assert far[~same].float().mean() > 0.99
     assert far[same].float().mean() < 0.75, "the nearest fifth of the cluster pairs is of one kind"
-    batch = SequencePairBatcher(store, 4, 16).batch(torch.tensor(0))
-    assert batch.points.shape == (8,) and batch.ignore.shape == (128, 128)
+    batch = SequencePairBatcher(store, 128).batch(torch.tensor(0))
+    assert len(batch.points.unique()) == 8 and batch.ignore.shape == (128, 128) and batch.valid.all()
     assert not batch.ignore[:64, 64:].any(), "other sequences are always negatives"

@@ -6,9 +6,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchprint import rng
 from patchprint.patches.augment import PRESETS, create
-from patchprint.patches.batches import GroupBatcher, NeighborBatcher, PairBatcher, ProgressiveBatcher
+from patchprint.patches.batches import NeighborBatcher, PairBatcher, ProgressiveBatcher
+from patchprint.patches.group_batches import (
+    GroupBatcher,
+    LeadingGroupBatcher,
+    SceneGroupBatcher,
+    SequencePairBatcher,
+)
 from patchprint.patches.tracks import TrackStore
 from support.synthetic_tracks import plane_tracks
+from support.training_data import images, with_mined_labels
 
 # Tensors made from Python values, values read back, and results whose shape depends on values.
 FORBIDDEN = {"lift_fresh", "_local_scalar_dense", "nonzero", "item", "unique", "masked_select"}
@@ -64,6 +71,9 @@ def test_batchers(store):
     for batcher in (
         NeighborBatcher(store, 16, run=4),
         ProgressiveBatcher(store, 16),
-        GroupBatcher(store, 32, max_views=4, ignore_same_scene=True),
+        GroupBatcher(store, 30, ignore_same_scene=True),
+        LeadingGroupBatcher(store, 30),
+        SceneGroupBatcher(store, 30, ignore_same_scene=True),
+        SequencePairBatcher(with_mined_labels(images(scenes=4)), 30),
     ):
         assert not operations(lambda batcher=batcher: batcher.batch(step)) & FORBIDDEN

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
@@ -21,7 +22,7 @@ from patchprint.patches.codecs import encode_png  # noqa: E402
 from patchprint.patches.sources import bundled, homographies  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
 from patchprint.pipelines import adapt  # noqa: E402
-from patchprint.training import checkpoint  # noqa: E402
+from patchprint.training import TrainConfig, assembly, checkpoint  # noqa: E402
 from support.fake_models import ConstantModel  # noqa: E402
 
 
@@ -83,6 +84,22 @@ def test_h4_a_run_killed_before_its_first_checkpoint_goes_on(
     monkeypatch.undo()
     assert cli.main(command) == 0
     assert out.is_file()
+
+
+def test_bits_are_tuned_by_a_loss_for_bits(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights.save(networks.create("doap-binary", width=8), tmp_path / "bits.safetensors")
+    seen: list[TrainConfig] = []
+
+    def stop(config: TrainConfig, *_: object, **__: object) -> None:
+        seen.append(config)
+        raise InterruptedError
+
+    monkeypatch.setattr(adapt, "train", stop)
+    plan = adapt.AdaptPlan(model=str(tmp_path / "bits.safetensors"), batch=64, device="cpu")
+    with pytest.raises(InterruptedError):
+        adapt.adapt(tmp_path, tmp_path / "tuned.safetensors", scene, plan)
+    state = assembly.create(seen[0], torch.device("cpu"))
+    assert state.loss.binary and state.network.kind == "binary"
 
 
 def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:

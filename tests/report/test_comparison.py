@@ -33,6 +33,14 @@ def test_same_protocol_is_one_table_with_published_rows() -> None:
     assert dict(tables[1].rows)["published: SDGMNet (best test epoch) (nd>yos)"] == [0.76, None]
 
 
+def test_a_setting_that_came_later_has_its_default() -> None:
+    old, new = ubc_result("a", 1.0), ubc_result("b", 2.0)
+    new["settings"] = {**new["settings"], "ties": "fair"}
+    assert len(compare([old, new])) == 1
+    new["settings"] = {**new["settings"], "ties": "official"}
+    assert len(compare([old, new])) == 2
+
+
 def test_rebuilt_sets_are_not_compared_with_published_numbers() -> None:
     table = compare([ubc_result("a", 1.0, pair_list="drawn")])[0]
     assert [label for label, _ in table.rows] == ["a"]
@@ -40,7 +48,7 @@ def test_rebuilt_sets_are_not_compared_with_published_numbers() -> None:
 
 def test_eth_shows_colmap_and_the_papers() -> None:
     scores = {
-        "registered": 8, "points": 9000, "observations": 40000, "track_length": 4.4, "reprojection_error_px": 0.6,
+        "photos": 8, "registered": 8, "points": 9000, "observations": 40000, "track_length": 4.4, "reprojection_error_px": 0.6,
         "inlier_matches": 50000,
     }  # fmt: skip
     result = {
@@ -52,6 +60,11 @@ def test_eth_shows_colmap_and_the_papers() -> None:
     assert rows["m at 24 sigma"][1] == 9000
     assert rows["COLMAP's own SIFT"][1] == 8000
     assert rows["published: SDGMNet (other keypoints)"][:2] == [8, 9000.0]
+    other_photos = {**result, "scores": {**result["scores"], "photos": 25}}
+    assert not any(label.startswith("published") for label, _ in compare([other_photos])[0].rows)
+    south = {**result, "data": {"path": "eth/South-Building", "sha256": "x"}}
+    south["scores"] = {**result["scores"], "photos": 128}
+    assert dict(compare([south])[0].rows)["published: HyNet (other keypoints)"][:2] == [128, 166_000]
     with_ratio = {**result, "settings": {"ratio": 0.8, "keypoints": 8192}}
     assert not any(label.startswith("published") for label, _ in compare([with_ratio])[0].rows)
 

@@ -124,7 +124,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Path) -> None:
     study = reduced(STUDIES[name]())
     of_images = any(case.recipe in IMAGE_RECIPES for case in study.cases)
-    network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4, "dim": 32}
+    network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4}
     # DOAP counts patches, and takes whole groups of 16.
     batch = 32 if name.startswith("doap") else 8
     changes = {"network_options": network, "init": None, "batch": batch, "validation_pairs": 32, "precision": "float32"}

@@ -47,10 +47,13 @@ def compute(recipe):
     if recipe in IMAGE_RECIPES:
         with tempfile.TemporaryDirectory() as folder:
             return _curves(recipe, {**changes, "batch": 6, "init": None}, training_data.whole_images(Path(folder)))
-    source = training_data.images(upright=True, scenes=4)
+    source = training_data.images(upright=True, scenes=4, ragged=published.views == 1)
     if published.batcher == "sequence-pairs":
         source = training_data.with_mined_labels(source)
-        changes |= {"batch": 8, "views": 4}
+    if published.views == 1:
+        changes["batch"] = 32  # patches
+    if published.network == "l2net-cs":
+        changes["init"] = "random"
     if "run" in published.batcher_options:
         changes["batcher_options"] = {"run": 8}
     return _curves(recipe, changes, source)

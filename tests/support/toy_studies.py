@@ -87,4 +87,9 @@ def reduced(study: Study) -> Study:
     needed = {name for case in cases for name in (case.learns, *case.selects_on)}
     needed |= {measure.on for measure in study.measures.values() if measure.on}
     data = {name: what for name, what in study.data.items() if name in needed}
-    return dataclasses.replace(study, data=data, cases=cases, seeds=(0,))
+    few = {"ubc": {"pairs": 200}, "hpatches": {"list_length": 20}}
+    measures = {
+        title: dataclasses.replace(measure, settings={**measure.settings, **few.get(measure.benchmark, {})})
+        for title, measure in study.measures.items()
+    }
+    return dataclasses.replace(study, data=data, cases=cases, measures=measures, seeds=(0,))

@@ -27,10 +27,11 @@ SHORT = {
 }
 
 
-def images(points=120, views=4, seed=0, upright=False, scenes=1):
+def images(points=120, views=4, seed=0, upright=False, scenes=1, ragged=False):
     """A textured plane seen in several noisy photos, with slightly wrong keypoints; the last fifth of it is held out.
 
     Where all of them are ``upright``, every processor cuts the same patches: sines and cosines differ in their last digit.
+    ``ragged`` leaves points with two to ``views`` views each.
     """
     generator = np.random.default_rng(seed)
     coarse = torch.from_numpy(generator.random((1, 1, 48, 48), dtype=np.float32))
@@ -42,6 +43,9 @@ def images(points=120, views=4, seed=0, upright=False, scenes=1):
     xy, scale = generator.uniform(20, 172, (points, 2)), generator.uniform(1, 2.5, points)
     angle = generator.uniform(-3, 3, points)
     point, image = np.divmod(np.arange(points * views), views)
+    if ragged:
+        kept = image < 2 + point % (views - 1)
+        point, image = point[kept], image[kept]
     tracks = Tracks.from_observations(
         image=image,
         xy=xy[point] + generator.normal(0, 0.7, (len(point), 2)),

@@ -21,7 +21,7 @@ def run(recipe, folder):
     # Hard mining is chaotic: at the full rate even roundings of float64 grow to 1e-2 within 50 steps of HyNet.
     settings = {**training_data.SHORT, **CHANGES, "network_options": options, "precision": "float64"}
     settings["lr"] = 0.1 * resolve(recipe).lr
-    train(resolve(recipe, **settings), training_data.images(), folder / recipe)
+    train(resolve(recipe, **settings), training_data.images(ragged=True), folder / recipe)
 
 
 def run_images(recipe, folder):

@@ -5,24 +5,67 @@ import inspect
 import pytest
 import torch
 
-from patchprint.training import batchers, resolve
+from patchprint.training import RECIPES, batchers, resolve
+from support.bare_points import ragged_points
 from support.training_data import SHORT, images, with_mined_labels
 
 
 def config(name, **changes):
-    return resolve("hardnet", **{**SHORT, "batcher": name, "batch": 16, **changes})
+    views = {"views": batchers.VIEWS.get(name, 2)}
+    return resolve("hardnet", **{**SHORT, "batcher": name, "batch": 16, **views, **changes})
 
 
 @pytest.mark.parametrize("name", batchers.BATCHERS)
 def test_batches_hold_what_the_config_says(name):
     options = {"batcher_options": {"run": 8}} if name == "neighbors" else {}
-    source = with_mined_labels(images(scenes=4))
-    batch = batchers.create(config(name, views=2, **options), source).batch(torch.tensor(0))
-    distinct = batch.points * 100 + batch.views[:, 0] if name == "instances" else batch.points
-    assert len(distinct.unique()) == len(batch.points) == 16
-    assert batch.views.shape == (16, 2)
-    assert ((batch.views[:, 0] == batch.views[:, 1]) == (name == "instances")).all()
+    source, settings = with_mined_labels(images(scenes=4)), config(name, **options)
+    batch = batchers.create(settings, source).batch(torch.tensor(0))
+    assert batch.views.shape == (16, settings.views)
+    assert len(source.observation(batch.points, batch.views[:, :1]).unique()) == 16
+    assert name == "instances" or len(batch.points.unique()) == (16 if settings.views > 1 else 4)
+    assert ((batch.views[:, :1] == batch.views[:, -1:]) == (name == "instances" or settings.views == 1)).all()
     assert (batch.views < source.num_views[batch.points][:, None]).all()
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name.startswith("doap") and "shipped" not in name])
+def test_doap_sees_whole_groups_as_the_paper_says(recipe):
+    """Through the recipe as it is: the number of positives of a query is that of the data, and no patch is there twice."""
+    source = ragged_points(points=4000, most=6)
+    batcher = batchers.create(resolve(recipe), source)
+    for number in range(3):
+        batch = batcher.batch(torch.tensor(number))
+        assert batch.views.shape == (1024, 1)
+        assert len(source.observation(batch.points, batch.views).unique()) == 1024
+        counts = batch.valid[:, 0]
+        same = (batch.label[:, None] == batch.label) & counts[:, None] & counts
+        positives = same.sum(1) - 1
+        assert torch.equal(positives[counts], source.num_views[batch.points][counts] - 1)
+        assert torch.equal(same[counts][:, counts], (batch.points[:, None] == batch.points)[counts][:, counts])
+        assert int(counts.sum()) > 1024 - 2 * 6
+
+
+def test_sequences_without_mining_are_drawn_alike_and_ignored_inside():
+    source = ragged_points(points=4000, most=6)
+    batch = batchers.create(resolve("doap-hpatches"), source).batch(torch.tensor(0))
+    scene = source.scene[batch.points]
+    groups = [len(batch.points[scene == number].unique()) for number in range(4)]
+    assert max(groups) - min(groups) <= 1
+    assert torch.equal(batch.ignore, (scene[:, None] == scene) & (batch.points[:, None] != batch.points))
+
+
+@pytest.mark.parametrize(
+    ("name", "views", "words"),
+    [
+        ("groups", 2, "--batcher groups takes whole groups, .* give --views 1, not 2"),
+        ("sequence-pairs", 16, "give --views 1, not 16"),
+        ("pairs", 1, "--views is 1, but --batcher pairs needs 2"),
+        ("classes", 1, "--views is 1, but --batcher classes needs 2"),
+        ("neighbors", 3, "--batcher neighbors takes 2 views of a point, not --views 3"),
+    ],
+)
+def test_views_that_a_batcher_does_not_take(name, views, words):
+    with pytest.raises(ValueError, match=words):
+        batchers.create(config(name, views=views), images())
 
 
 def test_the_seed_of_the_config_decides():
@@ -43,3 +86,10 @@ def test_too_few_points_are_said_with_what_would_do(points, advice):
     source = images().select(torch.arange(points))
     with pytest.raises(ValueError, match=f"the data have {points} points .* fewer than --batch 16; {advice}"):
         batchers.create(config("pairs"), source)
+
+
+def test_too_few_patches_for_whole_groups():
+    with pytest.raises(
+        ValueError, match="have 48 patches of points with two views for training, fewer than --batch 64"
+    ):
+        batchers.create(config("groups", batch=64), images().select(torch.arange(12)))

@@ -21,7 +21,7 @@ def test_config_survives_json():
         ({"steps": 2.5}, "steps is 2.5"),
         ({"lr": -1.0}, "--lr is -1"),
         ({"lr": float("nan")}, "--lr is nan"),
-        ({"views": 1}, "--views is 1"),
+        ({"views": 0}, "--views is 0"),
         ({"average": 1.0}, "--average is 1"),
         ({"norm_penalty": -0.1}, "--norm-penalty is -0.1"),
         ({"sec_momentum": 0.0}, "--sec-momentum is 0"),

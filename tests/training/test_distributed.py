@@ -33,6 +33,20 @@ def test_two_processes_give_the_losses_of_one(recipe, together, tmp_path):
     assert (alone - both).abs().max() < 1e-4
 
 
+def test_labels_and_what_is_valid_come_from_all_ranks(monkeypatch):
+    def both_ranks(parts, value):
+        for part in parts:
+            part.copy_(value)
+
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    monkeypatch.setattr(distributed.dist, "all_gather", both_ranks)
+    valid, label = torch.tensor([[True], [False], [True], [True]]), torch.tensor([3, 3, 5, 5])
+    batch = DescriptorBatch(torch.randn(4, 1, 8), torch.randn(4, 1, 8), valid=valid, label=label)
+    gathered = distributed.gather_batch(batch)
+    assert torch.equal(gathered.label, label.repeat(2))
+    assert torch.equal(gathered.valid, valid.repeat(2, 1))
+
+
 def test_gathering_alone_changes_nothing():
     batch = DescriptorBatch(torch.randn(4, 2, 8), torch.randn(4, 2, 8))
     assert distributed.gather_batch(batch) is batch

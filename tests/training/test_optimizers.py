@@ -25,4 +25,4 @@ def test_schedules_rescale_with_the_length_of_the_run(recipe, rates, steps):
 
 
 def test_rate_of_doap_follows_the_size_of_the_batch():
-    assert learning_rate(resolve("doap", batch=1024), 0) == pytest.approx(0.2)
+    assert learning_rate(resolve("doap", batch=2048), 0) == pytest.approx(0.2)

@@ -21,7 +21,16 @@ def test_first_steps_follow_the_pinned_curve(recipe):
 
 @pytest.mark.parametrize(
     ("recipe", "dropout"),
-    [("l2net", 0.0), ("doap", 0.1), ("sosnet", 0.1), ("hardnet", 0.3), ("cdf", 0.3), ("hynet", 0.3), ("sdgmnet", 0.3)],
+    [
+        ("l2net", 0.0),
+        ("doap", 0.1),
+        ("doap-rome", 0.5),
+        ("sosnet", 0.1),
+        ("hardnet", 0.3),
+        ("cdf", 0.3),
+        ("hynet", 0.3),
+        ("sdgmnet", 0.3),
+    ],
 )
 def test_dropout_which_the_curves_leave_out(recipe, dropout):
     config = RECIPES[recipe]()
@@ -57,6 +66,9 @@ def test_shipped_recipes_are_the_runs_that_made_the_weights(file):
     assert record.recipe == f"{file.stem.replace('.', '-')}-shipped"
     # Settings that came later had their defaults then.
     recipe, made_with = resolve(record.recipe), TrainConfig.from_json(record.config)
+    if made_with.batcher == "groups" and made_with.views == 2:
+        # Groups were cut to --views patches once, which is what classes does: the same batches, bit by bit.
+        made_with = dataclasses.replace(made_with, batcher="classes")
     names = [field.name for field in dataclasses.fields(TrainConfig)]
     assert {name for name in names if getattr(recipe, name) != getattr(made_with, name)} <= FREE | {"network_options"}
     # Runs record the options that were given, weights all of them: those of the recipe must be all the same.

@@ -2,8 +2,10 @@
 
 import torch
 
+from patchprint import losses
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
+from patchprint.types import DescriptorBatch
 from support import training_data
 from support.training_data import images, narrow
 
@@ -20,13 +22,10 @@ def test_the_average_is_the_published_formula(tmp_path):
 
 def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
     """Anchors and positives side by side in one pass give the loss and the running statistics of two passes."""
-    from patchprint import losses
-    from patchprint.types import DescriptorBatch
-
     changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "lr": 0.0}
     config = resolve("hardnet", **changes)
     step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
-    patches, _, _ = step._cut_patches(step.step)
+    patches, _, _, _ = step._cut_patches(step.step)
     network = assembly.create(config, torch.device("cpu")).network.train()
     raw = [network.forward_features(half)[0] for half in patches.chunk(2)]
     unit = [network.head(value) for value in raw]
@@ -35,3 +34,24 @@ def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
     assert torch.allclose(step.losses["total"], expected, atol=1e-5)
     ours, theirs = (dict(n.named_buffers())["features.1.running_mean"] for n in (step.state.network, network))
     assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_whole_groups_are_turned_alike_and_reach_the_loss_with_their_labels():
+    changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "batch": 32, "lr": 0.0}
+    config, source = resolve("doap", **changes), images(upright=True, ragged=True).split("train")
+    step = TrainStep(config, source, assembly.create(config, torch.device("cpu")))
+    patches, valid, ignore, label = step._cut_patches(step.step)
+    assert patches.shape == (32, 1, 32, 32) and valid.shape == (32, 1) and ignore is None
+    batch = step._batcher.batch(step.step)
+    plain = source.sample(batch.points, batch.views, 32)[:, 0]
+    ways = [torch.rot90(turned, quarter, (2, 3)) for turned in (plain, plain.flip(3)) for quarter in range(4)]
+    way = torch.stack([(patches - each).abs().mean((1, 2, 3)) for each in ways]).argmin(0)
+    for group in label.unique():
+        assert len(way[label == group].unique()) == 1
+    assert len(way.unique()) > 2
+    network = assembly.create(config, torch.device("cpu")).network.train()
+    raw = network.forward_features(patches)[0]
+    described = DescriptorBatch(network.head(raw)[:, None], raw[:, None], valid=valid, label=label)
+    step.run()
+    assert torch.allclose(step.losses["total"], losses.create("doap")(described)["total"], atol=1e-6)
+    assert 0 < int(step.losses["queries"]) == int(valid.sum()) <= 32

@@ -28,11 +28,21 @@ def described(run: Run, image: np.ndarray, keypoints: Keypoints, what: str) -> F
 
 
 def sequence_features(
-    run: Run, sequence: ImageSequence, detector: str, keypoints: int, spread: bool, upright: bool
+    run: Run,
+    sequence: ImageSequence,
+    detector: str,
+    keypoints: int,
+    spread: bool,
+    upright: bool,
+    all_but_first: bool = False,
 ) -> dict[int, Features] | None:
-    """Features of the images of a sequence by number; None where ``skip_bad`` leaves no pair with the first image."""
-    found = {
-        number: features_of(run, image, f"{sequence.name}/{number}", detector, keypoints, spread, upright)
-        for number, image in run.readable(dict(sequence.paths), sequence.read)
-    }
+    """Features of the images of a sequence by number; None where ``skip_bad`` leaves no pair with the first image.
+
+    ``all_but_first``: the limit on ``keypoints`` holds for the first image alone.
+    """
+    found = {}
+    for number, image in run.readable(dict(sequence.paths), sequence.read):
+        limit = None if all_but_first and number > 1 else keypoints
+        name = f"{sequence.name}/{number}"
+        found[number] = features_of(run, image, name, detector, limit, spread, upright)
     return found if 1 in found and len(found) > 1 else None

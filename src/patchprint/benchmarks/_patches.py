@@ -15,7 +15,7 @@ _CHUNK = 1024  # patches that are cut at once: few enough to stay near the proce
 
 def describe(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
     """Descriptors of patches in chunks: points (U,), views (U,) -> (U, D)."""
-    size = run.model.input_size
+    size = run.model.patch_side(_stored_side(source))
     chunks = list(zip(points.split(_CHUNK), views.split(_CHUNK), strict=True))
     descriptors = []
     for some_points, some_views in tqdm(chunks, desc=f"patches of {run.data[0].name}", disable=None):
@@ -30,12 +30,15 @@ def open_for(run: Run, split: str) -> PatchSource:
         if not path.is_dir():
             raise UserError(f"{path} is not a folder; give --data a store made by patchprint data build")
     source = open_source(run.data, run.device, patch_scale=run.model.patch_scale)
-    stored = source.facts["size"] if isinstance(source, PatchStore) else None
-    if stored is not None and stored < run.model.input_size:
-        raise UserError(
-            f"{run.model.info.name} needs patches of {run.model.input_size} pixels, {run.data_name} holds {stored}"
-        )
+    stored = _stored_side(source)
+    if stored is not None and stored < (wanted := run.model.patch_side(stored)):
+        raise UserError(f"{run.model.info.name} needs patches of {wanted} pixels, {run.data_name} holds {stored}")
     chosen = source if split == "all" else source.split(split)
     if chosen.num_points == 0:
         raise UserError(f"the split {split!r} of {run.data_name} is empty; choose another --split")
     return chosen
+
+
+def _stored_side(source: PatchSource) -> int | None:
+    """Pixels along the side of stored patches; None where patches are cut out of images."""
+    return source.facts["size"] if isinstance(source, PatchStore) else None

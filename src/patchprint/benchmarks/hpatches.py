@@ -1,15 +1,17 @@
 """The three tasks of HPatches: verification, matching, retrieval, at three strengths of geometric noise.
 
 Every average precision is given in both definitions, ``python`` (trapezoid, the released scripts) and ``matlab`` (mean
-precision at positives, the figures of the paper), with ties as the expectation over their orders.
+precision at positives, the figures of the paper). Equal distances count with the expectation over their orders, or, with
+``ties`` "official", as the released scripts have it: their sort is stable, so non-matching pairs come first in verification,
+the first patch in matching, the positives in retrieval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -18,12 +20,12 @@ from patchprint.benchmarks import _hpatches_tasks
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._hpatches_tasks import Tasks
 from patchprint.benchmarks._patches import describe, open_for
-from patchprint.distances import chance_of_same_index, distance_matrix, pair_distances
+from patchprint.distances import chance_of_same_index, distance_matrix, nearest, pair_distances
 from patchprint.errors import UserError
-from patchprint.metrics.ranking import Definition, average_precision
+from patchprint.metrics.ranking import Definition, Ties, average_precision
 from patchprint.metrics.verification import roc_auc
 from patchprint.patches import PatchStore
-from patchprint.patches.sources.hpatches_splits import Split
+from patchprint.patches.sources.hpatches_splits import Split, published_split
 
 # HPatches, split full or a (the literature mixes them), trained on Liberty: matching, retrieval, verification in percent.
 PUBLISHED: dict[str, dict[str, float]] = {
@@ -33,11 +35,19 @@ PUBLISHED: dict[str, dict[str, float]] = {
     "L2-Net+": {"matching": 45.04, "retrieval": 63.37},
     "HardNet+ (NIPS)": {"verification": 87.12, "matching": 50.38, "retrieval": 66.82},
     "HardNet+": {"verification": 88.43, "matching": 52.76, "retrieval": 69.66},
+    # From here on as HyNet's authors measured them.
+    "HardNet (batch norm)": {"matching": 50.56},
+    "HardNet (FRN)": {"matching": 51.89},
+    "SOSNet (batch norm)": {"matching": 51.02},
+    "SOSNet (FRN)": {"matching": 52.12},
 }
 
+TASKS = ("verification", "matching", "retrieval")
 LEVELS = {"easy": 1, "hard": 6, "tough": 11}  # first of the five images of a level; 0 is the reference
+KINDS = {"illum": "i_", "view": "v_"}  # what changes along a sequence, and how its name begins
 VIEWS = 16
-POSITIVES_PER_NEGATIVE = 5  # the imbalanced task takes the first fifth as many positives as negatives
+POSITIVES = 5  # in a retrieval list
+NEGATIVES_PER_POSITIVE = 5  # in the imbalanced task, which takes the first positives of the list
 _CHUNK = 256
 
 
@@ -49,16 +59,22 @@ class Settings:
     tasks: Path | None = None
     # Length of a retrieval list, positives included.
     list_length: int = 20_000
+    # Equal distances count with the expectation over their orders (fair), or as the released scripts sort them (official).
+    ties: Literal["fair", "official"] = "fair"
 
 
 class HPatches(Benchmark):
     """Patch verification, matching and retrieval at three strengths of noise."""
 
     settings = Settings
-    scoring = frozenset({"split", "tasks", "list_length"})
+    scoring = frozenset({"split", "tasks", "list_length", "ties"})
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """Scores of each task by level, their means, and the difference easy minus tough."""
+        if settings.list_length <= POSITIVES:
+            raise UserError(
+                f"--list-length {settings.list_length} leaves no room for distractors beside the {POSITIVES} positives"
+            )
         store = _open(run)
         names = _hpatches_tasks.test_sequences(settings.split, store.scene_names)
         scene = store.scene.cpu().numpy()
@@ -72,31 +88,38 @@ class HPatches(Benchmark):
             tasks = _hpatches_tasks.draw(sizes, contrast, run.seed)
         else:
             tasks = _hpatches_tasks.read(settings.tasks, settings.split, names, sizes)
+        ties: Ties = "file-order" if settings.ties == "official" else "expectation"
         scores: Scores = {
-            "verification": verification(descriptors, tasks),
-            "matching": matching(descriptors, names),
-            "retrieval": retrieval(descriptors, tasks, settings.list_length),
+            "verification": verification(descriptors, tasks, ties),
+            "matching": matching(descriptors, names, ties),
+            "retrieval": retrieval(descriptors, tasks, settings.list_length, ties),
         }
-        for task in ("verification", "matching", "retrieval"):
-            scores[task]["map"] = {d: _mean(scores[task][level][d] for level in LEVELS) for d in get_args(Definition)}
+        for task in TASKS:
+            scores[task]["map"] = _mean_of(scores[task][level] for level in LEVELS)
             scores[task]["easy_minus_tough"] = {
                 d: scores[task]["easy"][d] - scores[task]["tough"][d] for d in get_args(Definition)
             }
+        for kind in KINDS.keys() & scores["matching"]["easy"]:
+            scores["matching"][kind] = _mean_of(scores["matching"][level][kind] for level in LEVELS)
         counts = {"sequences": len(names), "points": sum(sizes), "positives": len(tasks.positives)}
-        return {**scores, "counts": {**counts, "queries": len(tasks.queries), "distractors": len(tasks.distractors)}}
+        counts |= {"queries": len(tasks.queries), "distractors": len(tasks.distractors)}
+        return {**scores, "counts": counts, "published_split": published_split(names)}
 
     def headline(self, scores: Scores) -> dict[str, float]:
-        tasks = ("verification", "matching", "retrieval")
-        spread = {f"{task} easy-tough": scores[task]["easy_minus_tough"]["python"] for task in tasks}
-        return {task: scores[task]["map"]["python"] for task in tasks} | spread
+        spread = {f"{task} easy-tough": scores[task]["easy_minus_tough"]["python"] for task in TASKS}
+        return {task: scores[task]["map"]["python"] for task in TASKS} | spread
 
     def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
-        if result["scores"]["counts"]["sequences"] not in (40, 116):
+        """Beside the published sequences only; verification and retrieval only with the released lists."""
+        if result["scores"].get("published_split") is None:
             return {}
-        return {name: {task: value / 100 for task, value in row.items()} for name, row in PUBLISHED.items()}
+        shown = TASKS if result["settings"]["tasks"] else ("matching",)
+        return {
+            name: {task: value / 100 for task, value in row.items() if task in shown} for name, row in PUBLISHED.items()
+        }
 
 
-def verification(descriptors: list[np.ndarray], tasks: Tasks) -> Scores:
+def verification(descriptors: list[np.ndarray], tasks: Tasks, ties: Ties = "expectation") -> Scores:
     """Per level: AP with a fifth as many positives as negatives, and ROC area with as many, for both kinds of negatives."""
     scores: Scores = {}
     for level, first in LEVELS.items():
@@ -106,36 +129,36 @@ def verification(descriptors: list[np.ndarray], tasks: Tasks) -> Scores:
             if len(rows) == 0:
                 continue
             negative = _pair_distances(descriptors, rows, first)
-            few = positive[: max(len(negative) // POSITIVES_PER_NEGATIVE, 1)]
+            few = max(len(negative) // NEGATIVES_PER_POSITIVE, 1)
+            distance = np.concatenate([negative, positive])
+            is_match = np.arange(len(distance)) >= len(negative)
+            some = slice(len(negative) + few)
             parts[kind] = {
-                **_both_definitions(np.concatenate([few, negative]), np.arange(len(few) + len(negative)) < len(few)),
-                "balanced_roc_auc": roc_auc(
-                    np.concatenate([positive, negative]), np.arange(len(positive) + len(negative)) < len(positive)
-                ),
+                **_both_definitions(distance[some], is_match[some], ties=ties),
+                "balanced_roc_auc": roc_auc(distance, is_match, ties),
             }
-        scores[level] = {**parts, **{d: _mean(part[d] for part in parts.values()) for d in get_args(Definition)}}
+        scores[level] = {**parts, **_mean_of(parts.values())}
     return scores
 
 
-def matching(descriptors: list[np.ndarray], names: list[str]) -> Scores:
+def matching(descriptors: list[np.ndarray], names: list[str], ties: Ties = "expectation") -> Scores:
     """Per level: nearest neighbour of each reference patch in each image, ranked by distance; misses cap the recall."""
     scores: Scores = {}
     for level, first in LEVELS.items():
         values: dict[str, list[dict[str, float]]] = {}
         for name, sequence in zip(names, descriptors, strict=True):
             for image in range(first, first + 5):
-                distance, chance = chance_of_same_index(sequence[0], sequence[image])
-                values.setdefault(name, []).append(_both_definitions(distance, chance, len(distance)))
-        flat = [value for of_sequence in values.values() for value in of_sequence]
-        scores[level] = {d: _mean(value[d] for value in flat) for d in get_args(Definition)}
-        for kind, prefix in (("illum", "i_"), ("view", "v_")):
+                distance, correct = _nearest_is_same(sequence[0], sequence[image], ties)
+                values.setdefault(name, []).append(_both_definitions(distance, correct, len(distance), ties))
+        scores[level] = _mean_of(value for of_sequence in values.values() for value in of_sequence)
+        for kind, prefix in KINDS.items():
             chosen = [value for name in names if name.startswith(prefix) for value in values[name]]
             if chosen:
-                scores[level][kind] = {d: _mean(value[d] for value in chosen) for d in get_args(Definition)}
+                scores[level][kind] = _mean_of(chosen)
     return scores
 
 
-def retrieval(descriptors: list[np.ndarray], tasks: Tasks, list_length: int) -> Scores:
+def retrieval(descriptors: list[np.ndarray], tasks: Tasks, list_length: int, ties: Ties = "expectation") -> Scores:
     """Per level: the five images of a reference patch among reference patches of other sequences."""
     if len(tasks.queries) == 0 or len(tasks.distractors) == 0:
         raise UserError("there are no queries or no distractors for retrieval: the sequences are too small or too flat")
@@ -146,12 +169,12 @@ def retrieval(descriptors: list[np.ndarray], tasks: Tasks, list_length: int) -> 
         query = np.stack([descriptors[s][0, i] for s, i in rows])
         matrix = distance_matrix(query, distractors).cpu().numpy()
         for level, first in LEVELS.items():
-            found = np.concatenate([descriptors[s][first : first + 5, i] for s, i in rows])
-            positive = pair_distances(np.repeat(query, 5, axis=0), found).reshape(-1, 5)
+            found = np.concatenate([descriptors[s][first : first + POSITIVES, i] for s, i in rows])
+            positive = pair_distances(np.repeat(query, POSITIVES, axis=0), found).reshape(-1, POSITIVES)
             for (s, _), near, far in zip(rows, positive, matrix, strict=True):
-                distance = np.concatenate([near, far[tasks.distractors[:, 0] != s][: list_length - 5]])
-                values[level].append(_both_definitions(distance, np.arange(len(distance)) < 5))
-    return {level: {d: _mean(v[d] for v in values[level]) for d in get_args(Definition)} for level in LEVELS}
+                distance = np.concatenate([near, far[tasks.distractors[:, 0] != s][: list_length - POSITIVES]])
+                values[level].append(_both_definitions(distance, np.arange(len(distance)) < POSITIVES, ties=ties))
+    return {level: _mean_of(values[level]) for level in LEVELS}
 
 
 def _open(run: Run) -> PatchStore:
@@ -198,9 +221,21 @@ def _pair_distances(descriptors: list[np.ndarray], rows: np.ndarray, first: int)
     return distance
 
 
-def _both_definitions(distance: np.ndarray, correct: np.ndarray, num_positives: int | None = None) -> dict[str, float]:
-    return {d: average_precision(distance, correct, num_positives, definition=d) for d in get_args(Definition)}
+def _nearest_is_same(a: np.ndarray, b: np.ndarray, ties: Ties) -> tuple[np.ndarray, np.ndarray]:
+    """Distance to the nearest row of b, and whether (or with which chance) it is the same row as in a, both (N,)."""
+    if ties == "expectation":
+        return chance_of_same_index(a, b)
+    distance, index = (found[:, 0].numpy() for found in nearest(torch.as_tensor(a), torch.as_tensor(b), exact=True))
+    return distance, index == np.arange(len(a))
 
 
-def _mean(values: Iterator[float]) -> float:
-    return float(np.mean(list(values)))
+def _both_definitions(
+    distance: np.ndarray, correct: np.ndarray, num_positives: int | None = None, ties: Ties = "expectation"
+) -> dict[str, float]:
+    return {d: average_precision(distance, correct, num_positives, d, ties) for d in get_args(Definition)}
+
+
+def _mean_of(scores: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """The mean of each definition over several scores."""
+    values = list(scores)
+    return {d: float(np.mean([value[d] for value in values])) for d in get_args(Definition)}

@@ -1,29 +1,34 @@
-"""Matching along picture sequences with known homographies (Oxford affine covariant regions and sets of its form).
+"""Matching along image sequences with known homographies (Oxford affine covariant regions and sets of its form).
 
-Keypoints are found in both pictures, every print of the first picks its nearest in the second (or pairs are joined
+Keypoints are found in both images, every print of the first picks its nearest in the second (or pairs are joined
 greedily), and the list, ranked by distance, is scored by average precision. The positives there are to find are the pairs
-that geometry alone can join one to one. A keypoint of the second picture can be found once: of several matches that
+that geometry alone can join one to one. A keypoint of the second image can be found once: of several matches that
 rightly name it the nearest counts. So detectors that answer twice at a point (SIFT's second orientations) gain nothing.
 
-``keypoint_noise`` says how many keypoints of the first picture that fall inside the second have no counterpart there at
+Keypoints that the other image does not show are matched as well and count as wrong, unless ``common_region`` drops them first.
+
+``keypoint_noise`` says how many keypoints of the first image that fall inside the second have no counterpart there at
 all, and ``detector_limited`` marks pairs where that is more than half: there the detector, not the descriptor, decides.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._features import sequence_features
-from patchprint.distances import distance_matrix, nearest
+from patchprint.distances import nearest
 from patchprint.errors import UserError
 from patchprint.geometry import inside, project
 from patchprint.interop.sequences import find_sequences
-from patchprint.metrics.correspondence import greedy_pairs, one_to_one, overlap_errors, reprojection_errors
+from patchprint.metrics.correspondence import wholly_inside, within_overlap, within_pixels
+from patchprint.metrics.joining import join_nearest
 from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision, precision_recall
 from patchprint.types import Features
 
@@ -34,7 +39,7 @@ CURVE_POINTS = 50
 class Settings:
     # One of the detectors of patchprint describe; dog-published has the threshold that published tables were made with.
     detector: str = "dog-published"
-    # Strongest keypoints kept in each picture.
+    # Strongest keypoints kept in each image.
     keypoints: int = 2000
     # What makes a match right: distance in pixels, or overlap of the regions.
     correct: Literal["reprojection", "overlap"] = "reprojection"
@@ -44,6 +49,8 @@ class Settings:
     overlap: float = 0.5
     # Plain nearest neighbour, or VLBenchmarks' greedy joining of pairs, nearest first.
     match: Literal["nn", "greedy"] = "nn"
+    # Match only keypoints whose region lies wholly inside both images, as VLBenchmarks does.
+    common_region: bool = False
     # Give every part of an image its share of the keypoints, instead of keeping the strongest.
     spread: bool = False
     # Ignore the angles of keypoints.
@@ -60,7 +67,7 @@ class Oxford(Benchmark):
     """Matching along image sequences with known homographies: mAP."""
 
     settings = Settings
-    scoring = frozenset({"correct", "px", "overlap", "match", "ap", "sequences", "curves"})
+    scoring = frozenset({"correct", "px", "overlap", "match", "common_region", "ap", "sequences", "curves"})
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """Average precision of every pair, its mean per sequence, and the mean over all pairs."""
@@ -93,17 +100,19 @@ class Oxford(Benchmark):
 
 
 def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Settings) -> dict[str, Any]:
-    """Scores of one pair of pictures; the homography leads from a to b."""
+    """Scores of one pair of images; the homography leads from a to b."""
+    if settings.common_region:
+        a, b = _seen_by_both(a, b, homography)
     if settings.correct == "reprojection":
-        errors, limit = reprojection_errors(a.keypoints, b.keypoints, homography), settings.px
+        counterparts = within_pixels(a.keypoints, b.keypoints, homography, settings.px)
     else:
-        errors, limit = overlap_errors(a.keypoints, b.keypoints, homography), settings.overlap
+        counterparts = within_overlap(a.keypoints, b.keypoints, homography, settings.overlap)
     rows, columns, distance = _match(a, b, settings.match)
-    right = errors[rows, columns] < limit
+    right = counterparts.contain(rows, columns)
     counted = right & _first_claims(columns, distance, right)
-    positives = max(one_to_one(errors, limit), int(counted.sum()))
+    positives = max(counterparts.one_to_one(), int(counted.sum()))
     visible = inside(project(homography, a.keypoints.xy.double().numpy()), b.image_size[::-1])
-    found = np.asarray((errors < limit).any(axis=1))
+    found = np.isin(np.arange(len(a)), counterparts.rows)
     scores: dict[str, Any] = {
         "ap": average_precision(distance, counted, positives, settings.ap),
         "matches": len(rows),
@@ -116,6 +125,19 @@ def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Setti
     return scores
 
 
+def _seen_by_both(a: Features, b: Features, homography: np.ndarray) -> tuple[Features, Features]:
+    """Without the keypoints whose region is cut off by the border of one of the two images."""
+    shape_a, shape_b = a.image_size[::-1], b.image_size[::-1]
+    in_a = wholly_inside(a.keypoints, shape_a) & wholly_inside(a.keypoints, shape_b, homography)
+    in_b = wholly_inside(b.keypoints, shape_b) & wholly_inside(b.keypoints, shape_a, np.linalg.inv(homography))
+    return _only(a, in_a), _only(b, in_b)
+
+
+def _only(features: Features, chosen: np.ndarray) -> Features:
+    descriptors = features.descriptors[torch.from_numpy(chosen)]
+    return dataclasses.replace(features, keypoints=features.keypoints[chosen], descriptors=descriptors)
+
+
 def _match(a: Features, b: Features, how: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Matches as rows of a, rows of b and distances, each (M,)."""
     if len(a) == 0 or len(b) == 0:
@@ -123,15 +145,11 @@ def _match(a: Features, b: Features, how: str) -> tuple[np.ndarray, np.ndarray, 
     if how == "nn":
         distance, columns = (values[:, 0].numpy() for values in nearest(a.descriptors, b.descriptors, exact=True))
         return np.arange(len(a)), columns, distance
-    matrix = distance_matrix(a.descriptors, b.descriptors).numpy()
-    order = np.argsort(matrix, axis=None, kind="stable")
-    rows, columns = np.unravel_index(order, matrix.shape)
-    kept = greedy_pairs(rows, columns)
-    return rows[kept], columns[kept], matrix[rows[kept], columns[kept]]
+    return join_nearest(a.descriptors, b.descriptors)
 
 
 def _first_claims(columns: np.ndarray, distance: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Among right matches, whether a match is the nearest that names its keypoint of the second picture, (M,) bool."""
+    """Among right matches, whether a match is the nearest that names its keypoint of the second image, (M,) bool."""
     candidates = np.flatnonzero(right)
     candidates = candidates[np.argsort(distance[candidates], kind="stable")]
     _, first = np.unique(columns[candidates], return_index=True)

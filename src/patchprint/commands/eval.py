@@ -37,6 +37,8 @@ class Common:
     seed: int = 0
     # Side of the patch in units of the keypoint's sigma; the model's own if not given.
     patch_scale: float | None = None
+    # Measure the signs of the descriptors as packed bits, the binary form of float weights.
+    signs: bool = False
     # cpu, cuda or auto.
     device: str = "auto"
     # Folder for predictions; PATCHPRINT_CACHE or ~/.cache/patchprint if not given.
@@ -58,6 +60,8 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
         model = load(name, common.device)
         if common.patch_scale is not None:
             model = model.with_patch_scale(common.patch_scale)
+        if common.signs:
+            model = model.signs()
         for data in common.data or ("",):
             target = _target(common, benchmark.name, data, model)
             if target is not None:

@@ -54,6 +54,17 @@ class Pca:
         return hashlib.sha256(self.mean.numpy().tobytes() + self.axes.numpy().tobytes()).hexdigest()
 
 
+def sign_bits(descriptors: Tensor, name: str) -> Tensor:
+    """The signs of prints as packed bits; ``name`` is the model's, for which they may say nothing.
+
+    Shape:
+        (N, D) -> (N, D // 8) uint8; zero and negative give bit 0.
+    """
+    if len(descriptors) and (descriptors >= 0).all():
+        raise UserError(f"the prints of {name} are never negative, so their signs say nothing")
+    return pack_bits(descriptors)
+
+
 def compress(features: Features, how: str | Pca) -> Features:
     """The same keypoints with smaller prints. Their model gets a new name, so that only equals are matched.
 
@@ -71,9 +82,7 @@ def compress(features: Features, how: str | Pca) -> Features:
     elif how == "int8":
         small, tag, extra = (descriptors * (127 / INT8_RANGE)).round().clamp(-127, 127).to(torch.int8), "int8", ""
     elif how == "bits":
-        if len(descriptors) and (descriptors >= 0).all():
-            raise UserError(f"the prints of {features.model.name} are never negative, so their signs say nothing")
-        small, tag, extra = pack_bits(descriptors), "bits", ""
+        small, tag, extra = sign_bits(descriptors, features.model.name), "bits", ""
     else:
         raise UserError(f"unknown compression {how!r}; known are fp16, int8, bits and a fitted Pca")
     old = features.model

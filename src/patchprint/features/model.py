@@ -16,6 +16,7 @@ from torch import Tensor
 
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
+from patchprint.features.compress import sign_bits
 from patchprint.interop import opencv
 from patchprint.interop.images import ImageLike, read_color
 from patchprint.networks import ModelInfo, PatchNetwork, weights
@@ -27,6 +28,7 @@ from patchprint.types import Keypoints, ModelId
 
 DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
+TOOLBOX_PATCH = 65  # pixels along the side of the patches of HPatches
 _CHUNK = 1024  # keypoints whose patches are in memory at a time
 _IMAGES = 64  # whole images in memory at a time
 
@@ -61,6 +63,10 @@ class Model(ABC):
     @property
     def input_size(self) -> int:
         return self.info.input_size
+
+    def patch_side(self, stored: int | None) -> int:
+        """Pixels along the side of the patches that it wants, where they are stored with so many, or (None) cut at will."""
+        return self.input_size
 
     @property
     def ratio(self) -> float | None:
@@ -116,8 +122,37 @@ class Model(ABC):
         changed.info = dataclasses.replace(self.info, patch_scale=float(patch_scale), ratio=None)
         return changed
 
+    def signs(self) -> Model:
+        """The same model with the signs of its descriptor as packed bits, what the papers call its binary form.
+
+        Descriptors are those of ``compress(features, "bits")``: bit 1 where a component is above zero, Hamming distance.
+        """
+        return SignsModel(self)
+
     def _sampling_device(self) -> torch.device:
         return torch.device("cpu")
+
+
+class SignsModel(Model):
+    """The signs of the descriptors of another model, as packed bits."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model.for_keypoints()
+        if model.kind == "binary":
+            raise UserError(f"the prints of {model.info.name} are bits already; leave the signs out")
+        self.info = dataclasses.replace(model.info, name=f"{model.info.name}+bits", kind="binary", ratio=None)
+
+    def patch_side(self, stored: int | None) -> int:
+        return self.model.patch_side(stored)
+
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        return sign_bits(self.model.describe_patches(patches), self.model.info.name)
+
+    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+        return sign_bits(self.model.describe_keypoints(image, keypoints), self.model.info.name)
+
+    def with_patch_scale(self, patch_scale: float) -> Model:
+        return SignsModel(self.model.with_patch_scale(patch_scale))
 
 
 class NetworkModel(Model):
@@ -192,25 +227,45 @@ class ImageModel(Model):
 
 
 class SiftModel(Model):
-    """OpenCV's SIFT or RootSIFT, on the image itself, or on a patch at one upright keypoint that covers it."""
+    """OpenCV's SIFT or RootSIFT, on the image itself, or on patches as the toolbox of HPatches describes them."""
+
+    name = "sift"
 
     def __init__(self, root: bool) -> None:
         self.root = root
-        name = "rootsift" if root else "sift"
         self.info = ModelInfo(
-            name, network="", patch_scale=opencv.SIFT_GRID, license="Apache-2.0 (OpenCV)", ratio=LOWE_RATIO
+            f"root{self.name}" if root else self.name,
+            network="",
+            patch_scale=opencv.SIFT_GRID,
+            license="Apache-2.0 (OpenCV)",
+            ratio=LOWE_RATIO,
         )
+
+    def patch_side(self, stored: int | None) -> int:
+        return stored or TOOLBOX_PATCH
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         return torch.from_numpy(opencv.sift_patches(_to_uint8(patches), self.root))
 
     def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
         if keypoints.affine is not None:  # OpenCV knows round keypoints only: straighten the ellipse first
-            return super().describe_keypoints(image, keypoints)
+            return Model.describe_keypoints(SmoothedSiftModel(self.root), image, keypoints)
         return torch.from_numpy(opencv.sift_descriptors(image, keypoints, self.root))
 
     def with_patch_scale(self, patch_scale: float) -> Model:
         raise UserError(f"{self.info.name} has its own patch; leave the patch scale out")
+
+
+class SmoothedSiftModel(SiftModel):
+    """SIFT that describes a patch as SIFT describes the keypoint it was cut at: blurred to its scale first."""
+
+    name = "sift-smoothed"
+
+    def patch_side(self, stored: int | None) -> int:
+        return self.input_size
+
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        return torch.from_numpy(opencv.sift_patches_smoothed(_to_uint8(patches), self.root))
 
 
 class PixelModel(Model):
@@ -231,6 +286,8 @@ class PixelModel(Model):
 BASELINES: dict[str, Callable[[], Model]] = {
     "sift": lambda: SiftModel(root=False),
     "rootsift": lambda: SiftModel(root=True),
+    "sift-smoothed": lambda: SmoothedSiftModel(root=False),
+    "rootsift-smoothed": lambda: SmoothedSiftModel(root=True),
     "pixels": PixelModel,
 }
 

@@ -20,6 +20,7 @@ from patchprint.types import Keypoints
 SIFT_SIGMA = 1.6  # blur of the first layer of every octave, in pixels of that octave
 LAYERS_PER_OCTAVE = 3
 SIFT_GRID = 12.0  # side of SIFT's 4 x 4 grid in units of sigma: each bin is 3 sigma wide
+TOOLBOX_SIDE = 5.303  # side of a patch in units of ``cv2.KeyPoint.size``, in the toolbox of HPatches
 
 
 def create_sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0) -> Any:
@@ -82,7 +83,26 @@ def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False
 
 
 def sift_patches(patches: np.ndarray, root: bool = False) -> np.ndarray:
-    """SIFT (or RootSIFT) of whole patches: one upright keypoint at the centre whose 4 x 4 grid covers the patch.
+    """SIFT (or RootSIFT) of whole patches as the toolbox of HPatches has it: the baseline of published tables.
+
+    One keypoint without an angle in the middle, of the size side / 5.303, in the first octave (hpatches/hpatches-benchmark at
+    commit e0c993c, python/extract_opencv_sift.py): gradients are those of the patch as it is, blurred by 1.5 pixels only, and
+    the 4 x 4 grid is 1.13 times as wide as the patch.
+
+    Shape:
+        patches uint8 (N, S, S), S = 65 in the toolbox -> float32 (N, 128), unit length
+    """
+    cv2 = require("cv2", extra="images")
+    keypoint = cv2.KeyPoint()  # its angle is -1, which OpenCV's descriptor takes for one degree
+    keypoint.pt = (patches.shape[-1] / 2, patches.shape[-1] / 2)
+    keypoint.size = patches.shape[-1] / TOOLBOX_SIDE
+    return _describe_each(patches, keypoint, root)
+
+
+def sift_patches_smoothed(patches: np.ndarray, root: bool = False) -> np.ndarray:
+    """SIFT (or RootSIFT) of whole patches as SIFT describes a keypoint of an image, whose 4 x 4 grid covers the patch.
+
+    The patch is first blurred to the scale of that keypoint, a twelfth of its side.
 
     Shape:
         patches uint8 (N, S, S) -> float32 (N, 128), unit length
@@ -91,7 +111,11 @@ def sift_patches(patches: np.ndarray, root: bool = False) -> np.ndarray:
     side = patches.shape[-1]
     sigma = side / SIFT_GRID
     octave = _clamp_octave(int(sift_octaves(np.array([sigma]))[0]), int(math.log2(max(4, side))) - 2)
-    keypoint = cv2.KeyPoint((side - 1) / 2, (side - 1) / 2, 2 * sigma, 0.0, 0.0, octave)
+    return _describe_each(patches, cv2.KeyPoint((side - 1) / 2, (side - 1) / 2, 2 * sigma, 0.0, 0.0, octave), root)
+
+
+def _describe_each(patches: np.ndarray, keypoint: Any, root: bool) -> np.ndarray:
+    """SIFT at the same keypoint of every patch, (N, S, S) -> (N, 128)."""
     sift = create_sift()
     rows = [sift.compute(patch, [keypoint])[1] for patch in patches]
     return normalize_sift(np.concatenate(rows) if rows else np.zeros((0, 128), np.float32), root)

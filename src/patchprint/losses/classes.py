@@ -45,7 +45,7 @@ class ClassLoss(Loss):
     takes_labels = True
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        return self.compute_samples(_samples(batch))
+        return self.compute_samples(samples_of(batch))
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
         """What ``forward`` returns; a subclass implements it.
@@ -80,7 +80,12 @@ def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
     return logits.masked_fill(~mask, _ABSENT).logsumexp(1, keepdim=True)
 
 
-def _samples(batch: DescriptorBatch) -> Samples:
+def samples_of(batch: DescriptorBatch) -> Samples:
+    """The samples of a batch, flat, and which pairs of them count.
+
+    Shape:
+        batch.desc (P, K, D), with or without labels, valid and ignore -> N = P * K samples.
+    """
     unit = at_least_float32(batch.desc).flatten(0, 1)
     label = labels_of_samples(batch)
     exists = torch.ones_like(label, dtype=torch.bool) if batch.valid is None else batch.valid.flatten()

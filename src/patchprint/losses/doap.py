@@ -6,11 +6,10 @@ shared linearly between its two nearest bins; the counts give the tie-aware aver
     ``AP = 1/N+ sum_k h+_k (H+_{k-1} + H+_k + 1) / (H_{k-1} + H_k + 1)``.
 
 **Memory** is O(M^2) for M patches, and so is the time: no (M, M, b) tensor exists, forward or backward. Forward, each item
-adds its two shares to two entries of an (M, b + 1) table. The shares are whole numbers of 2^-30, so that the order of
-additions does not matter and every run gives the same bits. Backward needs no table of bins either: the part of an item
-that lies in bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)`` of its position x, so the cumulative counts H_k have slope -1
-at ``k = floor(x)`` and zero elsewhere, which is one gather. Positives sit in the (K, K) blocks of the groups and are
-counted from those alone.
+adds its two shares to two entries of an (M, b + 1) table, one table for positives and one for negatives. The shares are whole
+numbers of 2^-30, so that the order of additions does not matter and every run gives the same bits. Backward needs no table of
+bins either: the part of an item that lies in bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)`` of its position x, so the
+cumulative counts H_k have slope -1 at ``k = floor(x)`` and zero elsewhere, which is one gather.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import Loss, at_least_float32, require_at_least
+from patchprint.losses.classes import samples_of
 from patchprint.losses.mining import root, squared_l2
 from patchprint.types import DescriptorBatch
 
@@ -31,24 +31,25 @@ _ONE = 2**30
 class _AveragePrecisionLoss(Loss):
     """``1 - mean AP`` over queries that have a positive; zero when none has.
 
-    Groups of any size up to K: ``valid`` marks the views that exist. Ignored pairs are neither positive nor negative.
+    Groups of any size: patches with equal labels, or the views of a point where there are no labels; ``valid`` marks those that
+    exist. Ignored pairs are neither positive nor negative.
     """
 
+    takes_labels = True
+
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        count, views = batch.desc.shape[:2]
-        bins = self.number_of_bins(batch)
-        pairs = count * views * (count * views - 1) // 2
+        samples, bins = samples_of(batch), self.number_of_bins(batch)
+        count = len(samples.unit)
+        pairs = count * (count - 1) // 2
         if bins > pairs:
             raise UserError(
                 f"bins must not exceed the {pairs} pairs of the batch, got {bins}; take fewer or more patches"
             )
-        candidate, positive = _relations(batch)
-        everyone, groups = self.positions(batch, bins)
         outside = bins + 1.0  # beyond the last bin an item counts nowhere
-        counts = cumulative_counts(everyone.clamp_max(bins).masked_fill(~candidate, outside), bins)
-        grouped = groups.clamp_max(bins).masked_fill(~positive, outside).reshape(-1, views)
-        precision = relaxed_average_precision(cumulative_counts(grouped, bins), counts)
-        is_query = positive.reshape(-1, views).any(1).to(precision.dtype)
+        position = self.positions(batch, bins).clamp_max(bins)
+        position = position.masked_fill(~(samples.positive | samples.negative), outside)
+        precision = relaxed_average_precision(*cumulative_counts(position, samples.positive, bins))
+        is_query = samples.positive.any(1).to(precision.dtype)
         total = ((1.0 - precision) * is_query).sum() / is_query.sum().clamp_min(1.0)
         return {"total": total, "queries": is_query.sum()}
 
@@ -56,11 +57,11 @@ class _AveragePrecisionLoss(Loss):
         """The bins are numbered 0 to this number."""
         raise NotImplementedError
 
-    def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
-        """Distances in units of a bin, between all M = P * K patches and inside the groups.
+    def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
+        """Distances in units of a bin between all M = P * K patches.
 
         Shape:
-            batch.desc (P, K, D) -> (M, M), (P, K, K).
+            batch.desc (P, K, D) -> (M, M).
         """
         raise NotImplementedError
 
@@ -77,11 +78,9 @@ class DOAPLoss(_AveragePrecisionLoss):
     def number_of_bins(self, batch: DescriptorBatch) -> int:
         return self.bins
 
-    def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
-        groups = at_least_float32(batch.desc)
-        everyone = groups.flatten(0, 1)
-        scale = bins / 2.0
-        return root(squared_l2(everyone, everyone)) * scale, root(squared_l2(groups, groups)) * scale
+    def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
+        unit = at_least_float32(batch.desc).flatten(0, 1)
+        return root(squared_l2(unit, unit)) * (bins / 2.0)
 
 
 class BinaryDOAPLoss(_AveragePrecisionLoss):
@@ -100,12 +99,10 @@ class BinaryDOAPLoss(_AveragePrecisionLoss):
     def number_of_bins(self, batch: DescriptorBatch) -> int:
         return batch.raw.shape[-1] if self.bins is None else self.bins
 
-    def positions(self, batch: DescriptorBatch, bins: int) -> tuple[Tensor, Tensor]:
-        groups = torch.tanh(at_least_float32(batch.raw))
-        everyone = groups.flatten(0, 1)
-        bits = groups.shape[-1]
-        scale = bins / (2.0 * bits)
-        return (bits - everyone @ everyone.T) * scale, (bits - groups @ groups.mT) * scale
+    def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
+        soft = torch.tanh(at_least_float32(batch.raw)).flatten(0, 1)
+        bits = soft.shape[-1]
+        return (bits - soft @ soft.T) * (bins / (2.0 * bits))
 
 
 def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:
@@ -120,50 +117,43 @@ def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:
     return ((positives - positives_before) * ratio).sum(1) / positives[:, -1].clamp_min(1.0)
 
 
-def cumulative_counts(position: Tensor, bins: int) -> Tensor:
-    """Soft counts of items in bins 0..k, for k = 0..bins.
+def cumulative_counts(position: Tensor, positive: Tensor, bins: int) -> tuple[Tensor, Tensor]:
+    """Soft counts of positive items and of all items in bins 0..k, for k = 0..bins.
 
     Shape:
-        position (M, N) in units of a bin, 0 <= position <= bins, or bins + 1 for an item that does not count
-        -> (M, bins + 1).
+        position (M, N) in units of a bin, 0 <= position <= bins, or bins + 1 for an item that does not count;
+        positive (M, N) bool -> (M, bins + 1), (M, bins + 1).
     """
-    return _CumulativeCounts.apply(position, bins)
+    return _CumulativeCounts.apply(position, positive, bins)
 
 
 class _CumulativeCounts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, position: Tensor, bins: int) -> Tensor:
-        ctx.save_for_backward(position)
+    def forward(ctx: Any, position: Tensor, positive: Tensor, bins: int) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(position, positive)
         ctx.bins = bins
         low = _bin_below(position, bins)
         upper_share = ((position - low) * _ONE).round().long()
-        table = torch.zeros(len(position), bins + 3, dtype=torch.int64, device=position.device)
-        table = table.scatter_add(1, low, _ONE - upper_share).scatter_add(1, low + 1, upper_share)
+        # Negatives in the first half of a row, positives in the second.
+        place, columns = low + positive * (bins + 3), 2 * (bins + 3)
+        table = torch.zeros(len(position), columns, dtype=torch.int64, device=position.device)
+        table = table.scatter_add(1, place, _ONE - upper_share).scatter_add(1, place + 1, upper_share)
+        negatives, positives = table.view(-1, 2, bins + 3)[..., : bins + 1].cumsum(2).unbind(1)
         # An item that is not a number must not vanish in whole numbers.
         poison = (0.0 * position).sum(1, keepdim=True)
-        return table[:, : bins + 1].cumsum(1).to(position.dtype) / _ONE + poison
+        everyone = positives + negatives
+        return positives.to(position.dtype) / _ONE + poison, everyone.to(position.dtype) / _ONE + poison
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (position,) = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        position, positive = ctx.saved_tensors
+        of_positives, of_everyone = gradients
         # The last count holds all items whatever their position, and items outside have none: slope zero for both.
-        slope = -torch.nn.functional.pad(gradients[0][:, :-1], (0, 2))
-        return slope.gather(1, _bin_below(position, ctx.bins)), None
+        slopes = [-torch.nn.functional.pad(g[:, :-1], (0, 3)) for g in (of_everyone, of_everyone + of_positives)]
+        place = _bin_below(position, ctx.bins) + positive * (ctx.bins + 3)
+        return torch.cat(slopes, 1).gather(1, place), None, None
 
 
 def _bin_below(position: Tensor, bins: int) -> Tensor:
     """Number of the bin at or below each item, ``bins + 1`` outside; the clamp keeps even NaN a valid index."""
     return position.floor().long().clamp_(0, bins + 1)
-
-
-def _relations(batch: DescriptorBatch) -> tuple[Tensor, Tensor]:
-    """Who is ranked for whom: candidates (M, M) and, among them, positives (P, K, K), both bool."""
-    count, views = batch.desc.shape[:2]
-    device = batch.desc.device
-    candidate = ~torch.eye(count * views, dtype=torch.bool, device=device)
-    if batch.valid is not None:
-        valid = batch.valid.reshape(-1)
-        candidate = candidate & valid[:, None] & valid[None]
-    if batch.ignore is not None:
-        candidate = candidate & ~batch.ignore
-    return candidate, candidate.view(count, views, count, views).diagonal(dim1=0, dim2=2).permute(2, 0, 1)

@@ -1,68 +1,131 @@
-"""Which keypoint of one picture is which of the other, where a homography says where every point goes."""
+"""Which keypoint of one image is which of the other, where a homography says where every point goes.
+
+Only the pairs that belong together are kept: all pairs of thousands of keypoints would not fit into memory.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from patchprint.geometry import jacobian, project
 from patchprint.types import Keypoints
 
-_OVERLAP_CHUNK = 4096
+_CHUNK_CELLS = 1 << 19  # pairs of keypoints looked at together
+_OVERLAP_CHUNK = 1024  # pairs of regions whose overlap is counted together
+
+
+@dataclass(frozen=True, eq=False)
+class Counterparts:
+    """The pairs of keypoints of two images that show the same place, in the order of the first, then of the second.
+
+    Shape:
+        rows (C,), columns (C,): int64 indices of the first and the second image; errors (C,) float64, smaller is better.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    errors: np.ndarray
+
+    def contain(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Which of the given pairs are among them: (M,), (M,) -> (M,) bool."""
+        return np.isin(_codes(rows, columns), _codes(self.rows, self.columns))
+
+    def one_to_one(self) -> int:
+        """How many can be joined, smallest error first, no keypoint twice: the positives there are to find."""
+        used_rows: set[int] = set()
+        used_columns: set[int] = set()
+        for position in np.argsort(self.errors, kind="stable"):
+            row, column = int(self.rows[position]), int(self.columns[position])
+            if row not in used_rows and column not in used_columns:
+                used_rows.add(row)
+                used_columns.add(column)
+        return len(used_rows)
 
 
 def reprojection_errors(a: Keypoints, b: Keypoints, homography: np.ndarray) -> np.ndarray:
-    """Distance in pixels of the second picture between each keypoint of a, projected, and each of b, (N, M)."""
-    ahead = project(homography, a.xy.cpu().double().numpy())
-    return np.linalg.norm(ahead[:, None] - b.xy.cpu().double().numpy()[None], axis=2)
+    """Distance in pixels of the second image between keypoint i of a, projected, and keypoint i of b, (N,)."""
+    return np.linalg.norm(project(homography, _positions(a)) - _positions(b), axis=1)
 
 
-def overlap_errors(a: Keypoints, b: Keypoints, homography: np.ndarray, size: float = 30.0) -> np.ndarray:
-    """One minus intersection over union of the regions of keypoints, (N, M); what is above 0.5 is only told to be so.
+def within_pixels(a: Keypoints, b: Keypoints, homography: np.ndarray, px: float) -> Counterparts:
+    """Pairs that are less than ``px`` pixels of the second image apart after projection; the error is that distance."""
+    ahead, there = project(homography, _positions(a)), _positions(b)
+    found = []
+    for rows in _row_chunks(len(a), len(b)):
+        distance = np.linalg.norm(ahead[rows, None] - there[None], axis=2)
+        i, j = np.nonzero(distance < px)
+        found.append((i + rows.start, j, distance[i, j]))
+    return _together(found)
 
-    The region of a is an ellipse, carried to the second picture by the local affine map. As in VLBenchmarks, both regions
+
+def within_overlap(
+    a: Keypoints, b: Keypoints, homography: np.ndarray, limit: float, size: float = 30.0
+) -> Counterparts:
+    """Pairs whose regions overlap well: one minus intersection over union is below ``limit``, which is at most 0.5.
+
+    The region of a is an ellipse, carried to the second image by the local affine map. As in VLBenchmarks, both regions
     are first enlarged by the factor that gives the one from a the radius ``size``, so that large regions have no easier
     life. Areas are counted on a grid in the frame where the region of a is the unit circle.
 
-    Only near pairs are counted. If the centre of one region lies outside of the other, a line through that centre leaves
+    Only near pairs are counted. If the center of one region lies outside of the other, a line through that center leaves
     half of its region without overlap, so that the error is above 0.5; the same holds for areas that differ by half.
     """
-    xy_a, xy_b = a.xy.cpu().double().numpy(), b.xy.cpu().double().numpy()
-    ahead = project(homography, xy_a)
-    errors = np.ones((len(a), len(b)))
+    ahead, there = project(homography, _positions(a)), _positions(b)
     seen = np.flatnonzero(np.isfinite(ahead).all(axis=1))
-    frames_a = (jacobian(homography, xy_a) @ a.frames().cpu().double().numpy())[seen]
+    frames_a = (jacobian(homography, _positions(a)) @ a.frames().cpu().double().numpy())[seen]
     frames_b = b.frames().cpu().double().numpy()
     area_a, area_b = np.abs(np.linalg.det(frames_a)), np.abs(np.linalg.det(frames_b))
     enlarge = size / np.sqrt(area_a)
     to_circle = np.linalg.inv(frames_a * enlarge[:, None, None])
-    offset = np.einsum("nij,nmj->nmi", to_circle, xy_b[None] - ahead[seen][:, None])
-    ratio = area_a[:, None] / area_b[None]
-    rows, columns = np.nonzero(((offset**2).sum(-1) < 1.0) & (np.minimum(ratio, 1 / ratio) > 0.5))
+    found = []
+    for rows in _row_chunks(len(seen), len(b)):
+        offset = np.einsum("nij,nmj->nmi", to_circle[rows], there[None] - ahead[seen[rows]][:, None])
+        ratio = area_a[rows, None] / area_b[None]
+        near = ((offset**2).sum(-1) < 1.0) & (np.minimum(ratio, 1 / ratio) > 0.5)
+        for i, j in _split(*np.nonzero(near)):
+            other = to_circle[rows][i] @ (frames_b[j] * enlarge[rows][i, None, None])
+            errors = _circle_ellipse_error(offset[i, j], other)
+            good = errors < limit
+            found.append((seen[rows][i[good]], j[good], errors[good]))
+    return _together(found)
+
+
+def wholly_inside(keypoints: Keypoints, shape: tuple[int, ...], homography: np.ndarray | None = None) -> np.ndarray:
+    """Whether the regions of keypoints, carried by a homography if one is given, lie within an image of shape (H, W), (N,)."""
+    xy, frames = _positions(keypoints), keypoints.frames().cpu().double().numpy()
+    with np.errstate(invalid="ignore"):  # behind the horizon nothing is finite
+        if homography is not None:
+            frames, xy = jacobian(homography, xy) @ frames, project(homography, xy)
+        reach = np.linalg.norm(frames, axis=2)  # of an ellipse along x and y
+        beyond = np.array([shape[1], shape[0]]) - 0.5
+        return ((xy - reach >= -0.5) & (xy + reach <= beyond)).all(axis=1)
+
+
+def _positions(keypoints: Keypoints) -> np.ndarray:
+    return keypoints.xy.cpu().double().numpy()
+
+
+def _codes(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """One number for each pair."""
+    return (rows.astype(np.int64) << 32) | columns
+
+
+def _row_chunks(rows: int, columns: int) -> Iterator[slice]:
+    step = max(1, _CHUNK_CELLS // max(1, columns))
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _split(rows: np.ndarray, columns: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for start in range(0, len(rows), _OVERLAP_CHUNK):
-        i, j = rows[start : start + _OVERLAP_CHUNK], columns[start : start + _OVERLAP_CHUNK]
-        other = to_circle[i] @ (frames_b[j] * enlarge[i, None, None])
-        errors[seen[i], j] = _circle_ellipse_error(offset[i, j], other)
-    return errors
+        yield rows[start : start + _OVERLAP_CHUNK], columns[start : start + _OVERLAP_CHUNK]
 
 
-def one_to_one(errors: np.ndarray, limit: float) -> int:
-    """How many pairs can be joined, smallest error first, no keypoint twice: the positives there are to find."""
-    rows, columns = np.nonzero(errors < limit)
-    order = np.argsort(errors[rows, columns], kind="stable")
-    return len(greedy_pairs(rows[order], columns[order]))
-
-
-def greedy_pairs(rows: np.ndarray, columns: np.ndarray) -> list[int]:
-    """Positions in the list of pairs (L,), (L,) that are kept when each row and column may be used once, first come first."""
-    used_rows: set[int] = set()
-    used_columns: set[int] = set()
-    kept = []
-    for position, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-        if row not in used_rows and column not in used_columns:
-            used_rows.add(row)
-            used_columns.add(column)
-            kept.append(position)
-    return kept
+def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Counterparts:
+    nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    return Counterparts(*(np.concatenate(arrays) for arrays in zip(nothing, *parts, strict=True)))
 
 
 def _circle_ellipse_error(offset: np.ndarray, frame: np.ndarray, steps: int = 31) -> np.ndarray:

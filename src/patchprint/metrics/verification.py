@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.errors import UserError
 from patchprint.metrics.inputs import labeled_distances
+from patchprint.metrics.ranking import Ties
+
+_LONGEST = 2.0 + 1e-6  # between unit vectors, with what rounding may add
 
 
 def fpr95(distance: Any, is_match: Any, percent: int = 95) -> float:
@@ -58,10 +62,17 @@ def fpr95_hynet(distance: Any, is_match: Any) -> float:
 def fpr95_sdgmnet(distance: Any, is_match: Any) -> float:
     """SDGMNet's routine: HardNet's on the float32 score 1 / (cos + 10), which makes near distances equal.
 
+    Only unit vectors have that cosine: a Hamming distance would leave the range in which the score rises with the distance.
+
     Shape:
         distance (N,) between unit vectors, is_match (N,) -> float in [0, 1].
     """
     distance, matching = labeled_distances(distance, is_match)
+    if distance.max() > _LONGEST:
+        raise UserError(
+            f"SDGMNet's FPR95 is that of unit vectors, at most 2 apart, but two are {distance.max():g} apart; "
+            "take another variant for bits"
+        )
     cosine = (1.0 - distance**2 / 2.0).astype(np.float32)
     return fpr95_hardnet(np.float32(1.0) / (cosine + np.float32(10.0)), matching)
 
@@ -74,13 +85,18 @@ FPR95_VARIANTS: dict[str, Callable[[Any, Any], float]] = {
 }
 
 
-def roc_auc(distance: Any, is_match: Any) -> float:
-    """Area under the ROC curve: the chance that a matching pair is nearer than a non-matching one, ties count half.
+def roc_auc(distance: Any, is_match: Any, ties: Ties = "expectation") -> float:
+    """Area under the ROC curve: the chance that a matching pair is nearer than a non-matching one.
+
+    Args:
+        ties: count half, or (``file-order``) are won by what comes first in the list, as in the scripts of HPatches.
 
     Shape:
         distance (N,), is_match (N,) -> float in [0, 1].
     """
     distance, matching = labeled_distances(distance, is_match)
+    if ties == "file-order":
+        distance = np.argsort(np.argsort(distance, kind="stable"))
     positive, negative = distance[matching], np.sort(distance[~matching])
     farther = len(negative) - np.searchsorted(negative, positive, side="right")
     not_nearer = len(negative) - np.searchsorted(negative, positive, side="left")

@@ -36,7 +36,8 @@ class TrainingRecord:
         if not self.config:
             return self.recipe
         config = self.config
-        batch = f"{config['batch']} points x {config['views']} views"
+        whole = config["views"] == 1
+        batch = f"{config['batch']} patches" if whole else f"{config['batch']} points x {config['views']} views"
         if config["batcher"] == "neighbors":
             batch += f" in runs of {config['batcher_options']['run']} neighbors"
         scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"

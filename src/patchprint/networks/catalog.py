@@ -14,7 +14,7 @@ from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
 from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
-from patchprint.networks.spatial_transformer import TransformedNetwork
+from patchprint.networks.spatial_transformer import Padding, TransformedNetwork
 from patchprint.networks.tfeat import TFeat
 from patchprint.registry import Registry, check_options
 
@@ -53,8 +53,10 @@ def doap_binary(dim: int = 256, width: int = 32, dropout: float = 0.1) -> PatchN
     return doap(dim, width, dropout, kind="binary")
 
 
-def doap_st(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
-    return TransformedNetwork(doap(dim, width, dropout, kind))
+def doap_st(
+    dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float", padding: Padding = "border"
+) -> PatchNetwork:
+    return TransformedNetwork(doap(dim, width, dropout, kind), padding=padding)
 
 
 def hynet(
@@ -113,7 +115,7 @@ def create(name: str, **options: Any) -> PatchNetwork:
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
     ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``l2net`` ``learned_norm`` and ``maps``
-    ("ends" or "all"). ``embedding`` is for whole images and takes a ``backbone``.
+    ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"). ``embedding`` is for whole images and takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from patchprint.errors import UserError
 from patchprint.networks.base import Maps, PatchNetwork
 from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
+
+Padding = Literal["border", "zeros"]
 
 
 class SpatialTransformer(nn.Module):
     """Three convolutions predict an affine map with six degrees of freedom, by which the patch is resampled.
 
-    It starts as the identity (the whole 42x42 patch, shrunk to 32x32); outside the patch its border is repeated
-    (replicate padding). The papers do not give the sizes of the convolutions; these are ours. The last one is the
-    affine prediction.
+    It starts as the identity (the whole 42x42 patch, shrunk to 32x32). Outside of the patch its border is repeated, or, with
+    ``padding`` "zeros", there is its mean, which is zero where patches are standardized first; DOAP's Appendix B compares the
+    two. The papers do not give the sizes of the convolutions; these are ours. The last one is the affine prediction.
 
     Shape:
         (N, 1, 42, 42) -> (N, 1, 32, 32).
@@ -26,8 +29,11 @@ class SpatialTransformer(nn.Module):
     x: Tensor
     y: Tensor
 
-    def __init__(self, input_size: int = 42, output_size: int = 32) -> None:
+    def __init__(self, input_size: int = 42, output_size: int = 32, padding: Padding = "border") -> None:
         super().__init__()
+        if padding not in get_args(Padding):
+            raise UserError(f"padding must be one of {', '.join(get_args(Padding))}, not {padding!r}")
+        self.padding: Padding = padding
         centers = (2 * torch.arange(output_size) + 1) / output_size - 1
         self.register_buffer("x", centers.expand(output_size, output_size).contiguous(), persistent=False)
         self.register_buffer("y", centers[:, None].expand(output_size, output_size).contiguous(), persistent=False)
@@ -61,7 +67,11 @@ class SpatialTransformer(nn.Module):
         # Written as sums and products: they stay float32 under autocast and take an empty batch.
         a = self.affine(patches)[:, None, None]
         grid = a[..., 0] * self.x[..., None] + a[..., 1] * self.y[..., None] + a[..., 2]
-        return F.grid_sample(patches.to(grid.dtype), grid, mode="bilinear", padding_mode="border", align_corners=False)
+        # Zeros are only the mean of a patch that has none; what is read of it is standardized again afterwards.
+        pixels = self.standardize(patches) if self.padding == "zeros" else patches
+        return F.grid_sample(
+            pixels.to(grid.dtype), grid, mode="bilinear", padding_mode=self.padding, align_corners=False
+        )
 
 
 class TransformedNetwork(PatchNetwork):
@@ -74,9 +84,9 @@ class TransformedNetwork(PatchNetwork):
     # DOAP trains the affine prediction a hundred times slower than the rest.
     PREDICTION_LR_FACTOR = 0.01
 
-    def __init__(self, network: PatchNetwork, input_size: int = 42) -> None:
+    def __init__(self, network: PatchNetwork, input_size: int = 42, padding: Padding = "border") -> None:
         super().__init__(network.dim, network.kind, input_size)
-        self.transformer = SpatialTransformer(input_size, network.input_size)
+        self.transformer = SpatialTransformer(input_size, network.input_size, padding)
         self.network = network
         self.has_maps, self.cancels_brightness = network.has_maps, network.cancels_brightness
 

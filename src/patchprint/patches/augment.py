@@ -58,11 +58,12 @@ class Augmentation:
 
     channels: ClassVar[int] = 1
 
-    def warp(self, key: Tensor, extent: Tensor) -> Tensor:
+    def warp(self, key: Tensor, extent: Tensor, point: Tensor | None = None) -> Tensor:
         """Where in the plain patch each pixel is read; how far there are pixels around it plays no part here.
 
         Shape:
-            key 0-dim, extent (P, K, 2) -> affine maps (P, K, 2, 3).
+            key 0-dim, extent (P, K, 2), point (P,) int64 below P: rows with equal ones are of one point and turned alike;
+            without it each row is a point of its own -> affine maps (P, K, 2, 3).
         """
         shape = (extent.shape[0], extent.shape[1])
         identity = torch.eye(2, device=key.device)
@@ -84,6 +85,8 @@ class Augmentation:
             offset = offset + (linear * center[..., None, :]).sum(-1)
             linear = linear * size[..., None, :]
         joint = self._joint(rng.fold_in(key, _JOINT), shape[0])
+        if point is not None:
+            joint = joint[point]
         return torch.cat([_product(linear, joint[:, None]), offset[..., None]], -1)
 
     def light(self, key: Tensor, patches: Tensor, first: int = 0) -> Tensor:

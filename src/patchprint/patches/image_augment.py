@@ -39,11 +39,11 @@ class ImageAugmentation:
 
     channels: ClassVar[int] = 3
 
-    def warp(self, key: Tensor, extent: Tensor) -> Tensor:
-        """Where each pixel is read, in half sides of the central square.
+    def warp(self, key: Tensor, extent: Tensor, point: Tensor | None = None) -> Tensor:
+        """Where each pixel is read, in half sides of the central square; of which point an image is plays no part here.
 
         Shape:
-            key 0-dim, extent (P, K, 2) -> affine maps (P, K, 2, 3).
+            key 0-dim, extent (P, K, 2), point (P,) -> affine maps (P, K, 2, 3).
         """
         size, center = random_crops(rng.fold_in(key, _CROP), extent, self.crop, self.crop_ratio)
         if self.flip:

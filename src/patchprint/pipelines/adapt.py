@@ -92,6 +92,7 @@ def adapt(
         "sdgmnet",
         network=start.info.network,
         network_options=start.info.options,
+        loss="doap-binary" if start.kind == "binary" else "sdgm",
         init=plan.model,
         steps=plan.steps,
         batch=plan.batch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> l
     """Group results that may be compared: same benchmark, settings, data and seed."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for result in results:
-        same = [result["benchmark"], result["settings"], result["data"]["sha256"], result["seed"]]
+        same = [result["benchmark"], _settings(result), result["data"]["sha256"], result["seed"]]
         groups.setdefault(json.dumps(same, sort_keys=True), []).append(result)
     return [_comparison(group, with_published) for group in groups.values()]
 
@@ -81,6 +82,13 @@ def data_name(result: dict[str, Any]) -> str:
     """The last part of the data's path; of several folders, their common parent."""
     folders = [Path(name) for name in str(result["data"]["path"]).split(",")]
     return folders[0].parent.name if len(folders) > 1 else folders[0].name
+
+
+def _settings(result: dict[str, Any]) -> dict[str, Any]:
+    """All settings of a result; one that came up after it was measured has its default."""
+    name = result["benchmark"]
+    defaults = dataclasses.asdict(BENCHMARKS[name]().settings()) if name in BENCHMARKS else {}
+    return json.loads(json.dumps({**defaults, **result["settings"]}, default=str))
 
 
 def _comparison(group: list[dict[str, Any]], with_published: bool) -> Comparison:

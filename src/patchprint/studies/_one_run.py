@@ -74,7 +74,8 @@ def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, A
     benchmark = (PROBES if planned.benchmark in PROBES else BENCHMARKS)[planned.benchmark]()
     check_options(f"benchmark {planned.benchmark!r}", planned.settings, option_names(benchmark.settings))
     settings, paths = benchmark.settings(**planned.settings), tuple(map(Path, planned.data.paths))
-    result = measure(Run(benchmark, settings, model, paths, device=choose_device(device)))
+    measured = model.signs() if planned.signs else model
+    result = measure(Run(benchmark, settings, measured, paths, device=choose_device(device)))
     return {
         "benchmark": result.benchmark,
         "settings": result.settings,

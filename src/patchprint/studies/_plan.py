@@ -76,6 +76,12 @@ class PlannedMeasure:
     benchmark: str
     settings: dict[str, Any]
     data: DataSet
+    signs: bool
+
+    @property
+    def identity(self) -> list[Any]:
+        """What tells it from others; without signs as it was before there were any, so that old runs are known again."""
+        return [self.benchmark, self.settings, self.data.sha256, *(["signs"] if self.signs else [])]
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Plan:
         }
         if self.start is not None:
             config["init"] = self.start.folder.name
-        measures = {name: [each.benchmark, each.settings, each.data.sha256] for name, each in self.measures.items()}
+        measures = {name: each.identity for name, each in self.measures.items()}
         parts = [config, self.learns.sha256, measures, self.weights, *(each.sha256 for each in self.selects_on)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -175,7 +181,7 @@ def _plan_run(
     study: Study, options: Options, name: str, case: Case, seed: int, sets: Mapping[str, DataSet], start: Plan | None
 ) -> Plan:
     measures = {
-        title: PlannedMeasure(each.benchmark, each.settings, sets[each.on or case.learns])
+        title: PlannedMeasure(each.benchmark, each.settings, sets[each.on or case.learns], each.signs)
         for title, each in study.measures_of(case).items()
     }
     config = _config(case, seed, options, sets, start)

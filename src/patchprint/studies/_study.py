@@ -44,11 +44,13 @@ class Measure:
     """What every run goes through: a benchmark or a probe of `_probes`, with its settings.
 
     It is taken ``on`` a set of the study, by all runs that did not learn that set; without it, on the set that was learned.
+    ``signs``: of the signs of the descriptors, as bits.
     """
 
     benchmark: str
     on: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    signs: bool = False
 
 
 @dataclass(frozen=True)

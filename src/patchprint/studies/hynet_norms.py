@@ -5,12 +5,7 @@ from patchprint.studies._hynet import COLUMNS, MATCHING, MEASURES, NOTES, SETS
 
 KINDS = {"illum": "illumination", "view": "viewpoint"}
 BY_KIND = tuple(
-    Column(
-        f"matching mAP, {what}",
-        tuple(f"hpatches.matching.{level}.{kind}.python" for level in ("easy", "hard", "tough")),
-        scale=100,
-    )
-    for kind, what in KINDS.items()
+    Column(f"matching mAP, {what}", f"hpatches.matching.{kind}.python", scale=100) for kind, what in KINDS.items()
 )
 
 study = Study(

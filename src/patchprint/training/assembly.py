@@ -20,6 +20,9 @@ from patchprint.training.step import averaged
 IMAGENET = "imagenet"
 """What ``init`` says for a backbone with published weights."""
 
+RANDOM = "random"
+"""What ``init`` says for random weights where a method starts from trained ones."""
+
 
 def create(config: TrainConfig, device: torch.device) -> TrainState:
     """The state of a run before its first step; random weights depend on the seed alone."""
@@ -29,10 +32,25 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
     loss = _create_loss(config).to(device)
     if loss.needs_maps and not network.has_maps:
         raise UserError(f"loss {config.loss!r} needs normalised maps, which network {config.network!r} does not have")
+    _check_kinds(config, network, loss)
     if config.precision == "float64":
         network, loss = network.double(), loss.double()
     average = {name: value.clone() for name, value in averaged(network).items()} if config.average else None
     return TrainState(network, loss, optimizers.create(config, network), average)
+
+
+def _check_kinds(config: TrainConfig, network: PatchNetwork, loss: Loss) -> None:
+    """Bits are learned by a loss for bits on a network for bits; anything else would train another method unawares."""
+    if loss.binary and network.kind != "binary":
+        raise UserError(
+            f"--loss {config.loss} learns bits, but --network {config.network} describes by floats; "
+            "give --network-options kind=binary"
+        )
+    if network.kind == "binary" and not loss.binary:
+        raise UserError(
+            f"--network {config.network} describes by bits (--network-options kind=binary), which --loss {config.loss} does "
+            "not learn; give --loss doap-binary, or learn floats and take their signs afterwards"
+        )
 
 
 def _create_network(config: TrainConfig) -> PatchNetwork:
@@ -43,7 +61,12 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
         if not isinstance(network, EmbeddingNetwork):
             raise UserError(f"--init {IMAGENET} is for networks of whole images, not for {config.network}")
         network.load_imagenet()
-    elif config.init is not None:
+    elif config.init is None and isinstance(network, CenterSurround):
+        raise UserError(
+            f"{config.network} starts from a trained tower: give its weights as --init (train l2net for them), "
+            f"or --init {RANDOM} to train both towers from scratch"
+        )
+    elif config.init not in (None, RANDOM):
         start = weights.load_network(config.init)
         if isinstance(network, CenterSurround) and not isinstance(start, CenterSurround):
             network.start_from(start, freeze_surround=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from patchprint.errors import UserError
-from patchprint.patches import batches
+from patchprint.patches import batches, group_batches
 from patchprint.patches.source import PatchSource
 from patchprint.registry import Registry
 from patchprint.training import distributed
@@ -36,10 +36,17 @@ def progressive(source: PatchSource, config: TrainConfig, place: Place, *, seque
 
 
 def groups(
-    source: PatchSource, config: TrainConfig, place: Place, *, min_views: int = 2, ignore_same_scene: bool = False
+    source: PatchSource, config: TrainConfig, place: Place, *, min_views: int = 2, max_views: int | None = None
 ) -> Batcher:
-    patches = config.batch * config.views
-    return batches.GroupBatcher(source, patches, config.views, min_views, ignore_same_scene, **place)
+    return group_batches.GroupBatcher(source, config.batch, min_views, max_views, **place)
+
+
+def leading_groups(source: PatchSource, config: TrainConfig, place: Place) -> Batcher:
+    return group_batches.LeadingGroupBatcher(source, config.batch, **place)
+
+
+def scene_groups(source: PatchSource, config: TrainConfig, place: Place, *, ignore_same_scene: bool = True) -> Batcher:
+    return group_batches.SceneGroupBatcher(source, config.batch, ignore_same_scene, **place)
 
 
 def classes(source: PatchSource, config: TrainConfig, place: Place) -> Batcher:
@@ -51,7 +58,7 @@ def instances(source: PatchSource, config: TrainConfig, place: Place) -> Batcher
 
 
 def sequence_pairs(source: PatchSource, config: TrainConfig, place: Place) -> Batcher:
-    return batches.SequencePairBatcher(source, config.batch // 2, max_views=config.views, **place)
+    return group_batches.SequencePairBatcher(source, config.batch, **place)
 
 
 # Keyword-only arguments are what --batcher-options may set.
@@ -62,11 +69,19 @@ BATCHERS: Registry[Callable[..., Batcher]] = Registry(
         "neighbors": neighbors,
         "progressive": progressive,
         "groups": groups,
+        "leading-groups": leading_groups,
+        "scene-groups": scene_groups,
         "sequence-pairs": sequence_pairs,
         "classes": classes,
         "instances": instances,
     },
 )
+
+# Views of a point that these batchers take; the others take any number from two on.
+VIEWS = {
+    **dict.fromkeys(("pairs", "neighbors", "progressive"), 2),
+    **dict.fromkeys(("groups", "leading-groups", "scene-groups", "sequence-pairs"), 1),
+}
 
 
 def option_names(name: str) -> list[str]:
@@ -76,18 +91,46 @@ def option_names(name: str) -> list[str]:
 
 
 def create(config: TrainConfig, source: PatchSource) -> Batcher:
-    """The batcher of ``config`` for this rank's share; UserError where the source has too few points for one batch."""
-    least = 2 if config.batcher in ("pairs", "neighbors", "progressive") else 1
-    if config.batcher == "instances":
+    """The batcher of ``config`` for this rank's share; UserError where it does not take so many views, or the source has too
+    few points for one batch."""
+    _check_views(config)
+    _check_size(config, source)
+    place = {"seed": config.seed, "rank": distributed.rank(), "world": distributed.world_size()}
+    return BATCHERS[config.batcher](source, config, place, **config.batcher_options)
+
+
+def _check_views(config: TrainConfig) -> None:
+    name, views = config.batcher, config.views
+    takes = VIEWS.get(name, max(views, 2))
+    if views == takes:
+        return
+    if takes == 1:
+        raise UserError(
+            f"--batcher {name} takes whole groups, each patch for itself: give --views 1, not {views}, and the patches of a "
+            f"batch as --batch; --batcher classes takes {views} patches of each point"
+        )
+    if views == 1:
+        raise UserError(
+            f"--views is 1, but --batcher {name} needs 2 views of a point to have a positive; groups takes all"
+        )
+    raise UserError(
+        f"--batcher {name} takes 2 views of a point, not --views {views}; --batcher classes takes any number"
+    )
+
+
+def _check_size(config: TrainConfig, source: PatchSource) -> None:
+    several = source.num_views[source.num_views >= 2]
+    if VIEWS.get(config.batcher) == 1:
+        usable, what = int(several.sum()), "patches of points with two views"
+    elif config.batcher == "instances":
         usable, what = int(source.num_views.sum()), "images"
     else:
-        usable = int((source.num_views >= 2).sum())
+        usable = len(several)
         what = "points with two views" if source.channels == 1 else "classes with two images"
     if usable < config.batch:
+        least = 2 if VIEWS.get(config.batcher) == 2 else 1
         fits = max(least, 1 << max(usable, 1).bit_length() - 1)
         raise UserError(
             f"the data have {usable} {what} for training, fewer than --batch {config.batch}; "
             + (f"give --batch {fits} or more data" if usable >= 2 else "give more data")
         )
-    place = {"seed": config.seed, "rank": distributed.rank(), "world": distributed.world_size()}
-    return BATCHERS[config.batcher](source, config, place, **config.batcher_options)

@@ -24,6 +24,7 @@ class TrainConfig:
     """A resolved run. Lengths inside a run (drops, warm-up) are fractions of it, so that ``steps`` rescales all of them.
 
     ``batch`` counts points over all processes; with ``views`` patches of each, a step sees ``batch * views`` patches.
+    Batchers of whole groups have ``views`` 1: there ``batch`` counts patches, and a point has all of its own in the batch.
     Where ``lr_for_patches`` is not 0, ``lr`` belongs to a batch of that many patches and scales with its size.
 
     The text beside a type is the help of its flag: the command line is made from these fields.
@@ -45,8 +46,8 @@ class TrainConfig:
         float | None, "side of patches cut from photos, in sigma of the keypoint; None: the store's"
     ] = None
     batcher: Annotated[str, "which points make a batch"] = "pairs"
-    batch: Annotated[int, "points in a batch, over all processes"] = 1024
-    views: Annotated[int, "patches of each point in a batch"] = 2
+    batch: Annotated[int, "points in a batch, over all processes; in batches of whole groups, patches"] = 1024
+    views: Annotated[int, "patches of each point in a batch; 1 in batches of whole groups"] = 2
     batcher_options: Annotated[dict[str, Any], "options of the batcher, like run=128"] = field(default_factory=dict)
     augmentation: Annotated[str, "random changes of the patches"] = "none"
     separate_views: Annotated[bool, "batch statistics of each view apart, not of all patches together"] = True
@@ -70,9 +71,9 @@ class TrainConfig:
     )
     # Where it starts.
     seed: Annotated[int, "seed of everything random"] = 0
-    init: Annotated[str | None, "weights to start from: a name or a file; imagenet for backbones of whole images"] = (
-        None
-    )
+    init: Annotated[
+        str | None, "weights to start from: a name or a file; random; imagenet for backbones of whole images"
+    ] = None
     freeze: Annotated[tuple[str, ...], "layers that do not learn, like layer1 or features.0"] = ()
     # What is written, and when.
     log_every: Annotated[int, "steps between lines of metrics.jsonl"] = 100
@@ -104,6 +105,7 @@ class TrainConfig:
         for name in (
             "steps",
             "batch",
+            "views",
             "log_every",
             "validate_every",
             "checkpoint_every",
@@ -112,8 +114,6 @@ class TrainConfig:
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
-        if self.views < 2:
-            raise UserError(f"--views is {self.views}; a point needs at least 2 views to have a positive")
         if self.watch < 0:
             raise UserError(f"--watch is {self.watch}; it is a number of samples")
         for name in ("lr", "weight_decay", "sec", "norm_penalty"):

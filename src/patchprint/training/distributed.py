@@ -63,7 +63,7 @@ def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
     ``ignore`` is left as it is: every rank knows it for the global batch already.
 
     Shape:
-        desc, raw, valid and maps (P / ranks, K, ...) -> (P, K, ...).
+        desc, raw, valid, label and maps (P / ranks, ...) -> (P, ...).
     """
     if world_size() == 1:
         return batch
@@ -75,6 +75,7 @@ def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
         maps=None if batch.maps is None else tuple(_gather(maps) for maps in batch.maps),
         progress=batch.progress,
         step=batch.step,
+        label=None if batch.label is None else _gather(batch.label),
     )
 
 

@@ -209,10 +209,10 @@ class _Run:
 
     def _log(self, bar: tqdm) -> None:
         self._check_finite()
-        if self.folder is None or self.step.descriptors is None:
+        if self.folder is None or self.step.described is None:
             return
         losses = {f"loss/{name}": value for name, value in self.step.losses.items()}
-        measured = {**losses, **monitor(*self.step.descriptors)}
+        measured = {**losses, **monitor(*self.step.described)}
         numbers = torch.stack([value.float() for value in measured.values()]).tolist()
         steps, self.logged_step = self.state.step - self.logged_step, self.state.step
         seconds, self.counted_from = time.perf_counter() - self.counted_from, time.perf_counter()
@@ -286,7 +286,7 @@ class _Run:
                 recipe=self.config.recipe,
                 data=", ".join(Path(folder).name for folder in self.config.data),
                 step=self.state.step,
-                start=self.config.init or "",
+                start="" if self.config.init in (None, assembly.RANDOM) else self.config.init,
                 config=self.config.to_json(),
             ),
             patch_scale=self.source.patch_scale,

@@ -29,13 +29,15 @@ from patchprint.types import DescriptorBatch
 # Steps before a CUDA graph is recorded: they compile, tune and allocate, and are ordinary steps of the run.
 _STEPS_BEFORE_CAPTURE = 3
 
+Described = tuple[Tensor, Tensor, Tensor | None]
+
 
 class TrainStep:
     """The moving parts of a run, and ``run()``, which does the next step.
 
-    After a step ``losses`` holds its loss parts (0-dim), ``descriptors`` the unit and the raw vectors (P, K, D) it saw,
-    ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them stay on the
-    device until someone reads them, and a recorded step writes the next ones into the same memory.
+    After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and the raw vectors (P, K, D) it saw and their
+    labels (P,) or None, ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them
+    stay on the device until someone reads them, and a recorded step writes the next ones into the same memory.
     """
 
     def __init__(self, config: TrainConfig, source: PatchSource, state: TrainState) -> None:
@@ -44,7 +46,7 @@ class TrainStep:
         self.step = torch.tensor(state.step, device=device)
         self.first_bad = torch.tensor(-1, device=device)
         self.losses: dict[str, Tensor] = {}
-        self.descriptors: tuple[Tensor, Tensor] | None = None
+        self.described: Described | None = None
         self._patch_dtype = torch.float64 if config.precision == "float64" else torch.float32
         self._batcher = batchers.create(config, source)
         self._augmentation = augment.create(config.augmentation, source.channels)
@@ -77,8 +79,7 @@ class TrainStep:
         self.state.step += 1
 
     def _run_once(self) -> None:
-        patches, valid, ignore = self._patches(self.step)
-        losses, self.descriptors = self._objective(patches, valid, ignore, self.step)
+        losses, self.described = self._objective(*self._patches(self.step), self.step)
         self.state.optimizer.zero_grad(set_to_none=True)
         losses["total"].backward()
         self.state.optimizer.step()
@@ -92,22 +93,28 @@ class TrainStep:
             self.first_bad.copy_(torch.where(good | (self.first_bad >= 0), self.first_bad, self.step))
             self.step += 1
 
-    def _cut_patches(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of the global batch."""
+    def _cut_patches(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of all ranks; label (P,)."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
         # Warp and light are those of the global batch, so that a run does not depend on the number of ranks.
-        extent = torch.ones(count * distributed.world_size(), views, 2, device=step.device)
-        extent[distributed.share(count)] = self.source.extent(batch.points, batch.views)
-        warp = self._augmentation.warp(rng.fold_in(key, 1), extent)[distributed.share(count)]
+        everyone, mine = count * distributed.world_size(), distributed.share(count)
+        extent = torch.ones(everyone, views, 2, device=step.device)
+        extent[mine] = self.source.extent(batch.points, batch.views)
+        point = None
+        if batch.label is not None:
+            point = torch.zeros(everyone, dtype=torch.int64, device=step.device)
+            point[mine] = batch.label
+        warp = self._augmentation.warp(rng.fold_in(key, 1), extent, point)[mine]
         patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
-        patches = self._augmentation.light(rng.fold_in(key, 2), patches, distributed.share(count).start)
-        return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype), batch.valid, batch.ignore
+        patches = self._augmentation.light(rng.fold_in(key, 2), patches, mine.start)
+        by_view = patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype)
+        return by_view, batch.valid, batch.ignore, batch.label
 
     def _compute_objective(
-        self, patches: Tensor, valid: Tensor | None, ignore: Tensor | None, step: Tensor
-    ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
+        self, patches: Tensor, valid: Tensor | None, ignore: Tensor | None, label: Tensor | None, step: Tensor
+    ) -> tuple[dict[str, Tensor], Described]:
         desc, raw, maps = self._describe(patches)
 
         def by_point(value: Tensor) -> Tensor:
@@ -121,10 +128,11 @@ class TrainStep:
             maps=tuple(by_point(value) for value in maps) if maps else None,
             progress=step.float() / self.config.steps,
             step=step,
+            label=label,
         )
         batch = distributed.gather_batch(batch)
         # Detached, because a graph that outlives its step would tie the next one to its stream.
-        return self._loss(batch), (batch.desc.detach(), batch.raw.detach())
+        return self._loss(batch), (batch.desc.detach(), batch.raw.detach(), batch.label)
 
     def _seed_dropout(self) -> None:
         # Dropout is the one user of PyTorch's own generator; seeding it by the step makes resuming exact.

@@ -1,0 +1,24 @@
+"""What is logged about a batch, of pairs and of flat groups."""
+
+import torch
+
+from patchprint.training.monitor import monitor
+
+EAST, NORTH, WEST = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+
+
+def test_pairs():
+    desc = torch.stack([torch.stack([EAST, NORTH]), torch.stack([WEST, WEST])])
+    measured = monitor(desc, 3 * desc)
+    assert torch.allclose(measured["distance/positive"], torch.tensor(2**0.5 / 2))
+    assert torch.allclose(measured["distance/negative"], torch.tensor((2 + 2**0.5) / 2))
+    assert torch.allclose(measured["norm/mean"], torch.tensor(3.0))
+
+
+def test_groups_are_measured_by_their_first_two_rows_like_pairs():
+    flat = torch.stack([EAST, NORTH, WEST, WEST, WEST, NORTH])[:, None]
+    label = torch.tensor([0, 0, 1, 1, 1, 2])  # a third view plays no part, nor has a row alone a partner
+    pairs = torch.stack([torch.stack([EAST, NORTH]), torch.stack([WEST, WEST])])
+    expected, measured = monitor(pairs, pairs), monitor(flat, flat, label)
+    for name in ("distance/positive", "distance/negative"):
+        assert torch.equal(measured[name], expected[name])
