@@ -11,6 +11,7 @@ from patchprint.benchmarks import BENCHMARKS
 from patchprint.registry import check_options, option_names
 from patchprint.studies import STUDIES, Bars, Case, Curves, HeatMap, Options, Profiles, Study, run_study
 from patchprint.studies._figures import write
+from patchprint.studies._hynet import largest_slope
 from patchprint.studies._probes import PROBES
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._tables import document
@@ -18,6 +19,7 @@ from patchprint.training import RECIPES, resolve
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import image_sets
 from support.benchmark_data import write_store
+from support.checkout import ROOT
 from support.slowness import slow_but
 from support.toy_studies import reduced
 
@@ -171,3 +173,86 @@ def test_metric_losses_have_the_papers_batches_and_weights() -> None:
     }  # fmt: skip
     assert all(values["views"] * values["batch"] == 120 for values in settings.values())
     assert {values["sec"] for labels, values in settings.items() if labels[1] != "semihard" and "sec" in values} == {1}
+
+
+def case(name: str, *labels: str) -> Case:
+    (found,) = (case for case in STUDIES[name]().cases if tuple(case.labels.values()) == labels)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "mean"),
+    [
+        ("TFeat", 6.64),
+        ("L2-Net", 2.22),
+        ("HardNet", 1.51),
+        ("CDF", 1.18),
+        ("SOSNet", 1.03),
+        ("HyNet", 0.84),
+        ("HardNet+FRN", 1.04),
+        ("SDGMNet", 0.76),
+    ],
+)
+def test_table_1_has_the_printed_means(method: str, mean: float) -> None:
+    """Where a number stood in another row or column, the mean of six would hardly come out."""
+    rows = [case("sdgmnet-table1", method, learned).published for learned in ("liberty", "notredame", "yosemite")]
+    assert sum(row["mean FPR95 %"] for row in rows) / 3 == pytest.approx(mean, abs=0.0085)
+    assert rows[0].keys() == {"notredame FPR95 %", "yosemite FPR95 %", "mean FPR95 %"}
+
+
+def test_published_numbers_of_patches_stand_in_their_rows() -> None:
+    assert case("sdgmnet-table1", "SDGMNet", "yosemite").published["liberty FPR95 %"] == 1.41
+    assert case("sdgmnet-statistics", "liberty").published["E[theta_r], epoch 190"] == -0.343
+    assert case("sdgmnet-statistics", "notredame").published["Std[theta-], epoch 30"] == 0.0866
+    assert case("sdgmnet-statistics", "yosemite").published["E[P-], epoch 30"] == 304
+    assert case("sdgmnet-curves", "liberty").published["best"] == pytest.approx(0.55)
+    assert case("sdgmnet-ablation", "&s", "-PA", "liberty").published == {"P+ / P-": 0.94}
+    assert case("sdgmnet-ablation", "HyNet", "none", "notredame").published["mean FPR95 %"] == pytest.approx(0.925)
+    assert case("hynet-frn", "HardNet", "FRN").published == {"matching mAP": 51.89}
+    assert case("hynet-frn", "HyNet", "FRN").published_gain == {"matching mAP": 1.93}
+    assert list(case("hynet-norms", "with").published_gain.values()) == [0.39, 0.57, 0.21]
+    assert case("doap-transformer", "border repeated", "notredame").published["yosemite FPR95 %"] == 1.35
+    assert case("doap-mining", "DOAP-ST", "also mined").published_gain == {"matching mAP": 6.0}
+    both = case("l2net-table1", "CS L2-Net+", "notredame").published
+    assert (both["liberty FPR95 %"], both["mean FPR95 % of signs"]) == (1.71, pytest.approx((4.01 + 4.04) / 2))
+
+
+def test_statistics_are_those_of_the_epochs() -> None:
+    column = next(each for each in STUDIES["sdgmnet-statistics"]().columns if each.title == "E[P-], epoch 70")
+    assert (column.value, column.at) == ("log.loss/power_negative", 0.35)
+
+
+def test_the_ablation_has_eight_bars_and_two_lines_on_three_sets() -> None:
+    cases = STUDIES["sdgmnet-ablation"]().cases
+    settings = {(c.labels["self weight"], c.labels["power"]): (c.recipe, c.settings["loss_settings"]) for c in cases}
+    assert len(cases) == 3 * 10
+    assert settings["&l2", "-PA"] == ("sdgmnet", {"self_weight": "l2", "power_adjustment": False})
+    assert settings["&AF", "+PA"] == ("sdgmnet", {"self_weight": "auto-focus", "power_adjustment": True})
+    assert settings["HardNet+FRN", "none"] == ("hardnet-frn", {})
+    assert case("sdgmnet-ablation", "&s", "+PA", "notredame").selects_on == ("liberty", "yosemite")
+
+
+def test_batch_sizes_of_doap_have_equal_epochs() -> None:
+    sizes = [c.settings["batch"] for c in STUDIES["doap-batch"]().cases]
+    assert sizes == [256, 512, 1024, 2048, 4096]
+    assert {c.settings["batch"] * c.settings["steps"] for c in STUDIES["doap-batch"]().cases} == {44_000 * 1024}
+
+
+def test_center_surround_starts_from_the_tower_of_its_set() -> None:
+    for both in (each for each in STUDIES["l2net-table1"]().cases if each.recipe == "l2net-cs"):
+        tower = STUDIES["l2net-table1"]().case(both.starts_from or "")
+        assert (tower.learns, tower.recipe) == (both.learns, "l2net")
+        assert tower.settings == both.settings
+        assert both.labels["method"] == f"CS {tower.labels['method']}"
+
+
+def test_margins_of_hynet_are_equal_in_units_of_the_largest_slope() -> None:
+    assert largest_slope(2.0) == pytest.approx(2.7358, abs=1e-4)
+    assert largest_slope(1.0) == pytest.approx(1.7602, abs=1e-4)
+    assert case("hynet-alpha", "2").settings["loss_settings"]["margin"] == pytest.approx(1.2)
+    assert case("hynet-alpha", "0").settings["loss_settings"]["margin"] == pytest.approx(1.2 / 2.7358, abs=1e-4)
+
+
+def test_all_studies_are_in_the_document() -> None:
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    assert [name for name in STUDIES if f"| `{name}` |" not in page] == []

@@ -44,6 +44,6 @@ study = Study(
     columns=(*FPR95, Column(SIGNS, tuple(f"{name} signs.fpr95" for name in SETS))),
     mean_over="trained on",
     figures=(Bars(MEAN, bars="trained on", groups=("method",)), Bars(SIGNS, bars="trained on", groups=("method",))),
-    notes="Weights of the last step; center-surround starts from those of one tower with the same seed, whose surround stays as "
-    "it is. It needs patches of 64 pixels.",
+    notes="Weights of the last step; center-surround starts from those of one tower with the same seed, and its surround stays "
+    "as it is. It needs patches of 64 pixels.",
 )
