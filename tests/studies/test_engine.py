@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from patchprint.errors import UserError
-from patchprint.studies import run_study
+from patchprint.studies import Column, Functions, Options, run_study
 from patchprint.studies._plan import plan
 from patchprint.training import loop
-from support.toy_studies import options, toy_study
+from support.toy_studies import chained, options, toy_study
 
 STEP = loop._Run._run_step
 
@@ -165,6 +165,54 @@ def test_weights_can_be_kept(training_store: str, tmp_path: Path, steps: list[st
     run_study("toy", small(), options(tmp_path / "toy", training_store, only="*-plain-seed0"))
     assert steps == []
     assert list(folder.rglob("*.safetensors")) == []
+
+
+def test_a_chain_of_runs(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+    """The second run starts from weights of the first, which are there as long as they are needed."""
+    out, one = tmp_path / "toy", {"seeds": (0,)}
+    part = run_study("toy", chained(), options(out, training_store, only="*-plain-*", **one))
+    assert len(list(out.rglob("last.safetensors"))) == 1
+    assert "not run: hardnet-sec-seed0" in part.table
+    steps.clear()
+    whole = run_study("toy", chained(), options(out, training_store, only="*-sec-*", **one))
+    assert set(steps) == {"hardnet-sec-seed0"}
+    assert list(out.rglob("*.safetensors")) == []
+    plain, sec = (row["runs"][0] for row in whole.result["scores"]["rows"])
+    assert sec["config"]["init"].endswith("last.safetensors")
+    assert sec["series"]["norm/mean"]["values"][0] != plain["series"]["norm/mean"]["values"][0]
+    plan(chained(), options(out, training_store, **one))["hardnet-sec-seed0"].result.unlink()
+    steps.clear()
+    again = run_study("toy", chained(), options(out, training_store, **one))
+    assert set(steps) == {"hardnet-plain-seed0", "hardnet-sec-seed0"}
+    assert again.result["scores"]["rows"][1]["columns"] == whole.result["scores"]["rows"][1]["columns"]
+
+
+def test_a_run_whose_start_failed_is_not_begun(
+    training_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(run: Any) -> None:
+        raise UserError("try a lower --lr")
+
+    monkeypatch.setattr(loop._Run, "_run_step", step)
+    report = run_study("toy", chained(seeds=(0,)), options(tmp_path / "toy", training_store))
+    assert report.failed == 2
+    assert "* failed: hardnet-sec-seed0: hardnet-plain-seed0, which it starts from, failed" in report.table
+
+
+def test_a_study_without_runs_is_its_drawing(tmp_path: Path) -> None:
+    figure = Functions("x", "y", 0.0, 1.0, {"twice": lambda x: 2 * x})
+    study = toy_study(data={}, cases=(), measures={}, columns=(), baseline=None, figures=(figure,), notes="All of it.")
+    report = run_study("toy", study, Options(data={}, out=tmp_path / "toy"))
+    assert report.table == "# toy: a toy\n\nAll of it.\n"
+    assert "twice" in (tmp_path / "toy" / "toy.svg").read_text(encoding="utf-8")
+
+
+def test_what_training_found_is_kept(training_store: str, tmp_path: Path) -> None:
+    study = small(seeds=(0,), columns=(*toy_study().columns, Column("judged", "outcome.measured.fpr95")))
+    report = run_study("toy", study, options(tmp_path / "toy", training_store, only="*-plain-*"))
+    row = report.result["scores"]["rows"][0]
+    assert row["columns"]["judged"]["mean"] == row["runs"][0]["outcome"]["measured"]["fpr95"]
+    assert "last" not in row["runs"][0]["outcome"]
 
 
 def test_a_foreign_folder_is_left_alone(training_store: str, tmp_path: Path) -> None:

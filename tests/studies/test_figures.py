@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from patchprint.studies import Study
+from patchprint.studies import Case, HeatMap, Lines, Profiles, Study
 from patchprint.studies._figures import Bars, Curves, write
 from patchprint.studies._results import RunRecord
 from support.toy_studies import record, rows_of, toy_study
@@ -44,6 +44,48 @@ def test_published_values_are_marked(tmp_path: Path) -> None:
 def test_one_panel_with_a_line_for_each_row(tmp_path: Path) -> None:
     text = drawing(tmp_path / "a.svg", toy_study(figures=(Curves("norm/mean", "mean"),)), DONE, DONE, DONE, DONE)
     assert all(f">{words}<" in text for words in ("hardnet, plain", "hynet, SEC", "mean"))
+
+
+def test_levels_are_lines_across(tmp_path: Path) -> None:
+    bars = Bars("FPR95 %", bars="norms", groups=("recipe",), levels=("hynet",))
+    text = drawing(tmp_path / "a.svg", toy_study(figures=(bars,)), DONE, DONE, DONE, DONE)
+    assert text.count("stroke-dasharray") == 1
+    assert all(f">{words}<" in text for words in ("hardnet", "hynet", "plain", "SEC"))
+
+
+def numbered(published: dict[str, float] | None = None) -> Study:
+    """Rows whose label alpha is a number, each in two kinds."""
+    labels = [{"alpha": alpha, "kind": kind} for alpha in ("2", "10", "0.5") for kind in ("one", "other")]
+    cases = tuple(Case(each, "hardnet", learns="train", published=published or {}) for each in labels)
+    return toy_study(cases=cases, baseline=None, figures=(Lines(("FPR95 %",), x="alpha", lines=("kind",)),))
+
+
+def test_lines_go_along_numbers(tmp_path: Path) -> None:
+    text = drawing(tmp_path / "a.svg", numbered(), *[DONE] * 5, MISSING)
+    places = [text.index(f">{value}<") for value in ("0.5", "2", "10")]
+    assert places == sorted(places)
+    assert all(f">{words}<" in text for words in ("alpha", "one", "other", "FPR95 %"))
+    assert "published" not in text
+    assert ">published<" in drawing(tmp_path / "b.svg", numbered({"FPR95 %": 3.0}), *[DONE] * 6)
+
+
+def test_the_least_of_a_curve_is_marked(tmp_path: Path) -> None:
+    study = toy_study(figures=(Curves("norm/mean", "mean", scale=100, marks_least=True),))
+    assert ">100<" in drawing(tmp_path / "a.svg", study, DONE, DONE, DONE, DONE)
+
+
+def test_what_a_probe_found(tmp_path: Path) -> None:
+    curve = {"x": [0.0, 1.0], "y": [0.5, 0.25]}
+    cells = {"x": [0.0, 1.0], "y": [0.0, 1.0], "z": [[0.0, 1.0], [1.0, 0.0]]}
+    found = (record(0, weights={"positive": curve}, angles={"positive": curve}, map=cells),) * 2
+    figures = (
+        Profiles("test", curves=("weights.positive",), shades=("angles.positive",), xlabel="angle"),
+        HeatMap("test", "map", xlabel="theta+", ylabel="theta-"),
+    )
+    text = drawing(tmp_path / "a.svg", toy_study(figures=figures), found, found, MISSING, MISSING)
+    assert all(f">{words}<" in text for words in ("weights positive over angles positive", "angle", "hardnet, SEC"))
+    assert text.count("<image") >= 2
+    assert "hynet, SEC" in text
 
 
 def test_the_same_numbers_give_the_same_file(tmp_path: Path) -> None:

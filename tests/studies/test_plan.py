@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from patchprint.errors import UserError
+from patchprint.studies import Options
 from patchprint.studies._arguments import read_changes, read_sets
-from patchprint.studies._plan import FEWEST_STEPS, plan
-from support.toy_studies import options, toy_study
+from patchprint.studies._plan import FEWEST_STEPS, asked_for, plan
+from support.toy_studies import chained, options, toy_study
 
 
 def test_every_case_is_run_with_every_seed(training_store: str, tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_a_folder_belongs_to_settings_and_data_and_not_to_the_machine(training_s
     facts = json.loads(changed.read_text())
     changed.write_text(json.dumps({**facts, "photos": 7}))
     assert folder(str(tmp_path / "copy")) == folder(), "it holds the same files"
-    facts["files"]["part.npy"]["sha256"] = "0" * 64
+    next(iter(facts["files"].values()))["sha256"] = "0" * 64
     changed.write_text(json.dumps(facts))
     assert folder(str(tmp_path / "copy")) != folder()
 
@@ -81,6 +83,46 @@ def test_a_set_is_needed_by_the_runs_that_were_asked_for(training_store: str, tm
     assert list(plan(study, options(tmp_path, training_store, only="hardnet-plain-*", seeds=(0,)))) == [
         "hardnet-plain-seed0"
     ]
+
+
+def test_a_run_starts_from_that_of_another_case_with_its_seed(training_store: str, tmp_path: Path) -> None:
+    given = options(tmp_path, training_store, only="hardnet-sec-seed1")
+    plans = plan(chained(), given)
+    first, second = plans["hardnet-plain-seed1"], plans["hardnet-sec-seed1"]
+    assert second.start == first
+    assert second.config.init == str(first.folder / "last.safetensors")
+    assert first.config.init is None
+    assert [each.name for each in asked_for(plans, given)] == ["hardnet-plain-seed1", "hardnet-sec-seed1"]
+    assert (first.keep, second.keep) == (True, False)
+    alone = plan(toy_study(), given)
+    assert second.folder != alone["hardnet-sec-seed1"].folder
+    assert first.folder == alone["hardnet-plain-seed1"].folder
+    elsewhere = plan(chained(), options(tmp_path / "elsewhere", training_store))["hardnet-sec-seed1"]
+    assert elsewhere.folder.name == second.folder.name
+
+
+def test_test_sets_choose_as_often_as_in_a_whole_run(training_store: str, tmp_path: Path) -> None:
+    cases = tuple(dataclasses.replace(case, selects_on=("test",)) for case in toy_study().cases)
+    changes = {"validate_every": 100, "steps": 1000}
+    given = options(tmp_path, training_store, budget=0.1, changes=changes)
+    chosen = plan(toy_study(cases=cases), given)["hynet-sec-seed0"]
+    assert chosen.config.select_on_test == (training_store,)
+    assert (chosen.config.steps, chosen.config.validate_every) == (100, 10)
+    usual = plan(toy_study(), given)["hynet-sec-seed0"]
+    assert (usual.config.select_on_test, usual.config.validate_every) == ((), 100)
+    assert usual.folder != chosen.folder
+
+
+def test_nothing_is_measured_on_what_was_learned(training_store: str, tmp_path: Path) -> None:
+    learned = dataclasses.replace(toy_study().cases[1], learns="test")
+    plans = plan(toy_study(cases=(toy_study().cases[0], learned)), options(tmp_path, training_store))
+    assert set(plans["hardnet-plain-seed0"].measures) == {"test"}
+    assert plans["hardnet-sec-seed0"].measures == {}
+
+
+def test_a_study_may_have_nothing_to_run(tmp_path: Path) -> None:
+    study = toy_study(data={}, cases=(), measures={}, columns=(), baseline=None)
+    assert plan(study, Options(data={}, out=tmp_path)) == {}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from patchprint.studies import Column
-from patchprint.studies._results import Row, Summary, baseline_of, summarize
+from patchprint.studies._results import Row, RunRecord, Summary, baseline_of, grouped, summarize
 from support.toy_studies import record, rows_of, toy_study
 
 RUN = record(0, fpr95=4.0, recall={"1": 0.25}, note="text", norm_variance=3.0)
@@ -21,8 +21,8 @@ RUN = record(0, fpr95=4.0, recall={"1": 0.25}, note="text", norm_variance=3.0)
         ("test.recall", None),
         ("test.note", None),
         ("test.note.deeper", None),
-        ("end.norm/variance", 3.0),
-        ("end.norm/median", None),
+        ("log.norm/variance", 3.0),
+        ("log.norm/median", None),
     ],
 )
 def test_a_column_finds_its_number(value: str, expected: float | None) -> None:
@@ -31,6 +31,44 @@ def test_a_column_finds_its_number(value: str, expected: float | None) -> None:
 
 def test_a_column_is_scaled() -> None:
     assert RUN.value(Column("x", "test.recall.1", scale=100)) == 25.0
+
+
+def test_several_values_are_their_mean() -> None:
+    assert RUN.value(Column("x", ("test.fpr95", "test.recall.1", "elsewhere.fpr95"))) == (4.0 + 0.25) / 2
+
+
+def test_a_quotient() -> None:
+    assert RUN.value(Column("x", "test.fpr95", over="log.norm/variance", scale=3)) == 4.0
+    assert RUN.value(Column("x", "test.fpr95", over="log.nothing")) is None
+
+
+def test_what_was_logged_up_to_a_part_of_the_run() -> None:
+    lines = [{"step": step, "loss/total": step / 100} for step in range(10, 101, 10)]
+    run = RunRecord("run", 0, {"scores": {}, "settings": {"steps": 100}}, lines)
+    assert [run.value(Column("x", "log.loss/total", at=at)) for at in (0.05, 0.15, 0.3, 1.0)] == [None, 0.1, 0.3, 1.0]
+
+
+def test_what_training_found() -> None:
+    run = RunRecord("run", 0, {"scores": {}, "outcome": {"best_step": 7, "mean": {"fpr95": 0.5}}})
+    assert run.value(Column("x", "outcome.mean.fpr95", scale=100)) == 50.0
+    assert run.value(Column("x", "outcome.best_step")) == 7
+    assert RUN.value(Column("x", "outcome.best_step")) is None
+
+
+def test_rows_that_differ_in_one_label_are_a_group() -> None:
+    rows = rows_of(toy_study(), *[(record(0, fpr95=each), record(1, fpr95=each + 1)) for each in (1.0, 2.0, 3.0, 4.0)])
+    plain, sec = grouped(rows, ("norms",))
+    column = toy_study().columns[0]
+    assert (plain.labels, [row.case.labels["recipe"] for row in plain.rows]) == (
+        {"norms": "plain"},
+        ["hardnet", "hynet"],
+    )
+    assert plain.summary(column) == Summary(2.5, pytest.approx(0.5**0.5))
+    assert sec.summary(column).mean == 3.5
+    assert plain.published(column) is None
+    assert grouped(rows[:2], ())[0].published(column) == 9.5
+    missing = Row(rows[0].case, (record(0), record(1, fpr95=5.0)))
+    assert grouped([missing, rows[2]], ())[0].summary(column) == Summary(4.5, None)
 
 
 def test_nothing_is_no_number() -> None:

@@ -9,38 +9,65 @@ import pytest
 
 from patchprint.benchmarks import BENCHMARKS
 from patchprint.registry import check_options, option_names
-from patchprint.studies import STUDIES, Study
+from patchprint.studies import STUDIES, Bars, Case, Curves, HeatMap, Options, Profiles, Study, run_study
 from patchprint.studies._figures import write
+from patchprint.studies._probes import PROBES
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._tables import document
 from patchprint.training import RECIPES, resolve
+from patchprint.training.image_recipes import IMAGE_RECIPES
+from support import image_sets
+from support.benchmark_data import write_store
+from support.slowness import slow_but
+from support.toy_studies import reduced
 
 EVERY_STUDY = pytest.mark.parametrize("name", STUDIES)
 
 
 def made_up_rows(study: Study) -> list[Row]:
-    """Every column has a number in every run, which differs from run to run."""
+    """Every column has a number in every run that can have one, which differs from run to run."""
 
-    def nested(value: float) -> dict[str, Any]:
-        scores: dict[str, Any] = {measure: {"headline": {}, "scores": {}} for measure in study.measures}
-        for column in study.columns:
-            measure, _, path = column.value.partition(".")
-            if measure != "end":
-                *parents, last = path.split(".")
-                place = scores[measure]["scores"]
-                for parent in parents:
-                    place = place.setdefault(parent, {})
-                place[last] = value
-        return scores
+    def scores(case: Case, value: float) -> dict[str, Any]:
+        found: dict[str, Any] = {measure: {"headline": {}, "scores": {}} for measure in study.measures_of(case)}
+        for each in (each for column in study.columns for each in column.values):
+            measure, _, path = each.partition(".")
+            if measure in found:
+                put(found[measure]["scores" if "." in path else "headline"], path, value)
+        for figure in study.figures:
+            if isinstance(figure, Profiles):
+                for path in (*figure.curves, *figure.shades):
+                    put(found[figure.measure]["scores"], path, {"x": [0.0, 1.0], "y": [value, 1.0]})
+            if isinstance(figure, HeatMap):
+                cells = {"x": [0.0, 1.0], "y": [0.0, 1.0], "z": [[value, 1.0], [0.0, value]]}
+                put(found[figure.measure]["scores"], figure.path, cells)
+        return found
 
-    def run(number: int, seed: int) -> RunRecord:
+    def run(number: int, case: Case, seed: int) -> RunRecord:
         value = 0.1 + 0.01 * number + 0.001 * seed
-        logged = {column.value.partition(".")[2]: value for column in study.columns if column.value.startswith("end.")}
+        outcome: dict[str, Any] = {}
+        logged = {}
+        for column in study.columns:
+            for each in (*column.values, *([column.over] if column.over else [])):
+                source, _, path = each.partition(".")
+                if source == "log":
+                    logged[path] = value
+                if source == "outcome":
+                    put(outcome, path, value)
         samples = {f"norm/sample-{sample}": value + sample for sample in range(8)}
-        lines = [{"step": step, "norm/mean": 1.0, "norm/variance": 0.5, **samples, **logged} for step in (10, 20)]
-        return RunRecord(f"run-{number}", seed, {"scores": nested(value)}, lines)
+        series = {name: value for name in study.series if "*" not in name}
+        lines = [{"step": step, **samples, **series, **logged} for step in (1, 10, 20)]
+        result = {"scores": scores(case, value), "outcome": outcome, "settings": {"steps": 20}}
+        return RunRecord(f"run-{number}", seed, result, lines)
 
-    return [Row(case, tuple(run(n, seed) for seed in study.seeds)) for n, case in enumerate(study.cases)]
+    return [Row(case, tuple(run(n, case, seed) for seed in study.seeds)) for n, case in enumerate(study.cases)]
+
+
+def put(scores: dict[str, Any], path: str, value: Any) -> None:
+    """Put a value under a path with dots."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        scores = scores.setdefault(parent, {})
+    scores[last] = value
 
 
 @EVERY_STUDY
@@ -51,9 +78,10 @@ def test_its_runs_are_those_of_a_recipe(name: str) -> None:
 
 
 @EVERY_STUDY
-def test_its_measures_are_benchmarks(name: str) -> None:
+def test_its_measures_are_benchmarks_or_probes(name: str) -> None:
     for measure in STUDIES[name]().measures.values():
-        check_options(measure.benchmark, measure.settings, option_names(BENCHMARKS[measure.benchmark]().settings))
+        benchmark = (PROBES if measure.benchmark in PROBES else BENCHMARKS)[measure.benchmark]()
+        check_options(measure.benchmark, measure.settings, option_names(benchmark.settings))
 
 
 @EVERY_STUDY
@@ -61,14 +89,61 @@ def test_its_table_and_drawing_show_all_cases(name: str, tmp_path: Path) -> None
     study = STUDIES[name]()
     rows = made_up_rows(study)
     page = document(name, study, rows, [])
-    lines = page.split("\n\n")[2].splitlines()
-    assert len(lines) == len(study.cases) + 2
-    assert "–" not in page.split("\n\n")[2]
-    for case, line in zip(study.cases, lines[2:], strict=True):
-        assert all(f"({value:.2f})" in line for value in case.published.values())
+    table = [line for line in page.splitlines() if line.startswith("|")]
+    assert len(table) >= 2 + (len(study.columns) if study.transposed else len(study.cases)) or not study.cases
+    for number, case in enumerate(study.cases):
+        cells = [line.split("|")[2 + number] for line in table] if study.transposed else [table[2 + number]]
+        for column in study.columns:
+            if column.title in case.published:
+                value = f"({case.published[column.title]:.{column.digits}f})"
+                assert any(value in cell for cell in cells), (case.name, column.title)
+        if len(study.measures_of(case)) == len(study.measures):
+            assert not any("–" in cell for cell in cells), case.name
+        for title, value in case.published_gain.items():
+            assert f"({value:+.2f})" in page, title
     write(tmp_path / "drawing.svg", study, rows)
-    drawing = (tmp_path / "drawing.svg").read_text(encoding="utf-8")
-    assert all(value in drawing for case in study.cases for value in case.labels.values())
+    drawing = (tmp_path / "drawing.svg").read_text(encoding="utf-8").replace("&amp;", "&")
+    named = [figure for figure in study.figures if isinstance(figure, Bars | Curves)]
+    shown = study.mean_over if any(isinstance(figure, Bars) for figure in named) else None
+    if named:
+        labels = {value for case in study.cases for label, value in case.labels.items() if label != shown}
+        assert all(value in drawing for value in labels - {"none"})
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """Small data for every study: patches with 16 views and mined labels, and whole images (True) of the same classes in
+    training and test."""
+    folder = tmp_path_factory.mktemp("sets")
+    write_store(folder / "patches", scenes=3, points=16, views=16, size=64, mine_labels=True)
+    images = image_sets.write_store(folder / "images", classes=32, count=4, size=(32, 32), same_classes=True)
+    return {False: folder / "patches", True: images}
+
+
+@pytest.mark.parametrize("name", slow_but(("hynet-gradients", "sdgmnet-weights", "l2net-sampling"), STUDIES))
+def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Path) -> None:
+    study = reduced(STUDIES[name]())
+    of_images = any(case.recipe in IMAGE_RECIPES for case in study.cases)
+    network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4, "dim": 32}
+    # DOAP counts patches, and takes whole groups of 16.
+    batch = 32 if name.startswith("doap") else 8
+    changes = {"network_options": network, "init": None, "batch": batch, "validation_pairs": 32, "precision": "float32"}
+    given = Options(
+        data=dict.fromkeys(study.data, (sets[of_images],)),
+        out=tmp_path / name,
+        budget=1e-6,
+        changes={**changes, "acceleration": "eager"} if study.cases else {},
+        device="cpu",
+    )
+    report = run_study(name, study, given)
+    assert report.failed == 0, report.table
+    for row in report.result["scores"]["rows"]:
+        (run,) = row["runs"]
+        assert run["config"]["steps"] == 10
+        for title, column in row["columns"].items():
+            if not title.startswith((row["labels"].get("trained on", "liberty"), "P+ / P-")):
+                assert column["mean"] is not None, (row["labels"], title)
+    assert (tmp_path / name / f"{name}.svg").is_file()
 
 
 def published(name: str, *labels: str) -> list[float]:

@@ -25,9 +25,13 @@ CASE = toy_study().cases[0]
         ({"cases": (CASE, CASE)}, "a name of its own"),
         ({"cases": (CASE, dataclasses.replace(CASE, labels={"recipe": "x"}))}, "needs the labels"),
         ({"cases": (dataclasses.replace(CASE, published={"mAP": 1.0}),)}, "published values for {'mAP'}"),
+        ({"cases": (dataclasses.replace(CASE, published_gain={"mAP": 1.0}),)}, "published values for {'mAP'}"),
+        ({"cases": (dataclasses.replace(CASE, starts_from="hynet-sec"),)}, "does not stand before it"),
+        ({"cases": (dataclasses.replace(CASE, selects_on=("rome",)),)}, "speak of the sets"),
         ({"data": {"train": "a store"}}, "speak of the sets"),
         ({"measures": {"test": Measure("ubc")}}, "speak of the sets"),
         ({"columns": (*toy_study().columns, Column("R@1", "retrieval.R@1"))}, "retrieval"),
+        ({"columns": (*toy_study().columns, Column("both", ("test.fpr95", "other.fpr95")))}, "other"),
     ],
 )
 def test_contradictions_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from patchprint.studies._tables import document, gains_table, results_table
+import dataclasses
+
+from patchprint.studies._tables import document, gains_table, means_table, results_table
 from support.toy_studies import record, rows_of, toy_study
 
 
@@ -55,3 +57,32 @@ def test_the_page_says_what_is_missing_and_what_was_changed() -> None:
 def test_without_baseline_there_are_no_gains() -> None:
     study = toy_study(baseline=None)
     assert "Gain" not in document("toy", study, rows_of(study, *made_up()), [])
+
+
+def test_means_over_a_label_have_the_columns_that_all_rows_have() -> None:
+    study = toy_study(mean_over="recipe")
+    done = [(record(0, fpr95=each, roc_auc=0.9), record(1, fpr95=each)) for each in (1.0, 2.0)]
+    rows = rows_of(study, *done, *[(record(0, fpr95=each), record(1, fpr95=each)) for each in (3.0, 4.0)])
+    assert means_table(study, rows, "recipe").splitlines() == [
+        "| norms | FPR95 % | norm variance |",
+        "| --- | ---: | ---: |",
+        "| plain | 2.00 ± 0.00 | 0.500 ± 0.000 |",
+        "| SEC | 3.00 ± 0.00 | 0.500 ± 0.000 |",
+    ]
+    assert "Mean over recipe:" in document("toy", study, rows, [])
+
+
+def test_a_transposed_table_has_a_line_for_each_column() -> None:
+    study = toy_study(transposed=True)
+    lines = results_table(study, rows_of(study, *made_up())).splitlines()
+    assert lines[:2] == ["| recipe | hardnet | hardnet | hynet | hynet |", "| --- | ---: | ---: | ---: | ---: |"]
+    assert lines[3] == "| FPR95 % (published) | 5.00 ± 1.41 (10.00) | 3.50 ± 0.71 (9.00) | 7.00 | failed |"
+    assert len(lines) == 2 + 1 + 3
+
+
+def test_a_published_gain_needs_no_published_numbers() -> None:
+    plain, sec = toy_study().cases[2:]
+    study = toy_study(cases=(plain, dataclasses.replace(sec, published_gain={"FPR95 %": -0.39})))
+    rows = rows_of(study, (record(0, fpr95=4.0), record(1, fpr95=6.0)), (record(0, fpr95=3.0), record(1, fpr95=4.0)))
+    assert "| hynet | SEC | -1.50 ± 0.71 (-0.39) | – |" in gains_table(study, rows)
+    assert "published values in parentheses" in document("toy", study, rows, [])

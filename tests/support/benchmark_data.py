@@ -41,6 +41,7 @@ def write_store(
     size: int = 32,
     noise: float = 12.0,
     patch_scale: float = 12.0,
+    mine_labels: bool = False,
 ) -> None:
     """A PatchStore whose views of a point differ by noise alone; scenes are called i_0, v_1, i_2 ..."""
     rng = np.random.default_rng(0)
@@ -49,4 +50,4 @@ def write_store(
     patches = np.clip(noisy, 0, 255).astype(np.uint8).reshape(-1, size, size)
     point = np.repeat(np.arange(scenes * points), views)
     names = [f"{'iv'[scene % 2]}_{scene}" for scene in range(scenes)]
-    PatchStore.write(folder, [patches], point, point // points, names, patch_scale)
+    PatchStore.write(folder, [patches], point, point // points, names, patch_scale, mine_labels=mine_labels)

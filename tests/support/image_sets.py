@@ -24,8 +24,13 @@ def images_of_class(number: int, count: int, size: tuple[int, int] = (36, 40), s
     return images
 
 
-def write_store(folder: Path, classes: int = 12, count: int = 6, size: tuple[int, int] = (36, 40)) -> Path:
-    """Half of the classes for training, of which the last is for validation, the others for testing."""
+def write_store(
+    folder: Path, classes: int = 12, count: int = 6, size: tuple[int, int] = (36, 40), same_classes: bool = False
+) -> Path:
+    """Half of the classes for training, of which the last is for validation, the others for testing.
+
+    ``same_classes``: those of the second half have the labels of the first.
+    """
     images = [image for number in range(classes) for image in images_of_class(number, count, size)]
     part = np.full(classes, splits.TEST, np.uint8)
     part[: classes // 2] = splits.TRAIN
@@ -35,7 +40,7 @@ def write_store(folder: Path, classes: int = 12, count: int = 6, size: tuple[int
         images,
         point=np.repeat(np.arange(classes), count),
         point_part=part,
-        point_label=np.arange(classes),
+        point_label=np.arange(classes) % (classes // 2 if same_classes else classes),
         class_names=[f"class {number}" for number in range(classes)],
         names=[f"{number}/{index}.png" for number in range(classes) for index in range(count)],
     )

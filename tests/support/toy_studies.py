@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ NARROW = {
 COLUMNS = (
     Column("FPR95 %", "test.fpr95"),
     Column("area", "test.roc_auc", scale=100, digits=1),
-    Column("norm variance", "end.norm/variance", digits=3, compared=False),
+    Column("norm variance", "log.norm/variance", digits=3, compared=False),
 )
 
 
@@ -53,6 +54,12 @@ def toy_study(seeds: tuple[int, ...] = (0, 1), **changes: Any) -> Study:
     return Study(**{**values, **changes})
 
 
+def chained(**changes: Any) -> Study:
+    """HardNet, and with SEC from its weights."""
+    plain, sec = toy_study().cases[:2]
+    return toy_study(cases=(plain, dataclasses.replace(sec, starts_from=plain.name)), **changes)
+
+
 def options(out: Path, store: str, **changes: Any) -> Options:
     values: dict[str, Any] = {"data": {"train": (Path(store),), "test": (Path(store),)}, "device": "cpu"}
     return Options(out=out, **{**values, **changes})
@@ -70,3 +77,14 @@ def record(seed: int, error: str = "", **scores: Any) -> RunRecord:
 
 def rows_of(study: Study, *runs: tuple[RunRecord, ...]) -> list[Row]:
     return [Row(case, each) for case, each in zip(study.cases, runs, strict=True)]
+
+
+def reduced(study: Study) -> Study:
+    """Its first and last case and all that these start from, with one seed: enough to see that it starts."""
+    ends = {case.name for case in (*study.cases[:1], *study.cases[-1:])}
+    wanted = ends | {study.case(name).starts_from for name in ends}
+    cases = tuple(case for case in study.cases if case.name in wanted)
+    needed = {name for case in cases for name in (case.learns, *case.selects_on)}
+    needed |= {measure.on for measure in study.measures.values() if measure.on}
+    data = {name: what for name, what in study.data.items() if name in needed}
+    return dataclasses.replace(study, data=data, cases=cases, seeds=(0,))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from patchprint.registry import Registry
 from patchprint.studies._engine import Report, run_study
-from patchprint.studies._figures import Bars, Curves, Figure
+from patchprint.studies._figures import Bars, Curves, Figure, Functions, HeatMap, Lines, Profiles
 from patchprint.studies._plan import Options
 from patchprint.studies._study import Case, Column, Measure, Study
 
@@ -27,5 +27,6 @@ STUDIES: Registry[Callable[[], Study]] = Registry(
 )
 
 __all__ = [
-    "STUDIES", "Bars", "Case", "Column", "Curves", "Figure", "Measure", "Options", "Report", "Study", "run_study",
+    "STUDIES", "Bars", "Case", "Column", "Curves", "Figure", "Functions", "HeatMap", "Lines", "Measure", "Options", "Profiles",
+    "Report", "Study", "run_study",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from tqdm import tqdm
 from patchprint import files, provenance
 from patchprint.devices import choose_device
 from patchprint.studies import _figures, _one_run, _tables, _workers
-from patchprint.studies._plan import DataSet, Options, Plan, is_asked_for, plan, run_name
+from patchprint.studies._plan import DataSet, Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._study import Study
 from patchprint.training.run_folder import read_metrics
@@ -43,7 +43,9 @@ def run_study(name: str, study: Study, options: Options) -> Report:
     plans = plan(study, options)
     with files.only_writer(options.out):
         files.claim_folder(options.out, MADE_BY, [f"{name}.json", f"{name}.md", f"{name}.svg", "runs/*"])
-        errors = _do([each for run, each in plans.items() if is_asked_for(run, options)], options)
+        errors = _do(asked_for(plans, options), options)
+        if not options.keep:
+            _remove_weights(asked_for(plans, options), plans)
         rows = _rows(study, options, plans, errors)
         table = _tables.document(name, study, rows, _conditions(options))
         result = _result(name, study, options, plans, rows, started)
@@ -56,21 +58,53 @@ def run_study(name: str, study: Study, options: Options) -> Report:
 
 def _do(plans: Sequence[Plan], options: Options) -> dict[str, str]:
     """Do what is not done; returns the sentences of those that failed, by name."""
-    waiting = [each for each in plans if not _is_done(each)]
-    if not options.keep:
-        for done in (each for each in plans if _is_done(each)):
-            _one_run.remove_weights(done)
+    waiting = _waiting(plans)
     errors: dict[str, str] = {}
-    with tqdm(total=len(plans), initial=len(plans) - len(waiting), unit="run", disable=None) as bar:
-        for number, (each, error) in enumerate(_workers.each(_one_run.attempt, waiting, options.jobs), start=1):
-            bar.update()
-            if error:
-                errors[each.name] = error
-            if error or bar.disable:
-                words = f"failed: {error}" if error else "done"
-                line = f"{len(plans) - len(waiting) + number} of {len(plans)}: {each.name} {words}"
-                bar.write(line, file=sys.stderr)
+    number = len(plans) - len(waiting)
+    with tqdm(total=len(plans), initial=number, unit="run", disable=None) as bar:
+        for ready in _waves(waiting):
+            able = [each for each in ready if each.start is None or each.start.name not in errors]
+            errors |= {
+                each.name: f"{each.start.name}, which it starts from, failed"
+                for each in ready
+                if each not in able and each.start
+            }
+            for each, error in _workers.each(_one_run.attempt, able, options.jobs):
+                number += 1
+                bar.update()
+                if error:
+                    errors[each.name] = error
+                if error or bar.disable:
+                    words = f"failed: {error}" if error else "done"
+                    bar.write(f"{number} of {len(plans)}: {each.name} {words}", file=sys.stderr)
     return errors
+
+
+def _waiting(plans: Sequence[Plan]) -> list[Plan]:
+    """What is to be done: runs without a result, and those without weights that one of these starts from."""
+    waiting: list[Plan] = []
+    for each in reversed(plans):  # a run stands behind the one it starts from
+        needed = any(other.start == each for other in waiting)
+        if not _is_done(each) or (needed and not each.measured_weights.is_file()):
+            waiting.insert(0, each)
+    return waiting
+
+
+def _waves(waiting: Sequence[Plan]) -> Iterator[list[Plan]]:
+    """The same runs in groups, each behind the runs that it starts from."""
+    while waiting:
+        names = {each.name for each in waiting}
+        ready = [each for each in waiting if each.start is None or each.start.name not in names]
+        yield ready
+        waiting = [each for each in waiting if each not in ready]
+
+
+def _remove_weights(done: Sequence[Plan], plans: Mapping[str, Plan]) -> None:
+    """Of all runs that are done, but for those that another run is yet to start from."""
+    needed = {each.start.name for each in plans.values() if each.start is not None and not _is_done(each)}
+    for each in done:
+        if _is_done(each) and each.name not in needed:
+            _one_run.remove_weights(each)
 
 
 def _is_done(plan: Plan) -> bool:
@@ -121,7 +155,8 @@ def _result(
 def _sets(study: Study, plan: Plan) -> dict[str, DataSet]:
     """The sets of a run by their names."""
     measured = {study.measures[title].on or plan.case.learns: each.data for title, each in plan.measures.items()}
-    return {plan.case.learns: plan.learns, **measured}
+    selecting = dict(zip(plan.case.selects_on, plan.selects_on, strict=True))
+    return {plan.case.learns: plan.learns, **selecting, **measured}
 
 
 def _row_json(study: Study, row: Row) -> dict[str, Any]:
@@ -141,6 +176,7 @@ def _run_json(study: Study, run: RunRecord) -> dict[str, Any]:
     return {
         **known,
         "config": run.result["settings"],
+        "outcome": run.result.get("outcome"),  # older runs have none
         "measured": run.result["scores"],
         "series": series,
         "run": run.result["run"],

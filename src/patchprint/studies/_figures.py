@@ -1,21 +1,24 @@
-"""The drawings of a study, in the manner of the papers: bars of one number, curves over training."""
+"""The drawings of a study, in the manner of the papers: bars, lines, curves over training, what was found in descriptors."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from patchprint import files
 from patchprint.extras import require
+from patchprint.studies._results import grouped
 
 if TYPE_CHECKING:
     from patchprint.studies._results import Row
-    from patchprint.studies._study import Study
+    from patchprint.studies._study import Column, Study
 
 _WIDTH = 10.0
+_POINTS = 200  # of a function
+_LEVEL_COLORS = ("red", "black", "gray")
 
 
 class Figure(ABC):
@@ -37,41 +40,107 @@ class Figure(ABC):
 class Bars(Figure):
     """A column of the table as groups of bars, with its spread; a diamond stands at the published value.
 
+    Rows that differ in other labels alone are one bar, their mean.
+
     Args:
         column: its title.
         bars: label whose values are the bars of a group, each in its color.
         groups: labels whose values stand side by side along the axis.
         panels: labels whose values have a plot each.
+        levels: groups that are dashed lines across the plot in place of bars.
     """
 
     column: str
     bars: str
     groups: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
     def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
-        column = next(each for each in study.columns if each.title == self.column)
-        panels, groups, bars = (
-            _split(rows, self.panels),
-            list(_split(rows, self.groups)),
-            list(_split(rows, (self.bars,))),
-        )
+        column = _column(study, self.column)
+        panels = _split(rows, self.panels)
+        groups = [group for group in _split(rows, self.groups) if group not in self.levels]
+        bars = list(_split([row for row in rows if _title(row, self.groups) in groups], (self.bars,)))
         all_axes = strip.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axes, (title, chosen) in zip(all_axes, panels.items(), strict=True):
-            for group, members in _split(chosen, self.groups).items():
-                width = min(0.25, 0.8 / len(members))
-                for number, row in enumerate(members):
-                    mean, spread = row.summary(column)
-                    place = groups.index(group) + (number - (len(members) - 1) / 2) * width
-                    color = f"C{bars.index(row.case.labels[self.bars])}"
-                    axes.bar(place, mean or 0, width, yerr=spread, color=color, capsize=2)
-                    if column.title in row.case.published:
-                        axes.plot(place, row.case.published[column.title], "kD", markersize=3)
+            for name, members in _split(chosen, self.groups).items():
+                if name in self.levels:
+                    self._draw_level(axes, column, name, members)
+                else:
+                    self._draw_group(axes, column, groups.index(name), bars, members)
             axes.set_xticks(range(len(groups)), groups, rotation=20 if len(groups) > 3 else 0)
             axes.set(title=title, xlabel=", ".join(self.groups), xlim=(-0.5, len(groups) - 0.5))
         all_axes[0].set_ylabel(self.column)
         has_published = any(column.title in row.case.published for row in rows)
-        _legend(strip, f"{self.bars}:", [(f"C{number}", bar) for number, bar in enumerate(bars)], has_published)
+        colors = [(f"C{number}", bar) for number, bar in enumerate(bars)]
+        _legend(strip, f"{self.bars}:", colors + list(zip(_LEVEL_COLORS, self.levels, strict=False)), has_published)
+
+    def _draw_group(self, axes: Any, column: Column, place: int, bars: list[str], members: list[Row]) -> None:
+        found = grouped(members, (self.bars,))
+        width = min(0.25, 0.8 / len(found))
+        for number, bar in enumerate(found):
+            mean, spread = bar.summary(column)
+            x = place + (number - (len(found) - 1) / 2) * width
+            axes.bar(x, mean or 0, width, yerr=spread, color=f"C{bars.index(bar.labels[self.bars])}", capsize=2)
+            published = bar.published(column)
+            if published is not None:
+                axes.plot(x, published, "kD", markersize=3)
+
+    def _draw_level(self, axes: Any, column: Column, name: str, members: list[Row]) -> None:
+        (level,) = grouped(members, ())
+        mean, published = level.summary(column).mean, level.published(column)
+        color = _LEVEL_COLORS[self.levels.index(name)]
+        if mean is not None:
+            axes.axhline(mean, linestyle="--", color=color)
+        if published is not None:
+            axes.plot(0.99, published, "D", color=color, markersize=3, transform=axes.get_yaxis_transform())
+
+
+@dataclass(frozen=True)
+class Lines(Figure):
+    """Columns over a label whose values are numbers, with their spread; diamonds stand at published values.
+
+    Rows that differ in other labels alone are one line, their mean.
+
+    Args:
+        columns: titles, each with a plot of its own.
+        x: the label.
+        lines: labels whose values are lines of a plot.
+        panels: labels whose values have a plot each.
+        logarithmic: whether the axis doubles where a plain one adds.
+    """
+
+    columns: tuple[str, ...]
+    x: str
+    lines: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()
+    logarithmic: bool = False
+
+    def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
+        plots = [(column, *panel) for column in self.columns for panel in _split(rows, self.panels).items()]
+        all_axes = strip.subplots(1, len(plots), squeeze=False)[0]
+        for axes, (title, panel, chosen) in zip(all_axes, plots, strict=True):
+            column = _column(study, title)
+            for name, members in _split(chosen, self.lines).items():
+                self._draw_line(axes, column, name, members)
+            values = sorted({float(row.case.labels[self.x]) for row in chosen})
+            if self.logarithmic:
+                axes.set_xscale("log", base=2)
+            axes.set_xticks(values, [f"{value:g}" for value in values])
+            axes.set(xlabel=panel or self.x, ylabel=title)
+            if self.lines:
+                axes.legend(fontsize="small")
+
+    def _draw_line(self, axes: Any, column: Column, name: str, members: list[Row]) -> None:
+        points = sorted(grouped(members, (self.x,)), key=lambda each: float(each.labels[self.x]))
+        found = [(float(each.labels[self.x]), *each.summary(column), each.published(column)) for each in points]
+        done = [each for each in found if each[1] is not None]
+        if done:
+            x, mean, spread, _ = zip(*done, strict=True)
+            axes.errorbar(x, mean, yerr=[each or 0 for each in spread], marker="o", capsize=2, label=name)
+        known = [(x, published) for x, _, _, published in found if published is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), "kD", markersize=3, label="published")
 
 
 @dataclass(frozen=True)
@@ -83,12 +152,16 @@ class Curves(Figure):
         ylabel: what it is.
         panels: labels whose values have a plot each; without any, all rows are in one.
         legend: whether lines are named; many samples of one run need no names.
+        scale: factor, such as 100 for a share in percent.
+        marks_least: whether the least value of each line is marked.
     """
 
     series: str
     ylabel: str
     panels: tuple[str, ...] = ()
     legend: bool = True
+    scale: float = 1.0
+    marks_least: bool = False
 
     @property
     def series_names(self) -> tuple[str, ...]:
@@ -102,11 +175,87 @@ class Curves(Figure):
                 labels = [value for label, value in row.case.labels.items() if label not in self.panels]
                 for name, (steps, values) in row.runs[0].series(self.series).items():
                     words = [*labels, name] if "*" in self.series else labels
-                    axes.plot(steps, values, linewidth=1, label=", ".join(words))
+                    scaled = [self.scale * value for value in values]
+                    (line,) = axes.plot(steps, scaled, linewidth=1, label=", ".join(words))
+                    if self.marks_least:
+                        step, least = min(zip(steps, scaled, strict=True), key=lambda point: point[1])
+                        axes.plot(step, least, "o", color=line.get_color())
+                        axes.annotate(f"{least:.3g}", (step, least), fontsize="small", va="top")
             axes.set(xlabel="step", title=title)
             if self.legend and axes.lines:
                 axes.legend(fontsize="small")
         all_axes[0].set_ylabel(self.ylabel)
+
+
+@dataclass(frozen=True)
+class Profiles(Figure):
+    """What a probe found as curves and distributions, of the runs with the first seed.
+
+    Args:
+        measure: its name in the study.
+        curves: paths in its scores to ``{"x": [...], "y": [...]}``, each with a plot of its own, in which every row is a line.
+        shades: the same for distributions, one for each plot, filled from zero.
+        xlabel: what is on the horizontal axes.
+    """
+
+    measure: str
+    curves: tuple[str, ...] = ()
+    shades: tuple[str, ...] = ()
+    xlabel: str = ""
+
+    def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
+        count = max(len(self.curves), len(self.shades))
+        for number, axes in enumerate(strip.subplots(1, count, squeeze=False)[0]):
+            filled = axes.twinx() if self.curves and self.shades else axes
+            for row in rows:
+                name = ", ".join(row.case.labels.values())
+                if self.curves and (curve := row.runs[0].score(self.measure, self.curves[number])):
+                    axes.plot(curve["x"], curve["y"], linewidth=1, label=name)
+                if self.shades and (shade := row.runs[0].score(self.measure, self.shades[number])):
+                    filled.fill_between(shade["x"], shade["y"], alpha=0.2, label=name)
+            paths = [names[number] for names in (self.curves, self.shades) if names]
+            axes.set(
+                title=" over ".join(path.replace(".", " ").replace("_", " ") for path in paths), xlabel=self.xlabel
+            )
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend(fontsize="small")
+
+
+@dataclass(frozen=True)
+class HeatMap(Figure):
+    """What a probe found over two axes, ``{"x": [...], "y": [...], "z": [[...]]}`` with a row of z for each y; a plot a row."""
+
+    measure: str
+    path: str
+    xlabel: str
+    ylabel: str
+
+    def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
+        for axes, row in zip(strip.subplots(1, len(rows), squeeze=False)[0], rows, strict=True):
+            found = row.runs[0].score(self.measure, self.path)
+            if found:
+                extent = (found["x"][0], found["x"][-1], found["y"][0], found["y"][-1])
+                strip.colorbar(axes.imshow(found["z"], origin="lower", extent=extent, aspect="auto", cmap="jet"))
+            axes.set(title=", ".join(row.case.labels.values()), xlabel=self.xlabel, ylabel=self.ylabel)
+
+
+@dataclass(frozen=True)
+class Functions(Figure):
+    """Formulas, which need no run."""
+
+    xlabel: str
+    ylabel: str
+    start: float
+    end: float
+    curves: dict[str, Callable[[float], float]] = field(default_factory=dict)
+
+    def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
+        axes = strip.subplots()
+        x = [self.start + (self.end - self.start) * number / (_POINTS - 1) for number in range(_POINTS)]
+        for name, function in self.curves.items():
+            axes.plot(x, [function(value) for value in x], label=name)
+        axes.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        axes.legend(fontsize="small")
 
 
 def check() -> None:
@@ -130,6 +279,10 @@ def write(path: Path, study: Study, rows: list[Row]) -> None:
                 whole.savefig(temporary, metadata={"Date": None})
         finally:
             pyplot.close(whole)
+
+
+def _column(study: Study, title: str) -> Column:
+    return next(each for each in study.columns if each.title == title)
 
 
 def _title(row: Row, labels: Sequence[str]) -> str:

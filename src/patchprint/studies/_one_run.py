@@ -19,6 +19,7 @@ from patchprint.errors import UserError
 from patchprint.features import Model, load
 from patchprint.registry import check_options, option_names
 from patchprint.studies._plan import Plan, PlannedMeasure
+from patchprint.studies._probes import PROBES
 from patchprint.training import checkpoint, train
 
 
@@ -41,8 +42,8 @@ def attempt(plan: Plan) -> str:
 
 def remove_weights(plan: Plan) -> None:
     """Leave what is small and cannot be had from the result: config.json and metrics.jsonl."""
-    for name in ("best", "last"):
-        (plan.folder / f"{name}.safetensors").unlink(missing_ok=True)
+    for weights in plan.folder.glob("*.safetensors"):
+        weights.unlink()
     shutil.rmtree(plan.folder / "checkpoints", ignore_errors=True)
 
 
@@ -51,7 +52,7 @@ def _do(plan: Plan) -> None:
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(plan.folder / "checkpoints")
     outcome = train(plan.config, None, plan.folder, resume=begun, force=not begun)
-    model = load(outcome.last if plan.weights == "last" else outcome.best, plan.config.device)
+    model = load(plan.measured_weights, plan.config.device)
     scores = {name: _measured(each, model, plan.config.device) for name, each in plan.measures.items()}
     result = provenance.record(
         "study run",
@@ -62,14 +63,15 @@ def _do(plan: Plan) -> None:
         scores=scores,
         started=started,
     )
-    files.write_json(plan.result, {**result.to_json(), "labels": plan.case.labels})
+    found = {name: value for name, value in outcome.to_json().items() if name not in ("best", "last")}  # but the paths
+    files.write_json(plan.result, {**result.to_json(), "labels": plan.case.labels, "outcome": found})
     if not plan.keep:
         remove_weights(plan)
 
 
 def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, Any]:
     """Headline and all scores of one benchmark, and what they were measured on."""
-    benchmark = BENCHMARKS[planned.benchmark]()
+    benchmark = (PROBES if planned.benchmark in PROBES else BENCHMARKS)[planned.benchmark]()
     check_options(f"benchmark {planned.benchmark!r}", planned.settings, option_names(benchmark.settings))
     settings, paths = benchmark.settings(**planned.settings), tuple(map(Path, planned.data.paths))
     result = measure(Run(benchmark, settings, model, paths, device=choose_device(device)))

@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ FEWEST_STEPS = 10
 # A run logs at least this often, so that its curves can be drawn.
 LINES = 100
 # Settings that say where and how a run is done, not what it is; data are known by their checksum.
-_NOT_PART_OF_A_RUN = ("data", "device", "acceleration", "tensorboard")
+_NOT_PART_OF_A_RUN = ("data", "select_on_test", "device", "acceleration", "tensorboard")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class PlannedMeasure:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run, with all that a worker needs to do it.
+    """One run, with all that a worker needs to do it; ``start`` is the run whose weights it starts from.
 
     Its folder is named after its settings too: a run with other settings never meets the files of this one, and a run that is
     there already is this very run.
@@ -91,6 +91,8 @@ class Plan:
     config: TrainConfig
     learns: DataSet
     measures: dict[str, PlannedMeasure]
+    selects_on: tuple[DataSet, ...]
+    start: Plan | None
     weights: str
     runs: Path
     keep: bool
@@ -99,6 +101,11 @@ class Plan:
     def folder(self) -> Path:
         """Folder of the training run."""
         return self.runs / f"{self.name}-{self._checksum()[:8]}"
+
+    @property
+    def measured_weights(self) -> Path:
+        """The weights that are measured, and that other runs start from."""
+        return self.folder / f"{self.weights}.safetensors"
 
     @property
     def result(self) -> Path:
@@ -118,8 +125,10 @@ class Plan:
             for name, value in self.config.to_json().items()
             if name not in _NOT_PART_OF_A_RUN and value != default[name]
         }
+        if self.start is not None:
+            config["init"] = self.start.folder.name
         measures = {name: [each.benchmark, each.settings, each.data.sha256] for name, each in self.measures.items()}
-        parts = [config, self.learns.sha256, measures, self.weights]
+        parts = [config, self.learns.sha256, measures, self.weights, *(each.sha256 for each in self.selects_on)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -130,37 +139,68 @@ def run_name(case: Case, seed: int) -> str:
 def plan(study: Study, options: Options) -> dict[str, Plan]:
     """All runs by name; those that were not asked for are left out where their sets were not given."""
     named = [(run_name(case, seed), case, seed) for case in study.cases for seed in options.seeds or study.seeds]
-    asked_for = [case for name, case, _ in named if is_asked_for(name, options)]
-    if not asked_for:
+    asked_for = [case for name, case, _ in named if _is_asked_for(name, options)]
+    if named and not asked_for:
         raise UserError(f"no run matches --only {options.only!r}; they are called like {named[0][0]}")
     sets = _open_sets(study, options, asked_for)
-    return {
-        name: _plan_run(study, options, name, case, seed, sets)
-        for name, case, seed in named
-        if _sets_of(study, case) <= set(sets)
-    }
+    plans: dict[str, Plan] = {}
+    for name, case, seed in named:
+        if study.sets_of(case) <= set(sets):
+            start = None if case.starts_from is None else plans[run_name(study.case(case.starts_from), seed)]
+            plans[name] = _plan_run(study, options, name, case, seed, sets, start)
+    return plans
 
 
-def is_asked_for(name: str, options: Options) -> bool:
+def asked_for(plans: Mapping[str, Plan], options: Options) -> list[Plan]:
+    """The runs that match ``options.only`` and those that they start from, in the order of ``plans``."""
+    wanted: set[str] = set()
+    for name, each in plans.items():
+        if _is_asked_for(name, options):
+            wanted |= {run.name for run in _chain(each)}
+    return [each for name, each in plans.items() if name in wanted]
+
+
+def _chain(run: Plan) -> Iterator[Plan]:
+    """A run, the one it starts from, and so on."""
+    yield run
+    if run.start is not None:
+        yield from _chain(run.start)
+
+
+def _is_asked_for(name: str, options: Options) -> bool:
     return fnmatch.fnmatchcase(name, options.only)
 
 
-def _plan_run(study: Study, options: Options, name: str, case: Case, seed: int, sets: Mapping[str, DataSet]) -> Plan:
+def _plan_run(
+    study: Study, options: Options, name: str, case: Case, seed: int, sets: Mapping[str, DataSet], start: Plan | None
+) -> Plan:
     measures = {
         title: PlannedMeasure(each.benchmark, each.settings, sets[each.on or case.learns])
-        for title, each in study.measures.items()
+        for title, each in study.measures_of(case).items()
     }
-    config = _config(case, seed, options, sets[case.learns].paths)
+    config = _config(case, seed, options, sets, start)
+    selects_on = tuple(sets[each] for each in case.selects_on)
+    # What another run starts from stays until that one is done.
+    keep = options.keep or any(other.starts_from == case.name for other in study.cases)
     runs = options.out / "runs"
-    return Plan(name, case, config, sets[case.learns], measures, study.weights, runs, options.keep)
+    return Plan(name, case, config, sets[case.learns], measures, selects_on, start, study.weights, runs, keep)
 
 
-def _config(case: Case, seed: int, options: Options, data: tuple[str, ...]) -> TrainConfig:
+def _config(case: Case, seed: int, options: Options, sets: Mapping[str, DataSet], start: Plan | None) -> TrainConfig:
     settings = _merge(case.settings, options.changes)
-    fixed: dict[str, Any] = {"data": data, "seed": seed, "device": options.device, "tensorboard": False}
-    config = resolve(case.recipe, **settings, **fixed)
+    fixed: dict[str, Any] = {"data": sets[case.learns].paths, "seed": seed}
+    fixed |= {"device": options.device, "tensorboard": False}
+    if case.selects_on:
+        fixed["select_on_test"] = tuple(path for name in case.selects_on for path in sets[name].paths)
+    if start is not None:
+        fixed["init"] = str(start.measured_weights)
+    config = resolve(case.recipe, **{**settings, **fixed})
     steps = max(round(config.steps * options.budget), min(config.steps, FEWEST_STEPS))
-    return dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))
+    config = dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))
+    if not case.selects_on:
+        return config
+    # A shorter run is tested as often as a whole one, as far as it has steps.
+    return dataclasses.replace(config, validate_every=max(1, round(config.validate_every * options.budget)))
 
 
 def _merge(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,17 +212,13 @@ def _merge(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     return merged
 
 
-def _sets_of(study: Study, case: Case) -> set[str]:
-    return {case.learns} | {each.on or case.learns for each in study.measures.values()}
-
-
 def _open_sets(study: Study, options: Options, cases: list[Case]) -> dict[str, DataSet]:
     """Every set that was given, after a look at those that the ``cases`` need."""
     for name in options.data:
         if name not in study.data:
             raise UserError(f"the study has no set {name!r}; {suggest(name, study.data)}")
     for name, what in study.data.items():
-        if name not in options.data and any(name in _sets_of(study, case) for case in cases):
+        if name not in options.data and any(name in study.sets_of(case) for case in cases):
             raise UserError(f"the study needs --data {name}=PATH ({what})")
     learned = {case.learns for case in study.cases}
     return {name: _open_set(paths, name in learned) for name, paths in options.data.items()}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fnmatch
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from patchprint.studies._study import Case, Column
+if TYPE_CHECKING:
+    from patchprint.studies._study import Case, Column
 
 
 class Summary(NamedTuple):
@@ -37,15 +39,27 @@ class RunRecord:
 
     def value(self, column: Column) -> float | None:
         """A number of this run, None where it has none."""
-        measure, _, name = column.value.partition(".")
         if self.result is None:
             return None
-        if measure == "end":
-            found = next((line[name] for line in reversed(self.metrics) if name in line), None)
-        else:
-            measured = self.result["scores"][measure]
-            found = measured["headline"].get(name, _follow(measured["scores"], name))
-        return column.scale * found if isinstance(found, int | float) and math.isfinite(found) else None
+        found = [self._find(value, column.at) for value in column.values]
+        numbers = [each for each in found if isinstance(each, int | float) and math.isfinite(each)]
+        divisor = 1.0 if column.over is None else self._find(column.over, column.at)
+        return column.scale * statistics.fmean(numbers) / divisor if numbers and divisor else None
+
+    def score(self, measure: str, path: str) -> Any:
+        """What a measure found under a path with dots, of any kind; None where it found nothing."""
+        return None if self.result is None else _follow(self.result["scores"].get(measure, {}).get("scores"), path)
+
+    def _find(self, value: str, at: float) -> Any:
+        assert self.result is not None
+        source, _, name = value.partition(".")
+        if source == "log":
+            end = math.inf if at == 1 else at * self.result["settings"]["steps"]
+            return next((line[name] for line in reversed(self.metrics) if name in line and line["step"] <= end), None)
+        if source == "outcome":
+            return _follow(self.result.get("outcome"), name)
+        headline = self.result["scores"].get(source, {}).get("headline", {})
+        return headline[name] if name in headline else self.score(source, name)
 
     def series(self, pattern: str) -> dict[str, Series]:
         """What was logged over training under names that match ``pattern``, by name."""
@@ -73,6 +87,33 @@ class Row:
         """Difference to another row, seed by seed."""
         ours, theirs = self.values(column), baseline.values(column)
         return summarize([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that differ in nothing but labels that are left out; a number of it is their mean, seed by seed."""
+
+    labels: dict[str, str]
+    rows: tuple[Row, ...]
+
+    def summary(self, column: Column) -> Summary:
+        """Over the seeds that all rows have a number for."""
+        values = [row.values(column) for row in self.rows]
+        seeds = [seed for seed in values[0] if all(seed in each for each in values)]
+        return summarize([statistics.fmean(each[seed] for each in values) for seed in seeds])
+
+    def published(self, column: Column) -> float | None:
+        values = [row.case.published.get(column.title) for row in self.rows]
+        known = [value for value in values if value is not None]
+        return statistics.fmean(known) if len(known) == len(values) else None
+
+
+def grouped(rows: Sequence[Row], labels: Sequence[str]) -> list[Group]:
+    """Rows by their values of these labels, in their order."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.case.labels[label] for label in labels), []).append(row)
+    return [Group(dict(zip(labels, values, strict=True)), tuple(found)) for values, found in groups.items()]
 
 
 def summarize(values: list[float]) -> Summary:

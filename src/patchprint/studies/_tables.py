@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchprint.studies._results import Row, Summary, baseline_of
+from patchprint.studies._results import Row, Summary, baseline_of, grouped
 from patchprint.studies._study import Column, Study
 
 NOTHING = "–"
@@ -16,8 +16,11 @@ def document(name: str, study: Study, rows: list[Row], conditions: Sequence[str]
     Args:
         conditions: what these runs differ in from the study as it is declared, one phrase each.
     """
-    parts = [f"# {name}: {study.summary}", _explanation(study, rows), *(f"**{words}**" for words in conditions)]
-    parts.append(results_table(study, rows))
+    parts = [f"# {name}: {study.summary}"]
+    if rows:
+        parts += [_explanation(study, rows), *(f"**{words}**" for words in conditions), results_table(study, rows)]
+    if study.mean_over is not None:
+        parts += [f"Mean over {study.mean_over}:", means_table(study, rows, study.mean_over)]
     if study.baseline is not None:
         label, value = study.baseline
         parts += [f"Gain over {label} = {value}, seed by seed:", gains_table(study, rows)]
@@ -27,9 +30,8 @@ def document(name: str, study: Study, rows: list[Row], conditions: Sequence[str]
 
 
 def results_table(study: Study, rows: list[Row]) -> str:
-    """A line for each case: labels, then each column as mean ± spread (published)."""
-    published = {column.title for column in study.columns for row in rows if column.title in row.case.published}
-    header = [*study.headings, *(_heading(column, column.title in published) for column in study.columns)]
+    """A line for each case: labels, then each column as mean ± spread (published); or, transposed, a line for each column."""
+    header = [*study.headings, *(_heading(column, _has_published(rows, column)) for column in study.columns)]
     lines = [
         [
             *_labels(row),
@@ -37,7 +39,23 @@ def results_table(study: Study, rows: list[Row]) -> str:
         ]
         for row in rows
     ]
+    if study.transposed:
+        header, *lines = map(list, zip(header, *lines, strict=True))
+        return _markdown(header, lines, 1)
     return _markdown(header, lines, len(study.headings))
+
+
+def means_table(study: Study, rows: list[Row], label: str) -> str:
+    """A line for all cases that differ in ``label`` alone, with the columns that all of them have."""
+    headings = [heading for heading in study.headings if heading != label]
+    groups = grouped(rows, headings)
+    columns = [c for c in study.columns if any(group.summary(c).mean is not None for group in groups)]
+    header = [*headings, *(_heading(c, any(group.published(c) is not None for group in groups)) for c in columns)]
+    lines = [
+        [*group.labels.values(), *(_cell(group.summary(c), c.digits, group.published(c), NOTHING) for c in columns)]
+        for group in groups
+    ]
+    return _markdown(header, lines, len(headings))
 
 
 def gains_table(study: Study, rows: list[Row]) -> str:
@@ -58,6 +76,9 @@ def gains_table(study: Study, rows: list[Row]) -> str:
 
 
 def published_gain(row: Row, baseline: Row, column: Column) -> float | None:
+    """What the paper prints of the difference, or the difference of what it prints."""
+    if column.title in row.case.published_gain:
+        return row.case.published_gain[column.title]
     ours, theirs = row.case.published.get(column.title), baseline.case.published.get(column.title)
     return None if ours is None or theirs is None else ours - theirs
 
@@ -76,7 +97,12 @@ def _explanation(study: Study, rows: list[Row]) -> str:
             f"{study.weights.capitalize()} weights of every run; mean ± sample standard deviation over the seeds "
             f"{', '.join(seeds)}"
         )
-    return words + ("; published values in parentheses." if any(row.case.published for row in rows) else ".")
+    has_published = any(row.case.published or row.case.published_gain for row in rows)
+    return words + ("; published values in parentheses." if has_published else ".")
+
+
+def _has_published(rows: list[Row], column: Column) -> bool:
+    return any(column.title in row.case.published for row in rows)
 
 
 def _labels(row: Row) -> list[str]:

@@ -9,15 +9,15 @@ study = Study(
     data={"train": "store of patches or tracks to learn from", "test": "another one, for pairs to tell apart"},
     cases=tuple(
         Case({"recipe": recipe, "norms": norms}, recipe, learns="train", settings=settings)
-        for recipe in ("hardnet", "hynet", "sdgmnet")
+        for recipe in ("hardnet", "hynet", "doap", "sdgmnet")
         for norms, settings in NORMS.items()
     ),
     measures={"test": Measure("ubc", on="test")},
     columns=(
         Column("FPR95 %", "test.fpr95"),
         Column("ROC area", "test.roc_auc", digits=4),
-        Column("norm variance", "end.norm/variance", digits=4, compared=False),
-        Column("norm mean", "end.norm/mean", digits=3, compared=False),
+        Column("norm variance", "log.norm/variance", digits=4, compared=False),
+        Column("norm mean", "log.norm/mean", digits=3, compared=False),
     ),
     weights="best",
     baseline=("norms", "plain"),

@@ -13,8 +13,8 @@ study = Study(
     columns=(
         Column("top-1", "probe.best", scale=100),
         Column("top-1, rate chosen on training images", "probe.chosen", scale=100),
-        Column("norm variance", "end.norm/variance", digits=4, compared=False),
-        Column("norm mean", "end.norm/mean", compared=False),
+        Column("norm variance", "log.norm/variance", digits=4, compared=False),
+        Column("norm mean", "log.norm/mean", compared=False),
     ),
     baseline=("norms", "plain"),
     figures=(Bars("top-1", bars="norms"), Curves("norm/mean", "mean norm of a batch")),

@@ -1,0 +1,149 @@
+"""What a study asks of weights beside benchmarks: how descriptors are distributed, as curves for its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchprint import rng
+from patchprint.benchmarks import Benchmark, Run
+from patchprint.benchmarks._patches import describe, open_for
+from patchprint.errors import UserError
+from patchprint.losses.mining import angle, hardest_cosine
+from patchprint.losses.sdgm import SDGMLoss, Spread
+from patchprint.patches import PatchSource
+from patchprint.patches.batches import two_views
+from patchprint.registry import Registry
+
+_BINS = 100
+_FEWEST = 8  # points of a batch in which negatives are looked for
+
+
+@dataclass(frozen=True)
+class AngleSettings:
+    # Points that are looked at, in two views each.
+    points: int = 100_000
+    # Among how many of them the hardest negative is looked for.
+    batch: int = 1024
+    # SDGMNet's probabilistic margin.
+    margin: float = 0.6
+
+
+class Angles(Benchmark):
+    """Angles of matching pairs and hardest negatives, and the weights that SDGMNet gives them.
+
+    Patches are those of the set as they are, and the network is in use, not in training: without dropout and augmentation
+    angles are smaller than those that the loss saw.
+    """
+
+    settings = AngleSettings
+
+    def evaluate(self, run: Run, settings: AngleSettings) -> dict[str, Any]:
+        angles = self._angles(run, settings)
+        relative = angles[0] - angles[1]
+        spreads = [Spread(each.mean(), each.std()) for each in (*angles, relative)]
+        names = ("positive", "negative", "relative")
+        x = torch.linspace(float(min(each.min() for each in angles)), float(max(each.max() for each in angles)), _BINS)
+        difference = torch.linspace(float(relative.min()), float(relative.max()), _BINS)
+        own, coupled = SDGMLoss(coupled="none"), SDGMLoss(self_weight="theta", margin=settings.margin)
+        of_positive, of_negative = own.weights(x, x, *spreads)
+        of_triplet, _ = coupled.weights(difference, torch.zeros(_BINS), *spreads)
+        across, up = torch.meshgrid(x[::2], x[::2], indexing="xy")
+        product = torch.stack([*own.weights(across, up, *spreads), coupled.weights(across, up, *spreads)[0]]).prod(0)
+        return {
+            "points": len(relative),
+            "statistics": {
+                name: {"mean": float(spread.mean), "std": float(spread.std)}
+                for name, spread in zip(names, spreads, strict=True)
+            },
+            "angles": {name: _density(each) for name, each in zip(names, (*angles, relative), strict=True)},
+            "weights": {
+                "positive": _curve(x, of_positive),
+                "negative": _curve(x, of_negative),
+                "relative": _curve(difference, of_triplet),
+            },
+            "map": {"x": _rounded(x[::2]), "y": _rounded(x[::2]), "z": [_rounded(line) for line in product]},
+        }
+
+    def headline(self, scores: dict[str, Any]) -> dict[str, float]:
+        return {f"mean of {name}": values["mean"] for name, values in scores["statistics"].items()}
+
+    def _angles(self, run: Run, settings: AngleSettings) -> tuple[Tensor, Tensor]:
+        """Of matching pairs and of the hardest negatives, each (N,)."""
+        source = open_for(run, "all")
+        key = rng.fold_in(rng.key(run.seed), 0xA2F1E)
+        usable = torch.nonzero(source.num_views.cpu() >= 2)[:, 0]
+        if len(usable) < _FEWEST:
+            raise UserError(f"{run.data_name} has {len(usable)} points with two views, fewer than {_FEWEST}")
+        points = usable[rng.permutation(rng.fold_in(key, 1), len(usable))[: settings.points]]
+        views = two_views(rng.fold_in(key, 2), source.num_views.cpu()[points])
+        first, second = (_floats(run, source, points, views[:, side]) for side in (0, 1))
+        limit = SDGMLoss().cosine_guard
+        positive = angle((first * second).sum(1))
+        whole = len(points) // settings.batch * settings.batch or len(points)
+        batches = zip(first[:whole].split(settings.batch), second[:whole].split(settings.batch), strict=True)
+        negative = torch.cat([angle(hardest_cosine(one, two, limit)) for one, two in batches])
+        return positive[:whole], negative
+
+
+@dataclass(frozen=True)
+class ValueSettings:
+    # Patches that are looked at, each of another point.
+    patches: int = 100_000
+
+
+class Values(Benchmark):
+    """How the values of descriptors are distributed, and the mean of each of their signs."""
+
+    settings = ValueSettings
+
+    def evaluate(self, run: Run, settings: ValueSettings) -> dict[str, Any]:
+        source = open_for(run, "all")
+        points = rng.permutation(rng.fold_in(rng.key(run.seed), 0x5167), source.num_points)[: settings.patches]
+        found = _floats(run, source, points, torch.zeros_like(points))
+        bit_means = torch.where(found > 0, 1.0, -1.0).mean(0)
+        return {
+            "patches": len(found),
+            "mean": float(found.mean()),
+            "std": float(found.std()),
+            "density": _density(found.flatten()),
+            "bit_means": _curve(torch.arange(found.shape[1]), bit_means),
+            "largest_bit_mean": float(bit_means.abs().max()),
+            "mean_bit_mean": float(bit_means.abs().mean()),
+        }
+
+    def headline(self, scores: dict[str, Any]) -> dict[str, float]:
+        return {"largest mean of a bit": scores["largest_bit_mean"]}
+
+
+PROBES: Registry[Callable[[], Benchmark]] = Registry(
+    "probe", {"angles": lambda: Angles("angles"), "values": lambda: Values("values")}
+)
+
+
+def _floats(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
+    """Descriptors of patches, points (U,), views (U,) -> (U, D)."""
+    if run.model.kind == "binary":
+        raise UserError(f"{run.model.info.name} gives bits; its values have no distribution to look at")
+    return describe(run, source, points, views)
+
+
+def _density(values: Tensor) -> dict[str, list[float]]:
+    """A histogram as a curve: middles of bins, and the part of the values there over the width of a bin."""
+    low, high = float(values.min()), float(values.max())
+    width = max((high - low) / _BINS, 1e-6)
+    counts = torch.histc(values.float(), _BINS, low, low + _BINS * width)
+    return _curve(low + width * (torch.arange(_BINS) + 0.5), counts / (len(values) * width))
+
+
+def _curve(x: Tensor, y: Tensor) -> dict[str, list[float]]:
+    return {"x": _rounded(x), "y": _rounded(y)}
+
+
+def _rounded(values: Tensor) -> list[float]:
+    """Four digits are enough for a drawing."""
+    return [float(f"{value:.4g}") for value in values.tolist()]
