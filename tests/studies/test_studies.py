@@ -117,7 +117,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
     """Small data for every study: patches with 16 views and mined labels, and whole images (True) of the same classes in
     training and test."""
     folder = tmp_path_factory.mktemp("sets")
-    write_store(folder / "patches", scenes=3, points=16, views=16, size=64, mine_labels=True)
+    write_store(folder / "patches", scenes=3, points=12, views=16, size=64, mine_labels=True)
     images = image_sets.write_store(folder / "images", classes=32, count=4, size=(32, 32), same_classes=True)
     return {False: folder / "patches", True: images}
 
@@ -129,19 +129,19 @@ def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Pa
     network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4}
     # DOAP counts patches, and takes whole groups of 16.
     batch = 32 if name.startswith("doap") else 8
-    changes = {"network_options": network, "init": None, "batch": batch, "validation_pairs": 32, "precision": "float32"}
+    changes = {"network_options": network, "init": None, "steps": 7, "batch": batch, "validation_pairs": 32}
     given = Options(
         data=dict.fromkeys(study.data, (sets[of_images],)),
         out=tmp_path / name,
         budget=1e-6,
-        changes={**changes, "acceleration": "eager"} if study.cases else {},
+        changes={**changes, "precision": "float32", "acceleration": "eager"} if study.cases else {},
         device="cpu",
     )
     report = run_study(name, study, given)
     assert report.failed == 0, report.table
     for row in report.result["scores"]["rows"]:
         (run,) = row["runs"]
-        assert run["config"]["steps"] == 10
+        assert run["config"]["steps"] == 7
         for title, column in row["columns"].items():
             if not title.startswith((row["labels"].get("trained on", "liberty"), "P+ / P-")):
                 assert column["mean"] is not None, (row["labels"], title)

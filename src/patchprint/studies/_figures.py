@@ -217,6 +217,9 @@ class Profiles(Figure):
             axes.set(
                 title=" over ".join(path.replace(".", " ").replace("_", " ") for path in paths), xlabel=self.xlabel
             )
+            if filled is not axes:  # both scales begin at zero
+                axes.set_ylim(0)
+                filled.set_ylim(0)
             if axes.get_legend_handles_labels()[0]:
                 axes.legend(fontsize="small")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import shutil
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -87,7 +88,10 @@ def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, A
 
 def _clear_memory() -> None:
     """The next run of this process finds no compiled step and no memory of this one."""
-    torch.compiler.reset()
+    if (
+        "torch._dynamo" in sys.modules
+    ):  # else nothing was compiled, and asking would take seconds to import the compiler
+        torch.compiler.reset()
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
