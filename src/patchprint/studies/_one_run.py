@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import shutil
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -87,11 +86,8 @@ def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, A
 
 
 def _clear_memory() -> None:
-    """The next run of this process finds no compiled step and no memory of this one."""
-    if (
-        "torch._dynamo" in sys.modules
-    ):  # else nothing was compiled, and asking would take seconds to import the compiler
-        torch.compiler.reset()
-    gc.collect()
+    """The next run of this process finds no compiled step and no GPU memory of this one."""
+    torch.compiler.reset()
     if torch.cuda.is_available():
+        gc.collect()
         torch.cuda.empty_cache()
