@@ -52,7 +52,7 @@ _RATES = {
 
 
 def metric_lite0() -> TrainConfig:
-    """Metric learning in a minute on a GPU: EfficientNet-Lite0 at 128 pixels, 2000 steps; --loss chooses the loss."""
+    """Metric learning, a short run of ours: EfficientNet-Lite0 at 128 pixels, 2000 steps; --loss chooses the loss."""
     return TrainConfig(
         recipe="metric-lite0",
         network="embedding",
