@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,15 +15,14 @@ from patchprint.commands.output import emit, say
 from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
-from patchprint.features import draw, extract, load, match, verify
-from patchprint.features.formats import write_matches
-from patchprint.features.matching import Mode
-from patchprint.features.model import DEFAULT_MODEL
+from patchprint.features import colmap_files, extract, load
+from patchprint.features.formats import open_features
+from patchprint.features.match_files import as_json, check_outputs, write_matches
+from patchprint.features.matching import RATIO_MODES, Mode
+from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, Model
 from patchprint.features.pair_lists import choose_pairs, match_pairs
-from patchprint.features.storage import FeatureFolder
-from patchprint.files import refuse_overwrite
-from patchprint.interop import hloc
-from patchprint.types import Features
+from patchprint.interop.images import read_gray
+from patchprint.types import Features, Matches
 
 Geometry = Literal["auto", "homography", "fundamental", "none"]
 
@@ -33,6 +34,7 @@ def main(
     model: str = DEFAULT_MODEL,
     detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
+    max_size: int | None = None,
     upright: bool = False,
     spread: bool = True,
     exif: bool = False,
@@ -40,7 +42,7 @@ def main(
     ratio: float | None = None,
     geometry: Geometry = "auto",
     pairs: str = "exhaustive",
-    out: Path | None = None,
+    out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     device: str = "auto",
     force: bool = False,
     json: bool = False,
@@ -52,6 +54,7 @@ def main(
         b: second photo
         model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
         max_keypoints: per photo, by response
+        max_size: shrink photos whose longer side has more pixels; coordinates stay those of the photo
         upright: ignore the orientation of keypoints
         spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
         exif: turn photos as EXIF says; by default pixels are taken as stored
@@ -59,81 +62,97 @@ def main(
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
         geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
         pairs: for features: exhaustive, or a text file with two names per line
-        out: two photos: picture of the inliers (.png, .jpg); features: matches as .h5 (hloc), .db (COLMAP) or .npz
+        out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP), of two photos also a picture of the inliers
+            (.png, .jpg); may be given several times
         device: auto, cpu, cuda or mps
         force: replace what is there
-        json: print the result as JSON
+        json: print the result as JSON, with the coordinates of two photos' matches
     """
-    chosen = str(choose_device(device))
-    if out is not None:
-        refuse_overwrite(out, force)
+    rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)))
     if b is None:
-        return _match_many(a, mode, ratio, geometry, pairs, out, chosen, force, json)
-    started = time.monotonic()
-    used = load(model, chosen)
-    settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
-    settings |= {"spread": spread, "exif": exif}
-    first, second = extract(a, used, **settings), extract(b, used, **settings)
-    matches = match(first, second, mode, ratio, device=chosen)
-    if geometry != "none":
-        matches = verify(first, second, matches, geometry)
-    seconds = round(time.monotonic() - started, 3)
-    if out is not None:
-        draw(first, second, matches, out)
-        say(f"picture: {out}")
-    result = {
-        "model": used.info.name,
-        "keypoints_a": len(first),
-        "keypoints_b": len(second),
-        "matches": len(matches),
-        "inliers": matches.num_inliers,
-        "geometry": matches.geometry,
-        "transform": None if matches.model is None else matches.model.tolist(),
-        "indices": matches.indices.tolist(),
-        "is_inlier": None if matches.inliers is None else matches.inliers.tolist(),
-        "seconds": seconds,
-    }
-    verdict = (
-        "" if matches.num_inliers is None else f", {matches.num_inliers} of them agree with one {matches.geometry}"
-    )
-    text = f"{len(first)} and {len(second)} keypoints, {len(matches)} matches{verdict} ({used.info.name}, {seconds} s)"
+        result, text = _match_many(a, rule, pairs, out, force)
+    else:
+        settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
+        settings |= {"spread": spread, "exif": exif, "max_size": max_size}
+        result, text = _match_two(a, b, model, settings, rule, out, force)
+    for path in out:
+        say(f"written: {path}")
     emit(result, json, text)
     return 0
 
 
+@dataclasses.dataclass(frozen=True)
+class _Rule:
+    """How features are matched."""
+
+    mode: Mode
+    ratio: float | None
+    geometry: Kind | None
+    device: str
+
+    def apply(self, features: Mapping[str, Features], pairs: list[Pair]) -> dict[Pair, Matches]:
+        some = features[pairs[0][0]] if pairs else None
+        if some is not None and some.ratio is None and self.ratio is None and self.mode in RATIO_MODES:
+            say(f"{some.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; give --ratio or patchprint calibrate it")
+        return match_pairs(features, pairs, self.mode, self.ratio, geometry=self.geometry, device=self.device)
+
+
+def _match_two(
+    a: Path, b: Path, model: str, settings: dict[str, Any], rule: _Rule, out: Sequence[Path], force: bool
+) -> tuple[dict[str, Any], str]:
+    folder, pair = _names(a, b)
+    check_outputs(out, force, images=folder, two=True)
+    if any(path.suffix.lower() == ".db" for path in out):
+        colmap_files.refuse_turned(settings["exif"])
+        if pair[0] == pair[1]:
+            raise UserError(f"{a} is given twice; a COLMAP database holds no matches of a photo with itself")
+    check(settings)
+    started = time.monotonic()
+    used = load(model, rule.device).for_keypoints()
+    pixels = {name: read_gray(path, settings["exif"]) for name, path in zip(pair, (a, b), strict=True)}
+    paths = dict(zip(pair, (a, b), strict=True))
+    features = {
+        name: dataclasses.replace(extract(pixels.pop(name), used, **settings), image_path=paths[name])
+        for name in progress(list(pixels), "describing", "photo")
+    }
+    (found,) = rule.apply(features, [pair]).values()
+    seconds = round(time.monotonic() - started, 3)
+    for path in out:
+        write_matches(features, {pair: found}, path, force, folder, two=True)
+    first, second = (features[name].keypoints for name in pair)
+    result = {"model": used.info.name, **as_json(first, second, found), "seconds": seconds}
+    agreeing = "" if found.num_inliers is None else f", {found.num_inliers} of them agree with one {found.geometry}"
+    return result, (
+        f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing} ({used.info.name}, {seconds} s)"
+    )
+
+
 def _match_many(
-    path: Path,
-    mode: Mode,
-    ratio: float | None,
-    geometry: Geometry,
-    pairs: str,
-    out: Path | None,
-    device: str,
-    force: bool,
-    json: bool,
-) -> int:
-    if out is None:
-        raise UserError("matching many photos needs --out M.h5, M.db or M.npz (two photos: patchprint match A B)")
-    features = _open(path)
+    path: Path, rule: _Rule, pairs: str, out: Sequence[Path], force: bool
+) -> tuple[dict[str, Any], str]:
+    if not out:
+        raise UserError("matching many photos needs --out M.npz, .json, .csv, .h5 or .db (two photos: patchprint match A B)")
+    features = open_features(path)
+    check_outputs(out, force, features)
     chosen = choose_pairs(list(features), pairs)
-    # COLMAP verifies its own matches, with its own cameras.
-    kind = None if geometry == "none" or out.suffix == ".db" else geometry
-    matches = match_pairs(features, chosen, mode, ratio, geometry=kind, device=device)
-    write_matches(features, matches, out, force)
+    if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
+        rule = dataclasses.replace(rule, geometry=None)
+    matches = rule.apply(features, chosen)
+    for each in out:
+        write_matches(features, matches, each, force)
+    inliers = None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values())
     result = {
-        "out": str(out),
+        "out": [str(each) for each in out],
         "photos": len(features),
         "pairs": len(matches),
         "matches": sum(len(found) for found in matches.values()),
-        "inliers": None if kind is None else sum(found.num_inliers or 0 for found in matches.values()),
+        "inliers": inliers,
     }
-    emit(result, json, f"{out}: {result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches")
-    return 0
+    return result, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches"
 
 
-def _open(path: Path) -> Mapping[str, Features]:
-    if path.suffix == ".h5":
-        return dict(hloc.read_features(path))
-    if path.is_file():
-        raise UserError(f"{path} is one photo: give a second one, or a folder of features (patchprint describe)")
-    return FeatureFolder(path)
+def _names(a: Path, b: Path) -> tuple[Path, Pair]:
+    """The folder that holds both files, and their names in it."""
+    first, second = (Path(os.path.abspath(path)) for path in (a, b))
+    folder = Path(os.path.commonpath([first.parent, second.parent]))
+    return folder, (first.relative_to(folder).as_posix(), second.relative_to(folder).as_posix())

@@ -12,7 +12,7 @@ import pkgutil
 import numpy as np
 
 from patchprint.detectors._base import Detector
-from patchprint.detectors._selection import select
+from patchprint.detectors._selection import candidates, select
 from patchprint.detectors._tiles import search_at_any_size
 from patchprint.errors import UserError
 from patchprint.registry import Registry
@@ -58,11 +58,17 @@ def detect(
     if mask is not None and np.shape(mask) != image.shape:
         raise UserError(f"the mask has shape {np.shape(mask)}, the image {image.shape}; they must be equal")
     chosen = DETECTORS[detector]
-    found = search_at_any_size(image, mask, lambda pixels, allowed: chosen.find(pixels, max_keypoints, allowed))
-    if upright:
-        found = found.upright().unique_places()
-    count = len(found) if max_keypoints is None else max_keypoints
-    return select(found, count, (image.shape[1], image.shape[0]), spread)
+    size = (image.shape[1], image.shape[0])
+
+    def search(pixels: np.ndarray, allowed: np.ndarray | None) -> Keypoints:
+        found = chosen.find(pixels, max_keypoints, allowed)
+        return found.upright().unique_places() if upright else found
+
+    def keep(found: Keypoints) -> Keypoints:
+        return found if max_keypoints is None else candidates(found, max_keypoints, size, spread)
+
+    found = search_at_any_size(image, mask, search, keep)
+    return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
 
 
 __all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select"]

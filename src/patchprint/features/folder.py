@@ -18,7 +18,7 @@ from patchprint import files
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.errors import UserError
 from patchprint.features import storage
-from patchprint.features.extract import extract
+from patchprint.features.extract import check_max_size, extract
 from patchprint.features.model import DEFAULT_MODEL, Model, load
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop.images import list_images
@@ -34,6 +34,7 @@ class DescribeSettings:
     upright: bool = False
     spread: bool = True
     exif: bool = False
+    max_size: int | None = None
     device: str = "cpu"
 
 
@@ -54,6 +55,7 @@ def describe_folder(
     """
     images, out, settings = Path(images), Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
+    check_max_size(settings.max_size)
     model = load(settings.model, "cpu").for_keypoints()
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if rank == 0:
@@ -123,6 +125,7 @@ def _describe_one(job: tuple[str, str]) -> str | None:
             detector=settings.detector,
             spread=settings.spread,
             exif=settings.exif,
+            max_size=settings.max_size,
         )
     except (ValueError, OSError) as error:
         return str(error)

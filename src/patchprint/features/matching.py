@@ -12,6 +12,7 @@ from patchprint.features.model import LOWE_RATIO
 from patchprint.types import Features, Matches
 
 Mode = Literal["mutual", "ratio", "mutual+ratio", "fginn", "nearest"]
+RATIO_MODES: tuple[Mode, ...] = ("ratio", "mutual+ratio", "fginn")
 FGINN_RADIUS = 10.0  # pixels
 
 
@@ -44,7 +45,7 @@ def match(
         )
     if mode not in ("mutual", "ratio", "mutual+ratio", "fginn", "nearest"):
         raise UserError(f"unknown mode {mode!r}; known are mutual, ratio, mutual+ratio, fginn and nearest")
-    tests_ratio = mode in ("ratio", "mutual+ratio", "fginn")
+    tests_ratio = mode in RATIO_MODES
     if ratio is not None and not tests_ratio:
         raise UserError(f"a ratio belongs to the modes ratio, mutual+ratio and fginn, not to {mode}")
     if ratio is not None and not 0 < ratio <= 1:

@@ -85,6 +85,13 @@ def to_gray(rgb: np.ndarray | Tensor) -> np.ndarray | Tensor:
     return np.rint(gray).astype(np.uint8) if rgb.dtype == np.uint8 else gray
 
 
+def limit(image: np.ndarray, max_side: int) -> np.ndarray:
+    """The image (H, W), made smaller where one of its sides is longer than ``max_side``; both sides by the same factor."""
+    cv2 = require("cv2", extra="images")
+    factor = max_side / max(image.shape)
+    return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+
+
 def list_images(folder: str | Path) -> list[str]:
     """Names of the pictures below a folder, relative to it with forward slashes, sorted; links to files are followed."""
     root = Path(folder)

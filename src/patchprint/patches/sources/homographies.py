@@ -20,7 +20,7 @@ from patchprint.detectors import detect
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.geometry import rotation, transport
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.images import limit, list_images, read_gray
 from patchprint.patches import track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import Tracks
@@ -186,13 +186,6 @@ def build(
     labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
     encoded = map(encode_png, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
-
-
-def limit(image: np.ndarray, max_side: int) -> np.ndarray:
-    """The picture (H, W), made smaller where one of its sides is longer than ``max_side``."""
-    cv2 = require("cv2", extra="images")
-    factor = max_side / max(image.shape)
-    return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
 
 
 def _find(image: np.ndarray, count: int) -> Keypoints:
