@@ -31,6 +31,8 @@ def main(
     upright: bool = False,
     spread: bool = True,
     exif: bool = False,
+    masks: Path | None = None,
+    strict: bool = False,
     workers: int = 1,
     device: str = "auto",
     force: bool = False,
@@ -48,6 +50,8 @@ def main(
         upright: ignore the orientation of keypoints
         spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
         exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
+        masks: folder of masks, NAME.png for the photo NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
+        strict: stop at the first photo that cannot be read; by default it is named and left out
         workers: processes that work side by side; under torchrun the photos are shared out as well
         device: auto, cpu, cuda or mps
         force: replace what is there
@@ -57,8 +61,9 @@ def main(
     chosen = str(choose_device(device))
     whole = load(model, chosen)
     if isinstance(whole, ImageModel):
-        return _describe_whole_images(images, out, whole, format, exif, force, json)
-    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, chosen)
+        return _describe_whole_images(images, out, whole, format, exif, strict, force, json)
+    mask_folder = str(masks.resolve()) if masks else ""
+    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, chosen, mask_folder)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     files.refuse_overlap(out, images)
@@ -67,7 +72,7 @@ def main(
     elif first and format != "npz":
         files.refuse_overwrite(out, force)
     with files.only_writer(parts) if first else contextlib.nullcontext():
-        features = describe_folder(images, parts, settings, workers, report=say, force=force)
+        features = describe_folder(images, parts, settings, workers, report=say, force=force, strict=strict)
         if not first:
             return 0
         if format != "npz":
@@ -88,7 +93,7 @@ def main(
 
 
 def _describe_whole_images(
-    images: Path, out: Path, model: ImageModel, format: str, exif: bool, force: bool, json: bool
+    images: Path, out: Path, model: ImageModel, format: str, exif: bool, strict: bool, force: bool, json: bool
 ) -> int:
     if format != "npz" or out.suffix != embeddings.SUFFIX:
         raise UserError(
@@ -96,7 +101,7 @@ def _describe_whole_images(
             f"name that ends in {embeddings.SUFFIX}"
         )
     files.refuse_overwrite(out, force)
-    found = embeddings.embed_folder(images, model, exif, report=say)
+    found = embeddings.embed_folder(images, model, exif, say, strict)
     embeddings.save(found, out)
     result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}
     emit(result, json, f"{out}: {len(found.names)} whole photos described with {model.info.name}")

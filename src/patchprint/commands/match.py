@@ -40,6 +40,7 @@ def main(
     ratio: float | None = None,
     geometry: Geometry = "auto",
     pairs: str = "exhaustive",
+    neighbors: int | None = None,
     out: Path | None = None,
     device: str = "auto",
     force: bool = False,
@@ -58,7 +59,9 @@ def main(
         mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
         geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
-        pairs: for features: exhaustive, or a text file with two names per line
+        pairs: for features: exhaustive; sequential (each photo with those that follow it by name); retrieval (with those that
+            look most like it); or a text file with two names per line
+        neighbors: how many photos each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
         out: two photos: picture of the inliers (.png, .jpg); features: matches as .h5 (hloc), .db (COLMAP) or .npz
         device: auto, cpu, cuda or mps
         force: replace what is there
@@ -68,7 +71,7 @@ def main(
     if out is not None:
         refuse_overwrite(out, force)
     if b is None:
-        return _match_many(a, mode, ratio, geometry, pairs, out, chosen, force, json)
+        return _match_many(a, mode, ratio, geometry, pairs, neighbors, out, chosen, force, json)
     started = time.monotonic()
     used = load(model, chosen)
     settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
@@ -107,6 +110,7 @@ def _match_many(
     ratio: float | None,
     geometry: Geometry,
     pairs: str,
+    neighbors: int | None,
     out: Path | None,
     device: str,
     force: bool,
@@ -115,7 +119,7 @@ def _match_many(
     if out is None:
         raise UserError("matching many photos needs --out M.h5, M.db or M.npz (two photos: patchprint match A B)")
     features = _open(path)
-    chosen = choose_pairs(list(features), pairs)
+    chosen = choose_pairs(features, pairs, neighbors)
     # COLMAP verifies its own matches, with its own cameras.
     kind = None if geometry == "none" or out.suffix == ".db" else geometry
     matches = match_pairs(features, chosen, mode, ratio, geometry=kind, device=device)

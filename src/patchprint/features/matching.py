@@ -47,8 +47,8 @@ def match(
     tests_ratio = mode in ("ratio", "mutual+ratio", "fginn")
     if ratio is not None and not tests_ratio:
         raise UserError(f"a ratio belongs to the modes ratio, mutual+ratio and fginn, not to {mode}")
-    if ratio is not None and not 0 < ratio <= 1:
-        raise UserError(f"ratio must lie in (0, 1], got {ratio}")
+    if ratio is not None:
+        check_ratio(ratio)
     of_a, of_b = a.descriptors.to(device), b.descriptors.to(device)
     second_needed = tests_ratio and mode != "fginn"
     distance, index = nearest(of_a, of_b, 2 if second_needed else 1, backend)
@@ -69,6 +69,11 @@ def match(
         keep &= distance[:, 0] <= max_distance
     rows = torch.nonzero(keep)[:, 0]
     return Matches(torch.stack([rows, first[rows]], 1), distance[rows, 0])
+
+
+def check_ratio(ratio: float) -> None:
+    if not 0 < ratio <= 1:
+        raise UserError(f"ratio must lie in (0, 1], got {ratio}")
 
 
 def _name(features: Features) -> str:
