@@ -14,7 +14,7 @@ import patchprint
 from patchprint import cli, networks
 from patchprint.features import storage
 from patchprint.features.calibration import write_ratio
-from patchprint.features.formats import read_matches
+from patchprint.features.match_files import read_matches
 from patchprint.networks import weights
 from support.known_images import texture, turned
 

@@ -231,10 +231,14 @@ class Matches:
         indices = self.indices
         if inliers_only:
             if self.inliers is None:
-                raise UserError("these matches are not verified, so inliers are not known; call patchprint.verify first")
+                raise UserError(
+                    "these matches are not verified, so inliers are not known; call patchprint.verify first"
+                )
             indices = indices[self.inliers]
         if len(indices) and ((indices < 0) | (indices >= torch.tensor([len(a), len(b)], device=indices.device))).any():
-            raise UserError(f"these matches are not of {a!r} and {b!r}: give the features that were matched, in that order")
+            raise UserError(
+                f"these matches are not of {a!r} and {b!r}: give the features that were matched, in that order"
+            )
         xy_a, xy_b = (each.xy if isinstance(each, Keypoints) else each.keypoints.xy for each in (a, b))
         return xy_a[indices[:, 0]], xy_b[indices[:, 1]]
 

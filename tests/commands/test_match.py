@@ -9,7 +9,7 @@ import cv2
 import pytest
 
 from patchprint import cli
-from patchprint.features.formats import read_matches
+from patchprint.features.match_files import read_matches
 from patchprint.interop import colmap, hloc
 
 

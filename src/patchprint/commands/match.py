@@ -5,25 +5,29 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from patchprint.commands.output import emit, say
-from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
+from patchprint.detectors import DETECTORS, MAX_KEYPOINTS, check
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
-from patchprint.features import colmap_files, extract, load
+from patchprint.features import colmap_files, load
+from patchprint.features.extract import check_max_size, extract
 from patchprint.features.formats import open_features
 from patchprint.features.match_files import as_json, check_outputs, write_matches
-from patchprint.features.matching import RATIO_MODES, Mode
-from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, Model
-from patchprint.features.pair_lists import choose_pairs, match_pairs
+from patchprint.features.matching import RATIO_MODES, Mode, check_rule
+from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO
+from patchprint.features.pair_lists import Pair, check_pairs, choose_pairs, match_pairs
+from patchprint.features.two_view import Kind
 from patchprint.interop.images import read_gray
+from patchprint.progress import progress
 from patchprint.types import Features, Matches
 
+LARGE = 50_000_000  # pixels that take a minute or more to search
 Geometry = Literal["auto", "homography", "fundamental", "none"]
 
 
@@ -42,6 +46,7 @@ def main(
     ratio: float | None = None,
     geometry: Geometry = "auto",
     pairs: str = "exhaustive",
+    neighbors: int | None = None,
     out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     device: str = "auto",
     force: bool = False,
@@ -61,16 +66,19 @@ def main(
         mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
         geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
-        pairs: for features: exhaustive, or a text file with two names per line
-        out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP), of two photos also a picture of the inliers
+        pairs: for features: exhaustive; sequential (each photo with those that follow it by name); retrieval (with those that
+            look most like it); or a text file with two names per line
+        neighbors: how many photos each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
+        out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP); of two photos also a picture of the inliers
             (.png, .jpg); may be given several times
         device: auto, cpu, cuda or mps
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """
+    check_rule(mode, ratio)
     rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)))
     if b is None:
-        result, text = _match_many(a, rule, pairs, out, force)
+        result, text = _match_many(a, rule, pairs, neighbors, out, force)
     else:
         settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
         settings |= {"spread": spread, "exif": exif, "max_size": max_size}
@@ -93,7 +101,9 @@ class _Rule:
     def apply(self, features: Mapping[str, Features], pairs: list[Pair]) -> dict[Pair, Matches]:
         some = features[pairs[0][0]] if pairs else None
         if some is not None and some.ratio is None and self.ratio is None and self.mode in RATIO_MODES:
-            say(f"{some.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; give --ratio or patchprint calibrate it")
+            say(
+                f"{some.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; give --ratio or patchprint calibrate it"
+            )
         return match_pairs(features, pairs, self.mode, self.ratio, geometry=self.geometry, device=self.device)
 
 
@@ -106,15 +116,17 @@ def _match_two(
         colmap_files.refuse_turned(settings["exif"])
         if pair[0] == pair[1]:
             raise UserError(f"{a} is given twice; a COLMAP database holds no matches of a photo with itself")
-    check(settings)
+    check(settings["detector"], settings["max_keypoints"])
+    check_max_size(settings["max_size"])
     started = time.monotonic()
     used = load(model, rule.device).for_keypoints()
-    pixels = {name: read_gray(path, settings["exif"]) for name, path in zip(pair, (a, b), strict=True)}
     paths = dict(zip(pair, (a, b), strict=True))
-    features = {
-        name: dataclasses.replace(extract(pixels.pop(name), used, **settings), image_path=paths[name])
-        for name in progress(list(pixels), "describing", "photo")
-    }
+    pixels = {name: read_gray(path, settings["exif"]) for name, path in paths.items()}  # both, before work begins
+    if settings["max_size"] is None and max(each.size for each in pixels.values()) > LARGE:
+        say(f"a photo has more than {LARGE // 10**6} megapixels; --max-size 4000 searches a smaller copy, in less time")
+    features = {}
+    for name in progress(list(paths), "describing", "photo"):
+        features[name] = dataclasses.replace(extract(pixels.pop(name), used, **settings), image_path=paths[name])
     (found,) = rule.apply(features, [pair]).values()
     seconds = round(time.monotonic() - started, 3)
     for path in out:
@@ -128,16 +140,18 @@ def _match_two(
 
 
 def _match_many(
-    path: Path, rule: _Rule, pairs: str, out: Sequence[Path], force: bool
+    path: Path, rule: _Rule, pairs: str, neighbors: int | None, out: Sequence[Path], force: bool
 ) -> tuple[dict[str, Any], str]:
     if not out:
-        raise UserError("matching many photos needs --out M.npz, .json, .csv, .h5 or .db (two photos: patchprint match A B)")
+        raise UserError(
+            "matching many photos needs --out M.npz, .json, .csv, .h5 or .db (two photos: patchprint match A B)"
+        )
     features = open_features(path)
     check_outputs(out, force, features)
-    chosen = choose_pairs(list(features), pairs)
+    check_pairs(list(features), pairs, neighbors)
     if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
         rule = dataclasses.replace(rule, geometry=None)
-    matches = rule.apply(features, chosen)
+    matches = rule.apply(features, choose_pairs(features, pairs, neighbors))
     for each in out:
         write_matches(features, matches, each, force)
     inliers = None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values())

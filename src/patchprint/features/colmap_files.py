@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchprint import files
 from patchprint.errors import UserError
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop import colmap_database
-from patchprint.types import Features
+from patchprint.types import Features, Matches
 
 
 def check_images(features: Mapping[str, Features], images: Path | None = None) -> Path:
@@ -38,18 +37,27 @@ def refuse_turned(exif: bool) -> None:
         raise UserError("COLMAP reads photos without turning them by EXIF; describe them without --exif")
 
 
-@contextlib.contextmanager
-def new_database(out: Path, features: Mapping[str, Features], images: Path | None = None) -> Iterator[Path]:
-    """A database with cameras, images and keypoints; what is done to it inside of ``with`` ends in ``out`` as well.
+def write_database(
+    out: str | Path,
+    features: Mapping[str, Features],
+    matches: Mapping[tuple[str, str], Matches] | None = None,
+    images: Path | None = None,
+) -> None:
+    """A database with cameras, images and keypoints; with ``matches`` also these, and the geometry that COLMAP finds in them.
 
-    It is made in a folder of its own, so that SQLite's side files never meet the final name.
+    Args:
+        images: as for `check_images`.
     """
-    folder = check_images(features, images)
+    out, folder = Path(out), check_images(features, images)
     out.parent.mkdir(parents=True, exist_ok=True)
+    # Made in a folder of its own, so that SQLite's side files never meet the final name.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
         database = Path(workshop) / "database.db"
         keypoints = {name: item.keypoints for name, item in features.items()}
         colmap_database.write_features(database, folder, keypoints)
-        yield database
+        if matches is not None:
+            indices = {pair: found.indices.cpu().numpy() for pair, found in matches.items()}
+            colmap_database.write_matches(database, indices)
+            colmap_database.verify(database)
         with files.atomic_file(out) as temporary:
             database.replace(temporary)

@@ -16,6 +16,7 @@ from patchprint.types import Features, Keypoints
 
 SMALLEST = 32  # pixels along the longer side of an image that was made smaller
 
+
 def extract(
     image: ImageLike,
     model: ModelLike = DEFAULT_MODEL,

@@ -36,8 +36,7 @@ def write_features(features: FeatureFolder, out: str | Path, form: str, force: b
     if form == "hloc":
         hloc.write_features(out, features.items(), features.manifest["settings"])
     elif form == "colmap":
-        with colmap_files.new_database(out, features):
-            pass
+        colmap_files.write_database(out, features)
     elif form == "opencv-yml":
         with files.atomic_folder(out, MADE_BY, force) as folder:
             for name, item in features.items():
@@ -50,10 +49,17 @@ def write_features(features: FeatureFolder, out: str | Path, form: str, force: b
 def open_features(path: str | Path) -> Mapping[str, Features]:
     """Features by the name of the image: a folder of ``patchprint describe`` (npz or opencv-yml), or an hloc file (.h5)."""
     path = Path(path)
-    if path.suffix == ".h5":
+    if path.suffix == ".h5" or _is_hdf5(path):
         return dict(hloc.read_features(path))
     if path.is_file():
         raise UserError(f"{path} is one file: give a second photo, or a folder of features (patchprint describe)")
     if (path / opencv_files.SETTINGS).is_file():
         return dict(opencv_files.read_folder(path))
     return FeatureFolder(path)
+
+
+def _is_hdf5(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as stream:
+        return stream.read(8) == b"\x89HDF\r\n\x1a\n"

@@ -17,7 +17,7 @@ from patchprint import files
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.features import colmap_files, drawing
-from patchprint.interop import colmap_database, hloc
+from patchprint.interop import hloc
 from patchprint.types import Features, Keypoints, Matches
 
 Pair = tuple[str, str]
@@ -169,7 +169,11 @@ def _write_csv(matched: MatchedImages, out: Path) -> None:
             points = torch.cat(found.points(keypoints[first], keypoints[second]), 1)
             inlier = [""] * len(found) if found.inliers is None else found.inliers.int().tolist()
             rows = zip(
-                found.indices.tolist(), _rounded(points).tolist(), _rounded(found.distance).tolist(), inlier, strict=True
+                found.indices.tolist(),
+                _rounded(points).tolist(),
+                _rounded(found.distance).tolist(),
+                inlier,
+                strict=True,
             )
             table.writerows([first, second, *indices, *xy, distance, kept] for indices, xy, distance, kept in rows)
 
@@ -180,9 +184,7 @@ def _write_hloc(matched: MatchedImages, out: Path) -> None:
 
 
 def _write_colmap(matched: MatchedImages, out: Path) -> None:
-    with colmap_files.new_database(out, matched.features, matched.images) as database:
-        colmap_database.write_matches(database, {pair: m.indices.numpy() for pair, m in matched.matches.items()})
-        colmap_database.verify(database)
+    colmap_files.write_database(out, matched.features, matched.matches, matched.images)
 
 
 def _write_picture(matched: MatchedImages, out: Path) -> None:

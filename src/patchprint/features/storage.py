@@ -74,6 +74,9 @@ class FeatureFolder(Mapping[str, Features]):
             raise KeyError(name)
         return load(self.path(name))
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.names  # without reading the file
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 

@@ -32,7 +32,7 @@ def write_features(
     """
     h5py = require("h5py", extra="sfm")
     with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
-        store.attrs.update(settings or {})
+        store.attrs.update({name: value for name, value in (settings or {}).items() if value is not None})
         for name, item in features:
             _write_group(store, name, item)
 
@@ -116,7 +116,11 @@ def _write_group(store: Any, name: str, item: Features) -> None:
     group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
     if keypoints.affine is not None:
         group["affine"] = keypoints.affine.cpu().numpy()
-    group.attrs["model"], group.attrs["sha256"], group.attrs["bits"] = item.model.name, item.model.sha256, item.is_binary
+    group.attrs["model"], group.attrs["sha256"], group.attrs["bits"] = (
+        item.model.name,
+        item.model.sha256,
+        item.is_binary,
+    )
     if item.ratio is not None:
         group.attrs["ratio"] = item.ratio
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from patchprint.detectors import detect
 from patchprint.errors import UserError
@@ -24,6 +23,7 @@ from patchprint.interop.images import limit, list_images, read_gray
 from patchprint.patches import track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import Tracks
+from patchprint.progress import progress
 from patchprint.types import Keypoints, wrap_angle
 
 MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
@@ -181,7 +181,7 @@ def build(
         force: replace the store if it exists.
     """
     names = list_images(src)
-    originals = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
+    originals = (limit(read_gray(Path(src) / name), max_side) for name in progress(names, "warping images", "image"))
     images, tracks = make_tracks(originals, num_views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
     encoded = map(encode_png, images)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from tqdm import tqdm
 
 from patchprint import files
 from patchprint.errors import UserError
@@ -25,6 +24,7 @@ from patchprint.patches.sources.archives import FileTree, open_tree
 from patchprint.patches.sources.class_splits import part_of_images
 from patchprint.patches.sources.labeled_layouts import LabeledImage, cifar_pixels, read_listing
 from patchprint.patches.splits import NEITHER
+from patchprint.progress import progress
 
 _ASPECT = 4 / 3
 _CACHE_VERSION = 1  # counted up when the same files give another store
@@ -110,8 +110,7 @@ def shrink(image: np.ndarray, side: int) -> np.ndarray:
 
 
 def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int) -> Iterator[np.ndarray]:
-    progress = tqdm(images, desc="images", unit="image", disable=None)
-    for file, rows in itertools.groupby(progress, key=lambda image: image.file):
+    for file, rows in itertools.groupby(progress(images, "reading images", "image"), key=lambda image: image.file):
         data = tree.read(file)
         for image in rows:
             whole = decode_color(data, f"{file} in {tree.path}") if image.row is None else cifar_pixels(data, image.row)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from patchprint.detectors import detect
 from patchprint.errors import UserError
 from patchprint.interop import colmap
 from patchprint.interop.images import read_gray
+from patchprint.progress import progress
 from patchprint.types import Keypoints
 
 # Detectors agree to a fraction of a pixel where they find the same blob.
@@ -134,7 +134,7 @@ def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, n
 def frames_from_detection(scene: SfmScene, paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
     """Scale (V,) and angle (V,) from the detected keypoint nearest to each observation; zero scale where none is near."""
     scale, angle = np.zeros(len(scene.xy)), np.zeros(len(scene.xy))
-    for image, path in enumerate(tqdm(paths, desc="detecting", unit="photo", disable=None)):
+    for image, path in enumerate(progress(paths, "detecting", "photo")):
         rows = np.flatnonzero(scene.image == image)
         keypoints = detect_keypoints(path)
         if len(rows) == 0 or len(keypoints) == 0:
