@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -78,15 +78,10 @@ def main(
     check_rule(mode, ratio)
     rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)))
     if b is None:
-        result, text = _match_many(a, rule, pairs, neighbors, out, force)
-    else:
-        settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
-        settings |= {"spread": spread, "exif": exif, "max_size": max_size}
-        result, text = _match_two(a, b, model, settings, rule, out, force)
-    for path in out:
-        say(f"written: {path}")
-    emit(result, json, text)
-    return 0
+        return _match_many(a, rule, pairs, neighbors, out, force, json)
+    settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
+    settings |= {"spread": spread, "exif": exif, "max_size": max_size}
+    return _match_two(a, b, model, settings, rule, out, force, json)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,15 +96,13 @@ class _Rule:
     def apply(self, features: Mapping[str, Features], pairs: list[Pair]) -> dict[Pair, Matches]:
         some = features[pairs[0][0]] if pairs else None
         if some is not None and some.ratio is None and self.ratio is None and self.mode in RATIO_MODES:
-            say(
-                f"{some.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; give --ratio or patchprint calibrate it"
-            )
+            say(f"{some.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; --ratio gives another")
         return match_pairs(features, pairs, self.mode, self.ratio, geometry=self.geometry, device=self.device)
 
 
 def _match_two(
-    a: Path, b: Path, model: str, settings: dict[str, Any], rule: _Rule, out: Sequence[Path], force: bool
-) -> tuple[dict[str, Any], str]:
+    a: Path, b: Path, model: str, settings: dict[str, Any], rule: _Rule, out: Sequence[Path], force: bool, json: bool
+) -> int:
     folder, pair = _names(a, b)
     check_outputs(out, force, images=folder, two=True)
     if any(path.suffix.lower() == ".db" for path in out):
@@ -129,19 +122,20 @@ def _match_two(
         features[name] = dataclasses.replace(extract(pixels.pop(name), used, **settings), image_path=paths[name])
     (found,) = rule.apply(features, [pair]).values()
     seconds = round(time.monotonic() - started, 3)
-    for path in out:
-        write_matches(features, {pair: found}, path, force, folder, two=True)
     first, second = (features[name].keypoints for name in pair)
-    result = {"model": used.info.name, **as_json(first, second, found), "seconds": seconds}
     agreeing = "" if found.num_inliers is None else f", {found.num_inliers} of them agree with one {found.geometry}"
-    return result, (
-        f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing} ({used.info.name}, {seconds} s)"
+    emit(
+        {"model": used.info.name, **as_json(first, second, found), "seconds": seconds},
+        json,
+        f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing} ({used.info.name}, {seconds} s)",
     )
+    _write_each(out, lambda path: write_matches(features, {pair: found}, path, force, folder, two=True))
+    return 0
 
 
 def _match_many(
-    path: Path, rule: _Rule, pairs: str, neighbors: int | None, out: Sequence[Path], force: bool
-) -> tuple[dict[str, Any], str]:
+    path: Path, rule: _Rule, pairs: str, neighbors: int | None, out: Sequence[Path], force: bool, json: bool
+) -> int:
     if not out:
         raise UserError(
             "matching many photos needs --out M.npz, .json, .csv, .h5 or .db (two photos: patchprint match A B)"
@@ -152,17 +146,31 @@ def _match_many(
     if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
         rule = dataclasses.replace(rule, geometry=None)
     matches = rule.apply(features, choose_pairs(features, pairs, neighbors))
-    for each in out:
-        write_matches(features, matches, each, force)
-    inliers = None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values())
     result = {
         "out": [str(each) for each in out],
         "photos": len(features),
         "pairs": len(matches),
         "matches": sum(len(found) for found in matches.values()),
-        "inliers": inliers,
+        "inliers": None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
     }
-    return result, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches"
+    emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches")
+    _write_each(out, lambda path: write_matches(features, matches, path, force))
+    return 0
+
+
+def _write_each(out: Sequence[Path], write: Callable[[Path], None]) -> None:
+    """Every output; one that fails does not keep the others from being written."""
+    failed: list[Exception] = []
+    for path in out:
+        try:
+            write(path)
+            say(f"written: {path}")
+        except (UserError, OSError) as error:
+            failed.append(error)
+    for other in failed[1:]:
+        say(str(other))
+    if failed:
+        raise failed[0]
 
 
 def _names(a: Path, b: Path) -> tuple[Path, Pair]:

@@ -53,7 +53,7 @@ def write_matches(
     images: Path | None = None,
     two: bool = False,
 ) -> None:
-    """By the suffix of ``out``, one of FORMATS; `MatchedImages` says what the arguments are."""
+    """Write a file of one of the FORMATS, by the suffix of ``out``; `MatchedImages` says what the arguments are."""
     out = Path(out)
     check_outputs([out], force, features, images, two)
     FORMATS[out.suffix.lower()].write(MatchedImages(features, matches, images, two), out)
@@ -68,6 +68,7 @@ def check_outputs(
 ) -> None:
     """Raise where `write_matches` would, before there are matches (or, of two images, features)."""
     for number, out in enumerate(outs):
+        files.refuse_file(out, force)
         form = FORMATS.get(out.suffix.lower())
         known = {suffix: each for suffix, each in FORMATS.items() if two or not each.of_two}
         if form is None or out.suffix.lower() not in known:
@@ -76,7 +77,6 @@ def check_outputs(
             raise UserError(f"--out {out}: {what} are written as {written}")
         if out.absolute() in [other.absolute() for other in outs[:number]]:
             raise UserError(f"--out {out} is given twice")
-        files.refuse_file(out, force)
         form.check(features or {}, images)
 
 
