@@ -72,13 +72,13 @@ def main(
         return _describe_whole_images(images, out, whole, format, exif, strict, force, json)
     mask_folder = str(masks.resolve()) if masks else ""
     settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, max_size, chosen, mask_folder)
-    # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
-    parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     files.refuse_overlap(out, images)
     if first:
         formats.check_output(out, format, exif, force)
     if match:
         _check_match(images, out, format, pairs)
+    # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
+    parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     with files.only_writer(parts) if first else contextlib.nullcontext():
         features = describe_folder(images, parts, settings, workers, report=say, force=force, strict=strict)
         if not first:
