@@ -36,7 +36,7 @@ def write_features(
             group = store.create_group(name)
             keypoints = item.keypoints
             group["keypoints"] = keypoints.xy.cpu().numpy()
-            group["descriptors"] = _as_vectors(item).T
+            group["descriptors"] = descriptor_vectors(item).T
             group["scores"] = (keypoints.scale if keypoints.score is None else keypoints.score).cpu().numpy()
             group["image_size"] = np.array(item.image_size)
             group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
@@ -103,7 +103,8 @@ def pair_name(first: str, second: str) -> str:
     return "/".join(name.replace("/", "-") for name in (first, second))
 
 
-def _as_vectors(item: Features) -> np.ndarray:
+def descriptor_vectors(item: Features) -> np.ndarray:
+    """Descriptors as hloc compares them, (N, D): vectors in float16, packed bits as signs of unit length."""
     descriptors = item.descriptors.cpu()
     if item.is_binary:
         bits = unpack_bits(descriptors).numpy().astype(np.float16)
