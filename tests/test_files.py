@@ -91,7 +91,7 @@ def test_no_permission_is_said_before_the_work(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("force", [False, True])
 def test_a_file_is_no_folder_to_write_to(tmp_path: Path, force: bool) -> None:
     (tmp_path / "features").write_text("mine")
-    with pytest.raises(ValueError, match="is a file, but a folder is written"):
+    with pytest.raises(ValueError, match="writes a folder"):
         claim_folder(tmp_path / "features", "a test", ["x"], force=force)
     assert (tmp_path / "features").read_text() == "mine"
 

@@ -116,8 +116,8 @@ def claim_folder(
         inputs: checksum of what the work is made of.
     """
     path = Path(path)
-    if path.is_file():
-        raise UserError(f"{path} is a file, but a folder is written; give another --out")
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file, and {made_by} writes a folder; give another --out")
     if force and path.exists():
         _refuse_foreign(path, made_by)
         _empty(path)

@@ -83,9 +83,9 @@ def main(
         features = describe_folder(images, parts, settings, workers, report=say, force=force, strict=strict)
         if not first:
             return 0
-        left_out = [name for name in features.manifest["photos"] if name not in features]
         if match:
-            matches = match_pairs(features, choose_pairs(features, pairs, left_out=left_out), device=chosen)
+            chosen_pairs = choose_pairs(features, pairs, left_out=features.left_out)
+            matches = match_pairs(features, chosen_pairs, device=chosen)
             colmap_files.write_database(out, features, matches)
         elif format != "npz":
             formats.write_features(features, out, format, force)
@@ -97,10 +97,10 @@ def main(
         "format": format,
         "model": features.manifest["model"],
         "photos": len(features),
-        "left_out": len(left_out),
+        "left_out": len(features.left_out),
         "keypoints": None if counts is None else sum(counts),
     }
-    text = f"{out}: {len(features)} photos described with {result['model']['name']}, {len(left_out)} left out"
+    text = f"{out}: {len(features)} photos described with {result['model']['name']}, {len(features.left_out)} left out"
     if match:
         result |= {"pairs": len(matches), "matches": sum(len(found) for found in matches.values())}
         text += f"; {result['matches']} matches in {result['pairs']} pairs"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from patchprint.commands.output import emit, say
-from patchprint.detectors import DETECTORS, MAX_KEYPOINTS, check
+from patchprint.detectors import DETECTORS, MAX_KEYPOINTS, check_detector
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, load
@@ -109,7 +109,7 @@ def _match_two(
         colmap_files.refuse_turned(settings["exif"])
         if pair[0] == pair[1]:
             raise UserError(f"{a} is given twice; a COLMAP database holds no matches of a photo with itself")
-    check(settings["detector"], settings["max_keypoints"])
+    check_detector(settings["detector"], settings["max_keypoints"])
     check_max_size(settings["max_size"])
     started = time.monotonic()
     used = load(model, rule.device).for_keypoints()

@@ -98,7 +98,7 @@ def main(
             "path": str(images),
             "sha256": provenance.sha256_of_folder(images),
             "into": None if into is None else str(into),
-            "left_out": [name for name in made.manifest["photos"] if name not in made],
+            "left_out": made.left_out,
         },
         seed=seed,
         scores=summary,

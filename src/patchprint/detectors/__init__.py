@@ -34,7 +34,7 @@ def _discover() -> dict[str, Detector]:
 DETECTORS: Registry[Detector] = Registry("detector", _discover())
 
 
-def check(detector: str, max_keypoints: int | None) -> Detector:
+def check_detector(detector: str, max_keypoints: int | None) -> Detector:
     """The detector of this name, or UserError where `detect` would refuse it or the number."""
     if max_keypoints is not None and max_keypoints < 1:
         raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
@@ -60,7 +60,7 @@ def detect(
         spread: give every part of the image its share before the strongest fill the rest.
         upright: all angles zero, and a point that was found with two angles counts once.
     """
-    chosen = check(detector, max_keypoints)
+    chosen = check_detector(detector, max_keypoints)
     if mask is not None and np.shape(mask) != image.shape:
         raise UserError(f"the mask has shape {np.shape(mask)}, the image {image.shape}; they must be equal")
     size = (image.shape[1], image.shape[0])
@@ -76,4 +76,4 @@ def detect(
     return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
 
 
-__all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "check", "detect", "select"]
+__all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select"]

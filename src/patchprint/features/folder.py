@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from patchprint import files
-from patchprint.detectors import MAX_KEYPOINTS, check
+from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.errors import MissingPackageError, UserError
 from patchprint.features import storage
 from patchprint.features.extract import check_max_size, extract
@@ -88,7 +88,7 @@ def describe_folder(
 
 def check_settings(settings: DescribeSettings, images: Path, names: list[str]) -> Model:
     """The model of the settings, or UserError where they can describe none of the photos; before any work is done."""
-    check(settings.detector, settings.max_keypoints)
+    check_detector(settings.detector, settings.max_keypoints)
     check_max_size(settings.max_size)
     if settings.masks and not Path(settings.masks).is_dir():
         raise UserError(f"{settings.masks} is not a folder of masks")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,21 @@ import numpy as np
 
 from patchprint.errors import UserError
 from patchprint.files import atomic_file, atomic_folder, claim_folder
-from patchprint.interop.colmap import from_keypoints, is_complete, read_model
+from patchprint.interop.colmap import from_keypoints, is_complete, poses_of_model, read_model
 from patchprint.interop.colmap_database import Cameras, Pair, copy_database, verify, write_features, write_matches
 from patchprint.interop.colmap_pairs import Matching, match_images
-from patchprint.interop.images import list_images
+from patchprint.interop.images import image_size, list_images
 from patchprint.progress import Progress
 from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
+MAX_IMAGE_SIZE = 3200  # pixels along the longer side, COLMAP's default
 MADE_BY = "patchprint sfm"
 CONTENTS = ("database.db*", "pairs.txt", "sparse")  # of a work folder
 # What COLMAP's SIFT takes for each pixel of a photo (it starts from the doubled photo), and the program without a photo.
 BYTES_PER_PIXEL = 300
 BASE_GB = 0.4
+MEMORY_GB = 4.0  # what finding keypoints may take where nobody says otherwise
 SMALLEST_MODEL = 3  # photos; COLMAP's default of 10 throws small collections away
 
 
@@ -97,7 +100,7 @@ def sift_reconstruction(
     names: list[str] | None = None,
     cameras: Cameras | None = None,
     max_keypoints: int = KEYPOINTS,
-    max_image_size: int = 3200,
+    max_image_size: int = MAX_IMAGE_SIZE,
     seed: int = 0,
     matching: Matching = "exhaustive",
     threads: int = -1,
@@ -134,9 +137,23 @@ def sift_reconstruction(
     return read_model(work / "sparse")
 
 
-def photos_at_once(pixels: int, memory_gb: float, most: int) -> int:
-    """How many photos of so many pixels may be searched for keypoints at a time, at least 1 and at most ``most``."""
-    return max(1, min(most, int((memory_gb - BASE_GB) * 1e9 / (BYTES_PER_PIXEL * max(1, pixels)))))
+def photos_at_once(
+    image_folder: str | Path, names: Iterable[str], memory_gb: float, most: int, max_image_size: int | None = None
+) -> int:
+    """How many of the photos may be searched for keypoints side by side, at least 1 and at most ``most``.
+
+    Args:
+        max_image_size: longer sides are reduced to this first.
+    """
+    if memory_gb <= 0:
+        raise UserError(f"the memory must be above 0 GB, got {memory_gb:g}")
+    largest = 1.0
+    for name in names:
+        with contextlib.suppress(UserError, OSError):  # whoever reads the photo names it
+            width, height = image_size(Path(image_folder) / name)
+            shrink = 1.0 if max_image_size is None else min(1.0, max_image_size / max(width, height))
+            largest = max(largest, width * height * shrink**2)
+    return max(1, min(most, int((memory_gb - BASE_GB) * 1e9 / (BYTES_PER_PIXEL * largest))))
 
 
 def write_ply(model: Any, path: str | Path) -> None:
@@ -181,8 +198,23 @@ def _map(database: Path, image_folder: str | Path, out: Path, num_images: int, s
 def _map_on(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path) -> None:
     """Incremental mapping that goes on with the model in ``start``, whose cameras stay where they are."""
     with atomic_folder(out, MADE_BY) as temporary:
-        _run_mapper(database, image_folder, temporary, num_images, seed, start)
+        model = _run_mapper(database, image_folder, temporary, num_images, seed, start)[0]
+        _move_back(model, start)
+        model.write(temporary)
         _refuse_cut_model(temporary)
+
+
+def _move_back(model: Any, start: Path) -> None:
+    """Undo the shift and the scale by which COLMAP centers a model when it is done with it."""
+    from patchprint.interop.colmap import pycolmap
+
+    before = poses_of_model(read_model(start))
+    after = poses_of_model(model)
+    names = sorted(before)
+    old, new = (np.stack([poses[name].center for name in names]) for poses in (before, after))
+    farthest = int(np.linalg.norm(old - old[0], axis=1).argmax())
+    scale = np.linalg.norm(old[farthest] - old[0]) / np.linalg.norm(new[farthest] - new[0])
+    model.transform(pycolmap.Sim3d(scale, pycolmap.Rotation3d(), old[0] - scale * new[0]))
 
 
 def _run_mapper(

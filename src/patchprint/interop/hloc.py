@@ -107,25 +107,21 @@ def pair_name(first: str, second: str) -> str:
 
 def _write_group(store: Any, name: str, item: Features) -> None:
     """One photo of ``features.h5``."""
-    group = store.create_group(name)
-    keypoints = item.keypoints
+    group, keypoints = store.create_group(name), item.keypoints
     group["keypoints"] = keypoints.xy.cpu().numpy()
-    group["descriptors"] = _as_vectors(item).T
+    group["descriptors"] = descriptor_vectors(item).T
     group["scores"] = (keypoints.scale if keypoints.score is None else keypoints.score).cpu().numpy()
     group["image_size"] = np.array(item.image_size)
     group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
     if keypoints.affine is not None:
         group["affine"] = keypoints.affine.cpu().numpy()
-    group.attrs["model"], group.attrs["sha256"], group.attrs["bits"] = (
-        item.model.name,
-        item.model.sha256,
-        item.is_binary,
-    )
+    group.attrs.update({"model": item.model.name, "sha256": item.model.sha256, "bits": item.is_binary})
     if item.ratio is not None:
         group.attrs["ratio"] = item.ratio
 
 
-def _as_vectors(item: Features) -> np.ndarray:
+def descriptor_vectors(item: Features) -> np.ndarray:
+    """Descriptors as hloc compares them, (N, D): vectors as they are, packed bits as signs of unit length."""
     descriptors = item.descriptors.cpu()
     if item.is_binary:
         bits = unpack_bits(descriptors).numpy().astype(np.float16)

@@ -58,6 +58,8 @@ class AdaptPlan:
     held_out: float = 0.1
     seed: int = 0
     device: str = "auto"
+    # Stop at a photo that cannot be read; otherwise it is named and left out.
+    strict: bool = False
 
 
 def adapt(
@@ -79,7 +81,7 @@ def adapt(
     if not isinstance(start, NetworkModel):
         raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
     report("1/3  points that several photos show")
-    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale)
+    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale, plan.strict)
     learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
     points = learned.split("train").num_points
     if points < max(FEWEST_POINTS, plan.batch):
@@ -149,12 +151,13 @@ def measure(
     return scores
 
 
-def _tracks(folder: Path, store: Path, patch_scale: float) -> TrackStore:
+def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> TrackStore:
     if not store.is_dir():
         if (folder / "sparse").is_dir() and (folder / "images").is_dir():
-            colmap.build(folder, store, densify=True, patch_scale=patch_scale)
+            colmap.build(folder, store, densify=True, patch_scale=patch_scale, strict=strict)
         else:
-            bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=store.with_name("sfm"))
+            sfm = store.with_name("sfm")
+            bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=sfm, strict=strict)
     return TrackStore.open(store, patch_scale=patch_scale)
 
 

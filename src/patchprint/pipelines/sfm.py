@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import filecmp
 import os
 import time
@@ -19,19 +18,18 @@ from patchprint.extras import require
 from patchprint.features.folder import DescribeSettings, check_settings, describe_folder
 from patchprint.features.match_files import read_matches, write_matches
 from patchprint.features.matching import Mode, check_ratio
-from patchprint.features.pair_lists import RULES, Pair, check_pairs, choose_pairs, match_pairs, read_pairs
+from patchprint.features.pair_lists import Pair, check_pairs, choose_pairs, match_pairs
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop import colmap_sfm, strecha
 from patchprint.interop.colmap import poses_of_model
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, summarize
-from patchprint.interop.images import image_size, list_images
+from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, summarize
+from patchprint.interop.images import list_images
 from patchprint.metrics.cameras import camera_errors
 from patchprint.pipelines.sfm_folder import FEATURES, MODEL, SfmFolder
 from patchprint.progress import note
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
-MEMORY_GB = 4.0
 BASELINE = "rootsift"  # what COLMAP's SIFT stores
 CONTENTS = (  # of an output folder; features and model carry markers of their own
     FEATURES,
@@ -108,7 +106,9 @@ def images_to_model(
                 plan.cameras,
                 max_keypoints=plan.describe.max_keypoints or KEYPOINTS,
                 seed=plan.seed,
-                threads=_photos_at_once(images, list(features), plan, os.cpu_count() or 1),
+                threads=colmap_sfm.photos_at_once(
+                    images, features, plan.memory_gb, os.cpu_count() or 1, colmap_sfm.MAX_IMAGE_SIZE
+                ),
             )
             summary["COLMAP SIFT"] = _measure(other, num_images, true_poses, started)
     return summary
@@ -182,10 +182,9 @@ def _check(images: Path, names: list[str], all_names: list[str], plan: SfmPlan) 
         check_ratio(plan.ratio)
     if plan.workers < 1:
         raise UserError(f"at least 1 worker is needed, got {plan.workers}")
-    if plan.memory_gb <= 0:
-        raise UserError(f"the memory must be above 0 GB, got {plan.memory_gb:g}")
     if plan.compare_sift and plan.describe.masks:
         raise UserError("COLMAP's own SIFT is compared on whole photos; leave out --compare-sift or --masks")
+    colmap_sfm.photos_at_once(images, [], plan.memory_gb, 1)
     check_pairs(all_names, plan.pairs, plan.neighbors)
     check_settings(plan.describe, images, names)
 
@@ -227,18 +226,6 @@ def _is_same(file: Path, other: Path | None) -> bool:
     return other is not None and other.is_file() and (file.samefile(other) or filecmp.cmp(file, other, shallow=False))
 
 
-def _photos_at_once(images: Path, names: list[str], plan: SfmPlan, most: int) -> int:
-    """How many photos may be searched for keypoints side by side in the memory of the plan."""
-    if most == 1:
-        return 1
-    largest = 0
-    for name in names:
-        with contextlib.suppress(UserError, OSError):  # one that cannot be read is named when it is described
-            width, height = image_size(images / name)
-            largest = max(largest, width * height)
-    return colmap_sfm.photos_at_once(largest, plan.memory_gb, most)
-
-
 def _with_descriptors(
     images: Path,
     out: Path,
@@ -249,7 +236,7 @@ def _with_descriptors(
 ) -> tuple[Any, FeatureFolder]:
     """The model in ``out`` and the features of its photos; with a ``base``, of the photos in it and the ``new`` ones."""
     names = list_images(images) if new is None else new
-    workers = _photos_at_once(images, names, plan, plan.workers)
+    workers = colmap_sfm.photos_at_once(images, names, plan.memory_gb, plan.workers)
     if workers < plan.workers:
         report(f"{workers} workers instead of {plan.workers}, so that memory stays below {plan.memory_gb:g} GB")
     report(f"1/3  describing {len(names)} photos with {plan.describe.model}")
@@ -274,11 +261,7 @@ def _with_descriptors(
 
 def _choose_pairs(features: FeatureFolder, plan: SfmPlan, new: list[str]) -> list[Pair]:
     """The pairs of the plan in which at least one photo is new; of a list, those whose photos could be read."""
-    if plan.pairs in RULES:
-        pairs = choose_pairs(features, plan.pairs, plan.neighbors, plan.seed)
-    else:
-        listed = read_pairs(plan.pairs, features.manifest["photos"])
-        pairs = [pair for pair in listed if all(name in features for name in pair)]
+    pairs = choose_pairs(features, plan.pairs, plan.neighbors, plan.seed, features.left_out)
     return [pair for pair in pairs if not set(pair).isdisjoint(new)]
 
 

@@ -23,7 +23,7 @@ from patchprint.interop.images import limit, list_images, read_gray
 from patchprint.patches import track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import Tracks
-from patchprint.progress import progress
+from patchprint.progress import leave_out, progress
 from patchprint.types import Keypoints, wrap_angle
 
 MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
@@ -165,6 +165,7 @@ def build(
     strength: float = 1.0,
     max_side: int = 1024,
     max_mb: float | None = None,
+    strict: bool = False,
     force: bool = False,
 ) -> None:
     """Single images, each shown again under random homographies and other light.
@@ -178,11 +179,24 @@ def build(
         strength: of warps and light changes, 1 is the usual one.
         max_side: larger images are made smaller first.
         max_mb: encode the images again until they take no more megabytes than this.
+        strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    names = list_images(src)
-    originals = (limit(read_gray(Path(src) / name), max_side) for name in progress(names, "warping images", "image"))
-    images, tracks = make_tracks(originals, num_views, seed, max_keypoints, strength)
+    names: list[str] = []
+
+    def originals() -> Iterator[np.ndarray]:
+        for name in progress(list_images(src), "warping images", "image"):
+            try:
+                image = limit(read_gray(Path(src) / name), max_side)
+            except (UserError, OSError) as error:
+                leave_out(error, strict)
+                continue
+            names.append(name)
+            yield image
+        if not names:
+            raise UserError(f"none of the images in {src} could be read")
+
+    images, tracks = make_tracks(originals(), num_views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
     encoded = map(encode_png, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
