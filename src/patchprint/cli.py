@@ -2,7 +2,8 @@
 
 Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.commands``; a module that
 holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
-the function is called ``main``. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
+the function is called ``main``. A command may be named like a flag (``eval --compare``, ``train --resume``), and then stands
+anywhere among the flags. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ def _dispatch(arguments: list[str]) -> int:
         if not rest or rest[0] in ("-h", "--help"):
             print(_listing(prog, command))
             return 0 if rest else 2
+        if rest[0].startswith("-"):
+            rest.sort(key=lambda word: not (word.startswith("--") and word in command))
         command = command[_choose(rest[0], command, prog)]
         prog, rest = f"{prog} {rest[0]}", rest[1:]
     call = _parse(command, rest, prog)
