@@ -8,7 +8,7 @@ import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say, table
-from patchprint.pipelines.adapt import MEASURES, AdaptPlan, adapt
+from patchprint.pipelines.adapt import MEASURES, VERDICTS, AdaptPlan, adapt
 from patchprint.pipelines.adapt_page import page
 from patchprint.report.page import write
 
@@ -48,5 +48,6 @@ def main(
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out), out.with_suffix(".html"))
     rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]
-    emit(result.to_json(), json, table(["", *MEASURES.values()], rows))
+    text = f"{table(['', *MEASURES.values()], rows)}\n\n{VERDICTS[result.model['verdict']]}"
+    emit(result.to_json(), json, text)
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

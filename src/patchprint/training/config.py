@@ -114,6 +114,8 @@ class TrainConfig:
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
+        if self.batch == 1:
+            raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
         if self.watch < 0:
             raise UserError(f"--watch is {self.watch}; it is a number of samples")
         for name in ("lr", "weight_decay", "sec", "norm_penalty"):

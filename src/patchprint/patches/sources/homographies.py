@@ -180,6 +180,9 @@ def build(
         max_mb: encode the images again until they take no more megabytes than this.
         force: replace the store if it exists.
     """
+    for name, value in {"num-views": num_views, "max-keypoints": max_keypoints, "max-side": max_side}.items():
+        if value < 1:
+            raise UserError(f"--{name} is {value}; it must be at least 1")
     names = list_images(src)
     originals = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
     images, tracks = make_tracks(originals, num_views, seed, max_keypoints, strength)
