@@ -135,8 +135,13 @@ def test_constant_prints_confuse_all_points_and_pixels_only_some(scene: Path) ->
 
 @pytest.mark.parametrize(
     ("tuned", "expected"),
-    [((0.05, 0.1, 0.2), "gained"), ((0.05, 0.1, 0.3), "mixed"), ((0.1, 0.2, 0.2), "lost")]
-    + [((0.1, 0.1, 0.2), "no difference"), ((0.099, 0.101, 0.199), "no difference")],
+    [
+        ((0.05, 0.1, 0.2), "gained"),
+        ((0.05, 0.1, 0.3), "mixed"),
+        ((0.1, 0.2, 0.2), "lost"),
+        ((0.1, 0.1, 0.2), "no difference"),
+        ((0.099, 0.101, 0.199), "no difference"),
+    ],
 )
 def test_the_verdict_looks_beyond_chance(tuned: tuple[float, ...], expected: str) -> None:
     start, after = (dict(zip(adapt.MEASURES, values, strict=True)) for values in ((0.1, 0.1, 0.2), tuned))

@@ -78,7 +78,9 @@ def resume(
     """
     file = RunFile.read(_config_of(out))
     if file.recipe is None:
-        raise UserError(f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume")
+        raise UserError(
+            f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume"
+        )
     changes = {name: value for name, value in {"steps": steps, "data": data, "device": device}.items() if value}
     return _train(resolve(file.recipe, file, **changes), out, True, False, json)
 

@@ -8,16 +8,15 @@ import numpy as np
 import torch
 
 from patchprint.detectors import MAX_KEYPOINTS, detect
-from patchprint.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
 from patchprint.interop.images import ImageLike, read_gray
-from patchprint.types import Features, Keypoints
+from patchprint.types import Features, Keypoints, KeypointsLike
 
 
 def extract(
     image: ImageLike,
     model: ModelLike = DEFAULT_MODEL,
-    keypoints: Keypoints | None = None,
+    keypoints: KeypointsLike | None = None,
     mask: np.ndarray | None = None,
     max_keypoints: int | None = MAX_KEYPOINTS,
     upright: bool = False,
@@ -31,8 +30,8 @@ def extract(
     Args:
         image: a file, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
         model: the name of shipped weights or of a baseline (sift, rootsift, pixels), a weight file, or a loaded model.
-        keypoints: describe these, all of them and in this order, instead of detecting; points outside of the image see
-            its repeated border.
+        keypoints: describe these, all of them and in this order, instead of detecting: Keypoints or a list of
+            ``cv2.KeyPoint``. Points outside of the image see its repeated border.
         mask: (H, W), keypoints where it is zero are not detected; not used with given ``keypoints``.
         upright: ignore the angles. Better where the camera was always held level, hopeless where it was not.
         spread: give every part of the image its share of the keypoints; without it the strongest are kept.
@@ -42,21 +41,19 @@ def extract(
     pixels = read_gray(image, exif)
     loaded = load(model, device).for_keypoints()
     if keypoints is None:
-        keypoints = detect(pixels, detector, max_keypoints, mask, spread, upright)
-    elif not torch.isfinite(keypoints.xy).all() or not (keypoints.scale > 0).all():
-        raise UserError("the given keypoints must have finite positions and positive scales")
-    elif upright:
-        keypoints = keypoints.upright()
+        found = detect(pixels, detector, max_keypoints, mask, spread, upright)
+    else:
+        found = Keypoints.given(keypoints).upright() if upright else Keypoints.given(keypoints)
     path = Path(image) if isinstance(image, (str, Path)) else None
-    return describe(pixels, keypoints, loaded, path)
+    return describe(pixels, found, loaded, path)
 
 
-def describe(pixels: np.ndarray, keypoints: Keypoints, model: ModelLike, path: Path | None = None) -> Features:
+def describe(pixels: np.ndarray, keypoints: KeypointsLike, model: ModelLike, path: Path | None = None) -> Features:
     """Features of keypoints that are known: pixels uint8 (H, W); ``path`` is remembered for drawing."""
-    model = load(model)
+    model, given = load(model), Keypoints.given(keypoints)
     return Features(
-        keypoints=keypoints,
-        descriptors=model.describe_keypoints(pixels, keypoints),
+        keypoints=given,
+        descriptors=model.describe_keypoints(pixels, given),
         image_size=(pixels.shape[1], pixels.shape[0]),
         image_path=path,
         model=model.id,

@@ -6,6 +6,7 @@ from typing import Literal
 
 import torch
 
+from patchprint.devices import choose_device
 from patchprint.distances import Backend, nearest, nearest_inconsistent
 from patchprint.errors import UserError
 from patchprint.features.model import LOWE_RATIO
@@ -49,6 +50,7 @@ def match(
         raise UserError(f"a ratio belongs to the modes ratio, mutual+ratio and fginn, not to {mode}")
     if ratio is not None and not 0 < ratio <= 1:
         raise UserError(f"ratio must lie in (0, 1], got {ratio}")
+    device = choose_device(device)
     of_a, of_b = a.descriptors.to(device), b.descriptors.to(device)
     second_needed = tests_ratio and mode != "fginn"
     distance, index = nearest(of_a, of_b, 2 if second_needed else 1, backend)

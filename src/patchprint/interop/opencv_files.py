@@ -10,8 +10,8 @@ import torch
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import write_text
-from patchprint.interop.opencv import from_keypoints, to_keypoints
-from patchprint.types import Features, ModelId
+from patchprint.interop.opencv import from_keypoints
+from patchprint.types import Features, Keypoints, ModelId
 
 SUFFIXES = (".yml", ".yaml")
 
@@ -58,7 +58,7 @@ def read_features(path: str | Path) -> Features:
     points = [cv2.KeyPoint(*row[:5], int(row[5]), int(row[6])) for row in rows]
     if matrix is None:
         raise UserError(f"{path} is not a features file in OpenCV's YAML")
-    return Features(to_keypoints(points), torch.from_numpy(matrix)[: len(points)], size, None, model)
+    return Features(Keypoints.from_opencv(points), torch.from_numpy(matrix)[: len(points)], size, None, model)
 
 
 def _matrix(features: Features) -> np.ndarray:

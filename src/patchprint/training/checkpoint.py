@@ -84,7 +84,9 @@ def latest(folder: Path) -> Path:
     """The newest checkpoint of a run folder."""
     found = _all(folder)
     if not found:
-        raise UserError(f"{folder} holds no checkpoint to resume from; start the run again with --force in place of --resume")
+        raise UserError(
+            f"{folder} holds no checkpoint to resume from; start the run again with --force in place of --resume"
+        )
     return found[-1]
 
 
