@@ -69,7 +69,8 @@ def _dispatch(arguments: list[str]) -> int:
             print(_listing(prog, command))
             return 0 if rest else 2
         if rest[0].startswith("-"):
-            rest.sort(key=lambda word: not (word.startswith("--") and word in command))
+            flags = [name for name in command if name.startswith("--")]
+            rest = sorted(rest, key=lambda word: word not in flags)
         command = command[_choose(rest[0], command, prog)]
         prog, rest = f"{prog} {rest[0]}", rest[1:]
     call = _parse(command, rest, prog)
@@ -80,8 +81,10 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
     """Read flags with tyro, whose boxed messages become one sentence."""
     import tyro
 
+    from patchprint.commands import flags
+
     pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
-    signature = inspect.signature(function, eval_str=True)
+    signature = flags.readable(inspect.signature(function, eval_str=True))
     errors = io.StringIO()
     captured: dict[str, Any] = {}
 
@@ -93,7 +96,8 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
     remember.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     try:
         with contextlib.redirect_stderr(errors):
-            tyro.cli(remember, args=arguments, prog=prog, config=(tyro.conf.OmitArgPrefixes, *pairs))
+            config = (tyro.conf.OmitArgPrefixes, *pairs)
+            tyro.cli(remember, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
     except SystemExit as stop:
         if stop.code == 0:
             return lambda: 0

@@ -9,7 +9,6 @@ import tyro
 
 from patchprint import files, provenance
 from patchprint.commands.output import emit, say, table
-from patchprint.detectors import DETECTORS
 from patchprint.devices import choose_device
 from patchprint.features import load
 from patchprint.features.folder import DescribeSettings
@@ -24,7 +23,9 @@ def main(
     /,
     out: Path,
     model: str = DEFAULT_MODEL,
-    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "colmap",
+    detector: Annotated[
+        str, tyro.conf.arg(help="what finds keypoints; the affine ones for views from far apart")
+    ] = "colmap",
     max_keypoints: int | None = None,
     upright: bool = False,
     spread: bool = True,
@@ -46,10 +47,10 @@ def main(
     Args:
         images: folder of overlapping photos of one scene
         out: folder for features/, model/ (database.db and sparse/), model.png and summary.json; continues where it stopped
-        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
+        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
         max_keypoints: per photo; default 8192, to which the detector colmap adds second orientations, as COLMAP does
         upright: ignore the orientation of keypoints
-        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
+        spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         pairs: exhaustive, or a text file with two names per line
         ratio: ratio test on top of mutual nearest neighbours; off by default, COLMAP's verification does the work
         single_camera: all photos come from one camera with one focal length
@@ -59,6 +60,7 @@ def main(
         truth: folder of true cameras (NAME.camera, Strecha et al.) to compare positions with
         workers: processes that describe photos side by side
         device: auto, cpu, cuda or mps
+        seed: of everything random
         force: start again, removing what is there
         json: print the result as JSON
     """

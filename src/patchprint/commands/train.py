@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 import tyro
 
+from patchprint.commands import flags
 from patchprint.commands.output import emit, say
 from patchprint.errors import UserError
 from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
@@ -149,12 +150,12 @@ def _with_settings(signature: Signature, recipe: str) -> Signature:
         if name in CHOICES:
             text += f": {', '.join(registered(name))}"
         if isinstance(value, tuple | dict):
-            metavar = "NAME=VALUE" if isinstance(value, dict) else None
-            hint = f"(default: {_shown(value)}; repeatable)"
-            kind = _flag(name, tyro.conf.UseAppendAction[Words], text, hint, metavar)
+            called = "NAME=VALUE" if isinstance(value, dict) else flags.metavar(name, kind)
+            hint = f"(default: {_shown(value)}; repeatable)" if value else "(repeatable)"
+            kind = _flag(name, tyro.conf.UseAppendAction[Words], text, hint, called)
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=(), annotation=kind))
         else:
-            single[name] = _flag(name, kind, text, f"(default: {value})")
+            single[name] = _flag(name, kind, text, flags.hint(value), flags.metavar(name, kind))
     # Of all types that tyro reads, only this one leaves out what was not given.
     settings = TypedDict("settings", single, total=False)  # type: ignore[misc]
     return Signature([*parameters, Parameter("settings", Parameter.KEYWORD_ONLY, annotation=settings)])
@@ -166,14 +167,14 @@ def _settings() -> dict[str, tuple[Any, str]]:
     return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
 
 
-def _flag(name: str, kind: Any, text: str, hint: str, metavar: str | None = None) -> Any:
+def _flag(name: str, kind: Any, text: str, hint: str, metavar: str | None) -> Any:
     spelled = flag(name).removeprefix("--")
     return Annotated[kind, tyro.conf.arg(name=spelled, help=text, help_behavior_hint=hint, metavar=metavar)]
 
 
 def _shown(value: tuple[str, ...] | dict[str, Any]) -> str:
     words = [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
-    return " ".join(words) or "none"
+    return " ".join(words)
 
 
 def _default_out(recipe: str) -> Path:

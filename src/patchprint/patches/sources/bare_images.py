@@ -43,7 +43,7 @@ def build(
         max_image_size: longer sides are reduced for SIFT.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this.
+        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
         seed: of everything random.
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """

@@ -177,7 +177,7 @@ def build(
         max_keypoints: keypoints in an image.
         strength: of warps and light changes, 1 is the usual one.
         max_side: larger images are made smaller first.
-        max_mb: encode the images again until they take no more megabytes than this.
+        max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
         force: replace the store if it exists.
     """
     for name, value in {"num-views": num_views, "max-keypoints": max_keypoints, "max-side": max_side}.items():
