@@ -5,7 +5,8 @@
 measured from the x axis towards the y axis (clockwise as seen on the screen). An affine frame ``A`` (2, 2) carries
 scale and angle together, ``A = scale * [[cos, -sin], [sin, cos]]`` for a round keypoint, and takes an offset in units of
 sigma to an offset in pixels. A patch of ``patch_scale`` m covers the square ``xy + m / 2 * A @ [-1, 1]^2``, so that its
-side is ``m * scale`` pixels. Converters to the conventions of other libraries live in ``patchprint.interop``.
+side is ``m * scale`` pixels. Converters to the conventions of other libraries live in ``patchprint.interop``; only that from
+OpenCV is here, since its keypoints are taken wherever ours are.
 """
 
 from __future__ import annotations
@@ -92,6 +93,41 @@ class Keypoints:
         return Keypoints(**{name: torch.from_numpy(np.asarray(arrays[name])) for name in names})
 
     @staticmethod
+    def from_opencv(keypoints: Sequence[Any]) -> Keypoints:
+        """``list[cv2.KeyPoint]`` to Keypoints: half the size, radians; an angle of -1 means "none" in OpenCV and becomes 0."""
+        if not keypoints:
+            return Keypoints.empty()
+        rows = np.array([(*k.pt, k.size, k.angle, k.response) for k in keypoints], dtype=np.float64)
+        degrees = np.where(rows[:, 3] == -1, 0.0, rows[:, 3])
+        return Keypoints(
+            xy=torch.from_numpy(rows[:, :2]),
+            scale=torch.from_numpy(rows[:, 2] / 2),
+            angle=torch.from_numpy(np.radians(degrees)),
+            score=torch.from_numpy(rows[:, 4]),
+        )
+
+    @staticmethod
+    def given(keypoints: KeypointsLike) -> Keypoints:
+        """What a user gave to be described: Keypoints, or a list of ``cv2.KeyPoint``; numbers without a place are refused."""
+        if isinstance(keypoints, (list, tuple)) and all(hasattr(each, "pt") for each in keypoints):
+            keypoints = Keypoints.from_opencv(keypoints)
+        if not isinstance(keypoints, Keypoints):
+            raise UserError(
+                f"keypoints are given as {type(keypoints).__name__}; make them patchprint.Keypoints(xy, scale, angle), or give "
+                "a list of cv2.KeyPoint"
+            )
+        frames = torch.cat([keypoints.xy, keypoints.frames().flatten(1)], 1)
+        wrong = (~(frames.isfinite().all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
+        if wrong:
+            x, y = keypoints.xy[wrong[0]].tolist()
+            scale, angle = float(keypoints.scale[wrong[0]]), float(keypoints.angle[wrong[0]])
+            raise UserError(
+                f"keypoint {wrong[0]} of {len(keypoints)} lies at ({x:g}, {y:g}) with scale {scale:g} and angle {angle:g}; all "
+                "must be finite and the scale above zero"
+            )
+        return keypoints
+
+    @staticmethod
     def from_affine(xy: Tensor, affine: Tensor, score: Tensor | None = None) -> Keypoints:
         """Keypoints with frames (N, 2, 2); scale is the geometric mean of the axes, angle that of the first column."""
         affine = torch.as_tensor(affine, dtype=torch.float32)
@@ -142,6 +178,10 @@ class Keypoints:
         return dataclasses.replace(
             self, **{name: function(value) for name, value in given.items() if value is not None}
         )
+
+
+# What is taken where keypoints are to be described: ours, or a list of cv2.KeyPoint.
+KeypointsLike = Keypoints | Sequence[Any]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import patchprint
-from patchprint.features import load
+from patchprint.features import describe, load
 from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints
 from support.known_images import correspondences, texture, turned
@@ -53,8 +53,25 @@ def test_given_keypoints_are_kept_even_outside(model: str, network: PatchNetwork
     if not made.is_binary:
         assert torch.isfinite(made.descriptors).all()
     broken = Keypoints(torch.tensor([[float("nan"), 0.0]]), torch.ones(1), torch.zeros(1))
-    with pytest.raises(ValueError, match="finite"):
+    with pytest.raises(ValueError, match=r"keypoint 0 of 1 lies at \(nan, 0\)"):
         patchprint.extract(texture(), loaded, keypoints=broken)
+    with pytest.raises(ValueError, match="finite"):
+        loaded.describe_keypoints(texture(), broken)
+
+
+@pytest.mark.parametrize("model", ["sift", "network"])
+def test_keypoints_of_opencv_are_taken_where_ours_are(model: str, network: PatchNetwork) -> None:
+    image, loaded = texture(), load(network if model == "network" else model)
+    given = cv2.SIFT_create(20).detect(image)
+    expected = patchprint.extract(image, loaded, keypoints=Keypoints.from_opencv(given))
+    made = patchprint.extract(image, loaded, keypoints=given)
+    assert torch.equal(made.keypoints.xy, expected.keypoints.xy) and len(made) == len(given) > 10
+    assert torch.equal(made.descriptors, expected.descriptors)
+    assert torch.equal(loaded.describe_keypoints(image, given), expected.descriptors)
+    assert torch.equal(describe(image, given, loaded).descriptors, expected.descriptors)
+    assert len(patchprint.extract(image, loaded, keypoints=[])) == 0
+    with pytest.raises(ValueError, match="keypoints are given as ndarray"):
+        patchprint.extract(image, loaded, keypoints=np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network"])

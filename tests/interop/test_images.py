@@ -122,6 +122,8 @@ def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, image: np.ndarray) -> N
         (np.full((4, 4), 200.0), "outside of"),
         (np.full((4, 4), np.nan), "outside of"),
         (np.zeros((4, 4), np.int64), "int64"),
+        (None, "the picture is None, which is what cv2.imread gives"),
+        (7, "the picture is given as int"),
     ],
 )
 def test_bad_arrays(array: np.ndarray, words: str) -> None:

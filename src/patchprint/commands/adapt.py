@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 from patchprint import files
+from patchprint.commands.flags import WEIGHTS
 from patchprint.commands.output import emit, say, table
-from patchprint.pipelines.adapt import MEASURES, AdaptPlan, adapt
+from patchprint.pipelines.adapt import MEASURES, VERDICTS, AdaptPlan, adapt
 from patchprint.pipelines.adapt_page import page
 from patchprint.report.page import write
 
@@ -16,7 +18,7 @@ from patchprint.report.page import write
 def main(
     images: tyro.conf.Positional[Path],
     out: Path,
-    model: str = "sdgmnet",
+    model: Annotated[str, tyro.conf.arg(metavar=WEIGHTS)] = "sdgmnet",
     steps: int = 400,
     batch: int = 128,
     lr: float = 0.1,
@@ -33,7 +35,7 @@ def main(
     Args:
         images: folder of overlapping photos, or of a COLMAP model (images/ and sparse/).
         out: weights to write (.safetensors); a report (.html) and the numbers (.json) go beside them.
-        model: where to start: a registry name or a file.
+        model: where to start.
         steps: training steps.
         batch: points in a batch, two photos of each.
         lr: learning rate at the start.
@@ -50,5 +52,6 @@ def main(
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out), out.with_suffix(".html"))
     rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]
-    emit(result.to_json(), json, table(["", *MEASURES.values()], rows))
+    text = f"{table(['', *MEASURES.values()], rows)}\n\n{VERDICTS[result.model['verdict']]}"
+    emit(result.to_json(), json, text)
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

@@ -12,7 +12,7 @@ import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say
-from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
+from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, embeddings, formats
@@ -28,7 +28,9 @@ def main(
     out: Path,
     model: str = DEFAULT_MODEL,
     format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
-    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
+    detector: Annotated[
+        str, tyro.conf.arg(help="what finds keypoints; the affine ones for views from far apart")
+    ] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
     upright: bool = False,
     spread: bool = True,
@@ -48,12 +50,12 @@ def main(
     Args:
         images: folder of photos, searched with its subfolders
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
-        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file; with weights of an embedding network, what
-            is said about keypoints, workers and formats plays no part
+        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file; with weights of an embedding
+            network, what is said about keypoints, workers and formats plays no part
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
         max_keypoints: per photo, by response
         upright: ignore the orientation of keypoints
-        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
+        spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
         max_size: shrink photos whose longer side has more pixels; coordinates stay those of the photo
         masks: folder of masks, NAME.png for the photo NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black

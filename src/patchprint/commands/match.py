@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from patchprint.commands.output import emit, say
-from patchprint.detectors import DETECTORS, MAX_KEYPOINTS, check_detector
+from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, load
@@ -36,7 +36,9 @@ def main(
     b: tyro.conf.Positional[Path | None] = None,
     /,
     model: str = DEFAULT_MODEL,
-    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
+    detector: Annotated[
+        str, tyro.conf.arg(help="what finds keypoints; the affine ones for views from far apart")
+    ] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
     max_size: int | None = None,
     upright: bool = False,
@@ -57,11 +59,11 @@ def main(
     Args:
         a: first photo; or a folder of features (patchprint describe) or an hloc features.h5
         b: second photo
-        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
+        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
         max_keypoints: per photo, by response
         max_size: shrink photos whose longer side has more pixels; coordinates stay those of the photo
         upright: ignore the orientation of keypoints
-        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
+        spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored
         mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8

@@ -9,7 +9,6 @@ import tyro
 
 from patchprint import files, provenance
 from patchprint.commands.output import emit, say, table
-from patchprint.detectors import DETECTORS
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
 from patchprint.features.folder import DescribeSettings
@@ -27,7 +26,9 @@ def main(
     out: Path,
     into: Path | None = None,
     model: str = DEFAULT_MODEL,
-    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "colmap",
+    detector: Annotated[
+        str, tyro.conf.arg(help="what finds keypoints; the affine ones for views from far apart")
+    ] = "colmap",
     max_keypoints: int | None = None,
     upright: bool = False,
     spread: bool = True,
@@ -56,10 +57,10 @@ def main(
             stopped
         into: output folder of an earlier run: its model with those of the photos that are new to it. It stays as it is, its
             cameras stay where they are, and photos are described as it says
-        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file
+        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
         max_keypoints: per photo; default 8192, to which the detector colmap adds second orientations, as COLMAP does
         upright: ignore the orientation of keypoints
-        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
+        spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         masks: folder of masks, NAME.png for the photo NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
         pairs: exhaustive; sequential (each photo with those that follow it by name); retrieval (with those that look most like
             it); or a text file with two names per line
@@ -74,6 +75,7 @@ def main(
         workers: processes that describe photos side by side, as far as the memory allows
         memory: gigabytes that finding keypoints may take, side by side; one photo of 6 megapixels takes 2
         device: auto, cpu, cuda or mps
+        seed: of everything random
         force: start again, removing what is there
         json: print the result as JSON
     """

@@ -12,7 +12,7 @@ from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
 from patchprint.interop.images import ImageLike, limit, read_gray
-from patchprint.types import Features, Keypoints
+from patchprint.types import Features, Keypoints, KeypointsLike
 
 SMALLEST = 32  # pixels along the longer side of an image that was made smaller
 
@@ -20,7 +20,7 @@ SMALLEST = 32  # pixels along the longer side of an image that was made smaller
 def extract(
     image: ImageLike,
     model: ModelLike = DEFAULT_MODEL,
-    keypoints: Keypoints | None = None,
+    keypoints: KeypointsLike | None = None,
     mask: np.ndarray | None = None,
     max_keypoints: int | None = MAX_KEYPOINTS,
     upright: bool = False,
@@ -35,8 +35,8 @@ def extract(
     Args:
         image: a file, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
         model: the name of shipped weights or of a baseline (sift, rootsift, pixels), a weight file, or a loaded model.
-        keypoints: describe these, all of them and in this order, instead of detecting; points outside of the image see
-            its repeated border.
+        keypoints: describe these, all of them and in this order, instead of detecting: Keypoints or a list of
+            ``cv2.KeyPoint``. Points outside of the image see its repeated border.
         mask: (H, W), keypoints where it is zero are not detected; not used with given ``keypoints``.
         upright: ignore the angles. Better where the camera was always held level, hopeless where it was not.
         spread: give every part of the image its share of the keypoints; without it the strongest are kept.
@@ -50,25 +50,23 @@ def extract(
     path = Path(image) if isinstance(image, (str, Path)) else None
     if max_size is not None and max_size < max(pixels.shape):
         smaller = _Smaller(pixels, max_size)
-        given = None if keypoints is None else smaller.keypoints(keypoints)
+        given = None if keypoints is None else smaller.keypoints(Keypoints.given(keypoints))
         allowed = None if mask is None else smaller.mask(mask)
-        found = extract(smaller.pixels, loaded, given, allowed, max_keypoints, upright, detector, spread)
-        return dataclasses.replace(smaller.restored(found), image_path=path)
+        features = extract(smaller.pixels, loaded, given, allowed, max_keypoints, upright, detector, spread)
+        return dataclasses.replace(smaller.restored(features), image_path=path)
     if keypoints is None:
-        keypoints = detect(pixels, detector, max_keypoints, mask, spread, upright)
-    elif not torch.isfinite(keypoints.xy).all() or not (keypoints.scale > 0).all():
-        raise UserError("the given keypoints must have finite positions and positive scales")
-    elif upright:
-        keypoints = keypoints.upright()
-    return describe(pixels, keypoints, loaded, path)
+        found = detect(pixels, detector, max_keypoints, mask, spread, upright)
+    else:
+        found = Keypoints.given(keypoints).upright() if upright else Keypoints.given(keypoints)
+    return describe(pixels, found, loaded, path)
 
 
-def describe(pixels: np.ndarray, keypoints: Keypoints, model: ModelLike, path: Path | None = None) -> Features:
+def describe(pixels: np.ndarray, keypoints: KeypointsLike, model: ModelLike, path: Path | None = None) -> Features:
     """Features of keypoints that are known: pixels uint8 (H, W); ``path`` is remembered for drawing."""
-    model = load(model)
+    model, given = load(model), Keypoints.given(keypoints)
     return Features(
-        keypoints=keypoints,
-        descriptors=model.describe_keypoints(pixels, keypoints),
+        keypoints=given,
+        descriptors=model.describe_keypoints(pixels, given),
         image_size=(pixels.shape[1], pixels.shape[0]),
         image_path=path,
         model=model.id,

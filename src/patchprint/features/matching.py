@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import torch
 
+from patchprint.devices import choose_device
 from patchprint.distances import Backend, nearest, nearest_inconsistent
 from patchprint.errors import UserError
 from patchprint.features.model import LOWE_RATIO
@@ -45,6 +46,7 @@ def match(
         )
     check_rule(mode, ratio)
     tests_ratio = mode in RATIO_MODES
+    device = choose_device(device)
     of_a, of_b = a.descriptors.to(device), b.descriptors.to(device)
     second_needed = tests_ratio and mode != "fginn"
     distance, index = nearest(of_a, of_b, 2 if second_needed else 1, backend)

@@ -214,7 +214,13 @@ def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _as_array(image: Any) -> np.ndarray:
+    if image is None:
+        raise UserError(
+            "the picture is None, which is what cv2.imread gives where it cannot read a file; check its path"
+        )
     array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
+    if array.ndim == 0:
+        raise UserError(f"the picture is given as {type(image).__name__}; expected a path, an array or a tensor")
     if array.ndim not in (2, 3):
         raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
     return array

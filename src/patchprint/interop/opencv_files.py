@@ -11,8 +11,8 @@ import torch
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import write_text
-from patchprint.interop.opencv import from_keypoints, to_keypoints
-from patchprint.types import Features, ModelId
+from patchprint.interop.opencv import from_keypoints
+from patchprint.types import Features, Keypoints, ModelId
 
 SUFFIXES = (".yml", ".yaml")
 SETTINGS = "settings.json"  # of a folder of features: how they were made
@@ -63,7 +63,8 @@ def read_features(path: str | Path) -> Features:
     points = [cv2.KeyPoint(*row[:5], int(row[5]), int(row[6])) for row in rows]
     if matrix is None:
         raise UserError(f"{path} is not a features file in OpenCV's YAML")
-    return Features(to_keypoints(points), torch.from_numpy(matrix)[: len(points)], size, None, model, ratio)
+    keypoints = Keypoints.from_opencv(points)
+    return Features(keypoints, torch.from_numpy(matrix)[: len(points)], size, None, model, ratio)
 
 
 def read_folder(folder: str | Path) -> Iterator[tuple[str, Features]]:

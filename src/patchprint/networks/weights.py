@@ -47,9 +47,14 @@ def load_network(
     return network.eval().to(device)
 
 
+def weight_names() -> list[str]:
+    """The names of the weights that come with the package, sorted."""
+    return sorted(path.stem for path in WEIGHTS_FOLDER.glob("*.safetensors"))
+
+
 def list_weights() -> list[ModelInfo]:
     """The weights that come with the package, sorted by name."""
-    return [read_info(path) for path in sorted(WEIGHTS_FOLDER.glob("*.safetensors"))]
+    return [read_info(WEIGHTS_FOLDER / f"{name}.safetensors") for name in weight_names()]
 
 
 def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None, half: bool = False) -> ModelInfo:

@@ -114,3 +114,5 @@ def test_flat_pictures_and_empty_folders_are_refused(tmp_path: Path) -> None:
         homographies.make_tracks([np.full((100, 100), 9, np.uint8)], num_views=1, seed=0)
     with pytest.raises(ValueError, match="pictures"):
         homographies.build(tmp_path, tmp_path / "out")
+    with pytest.raises(ValueError, match="--num-views is 0; it must be at least 1"):
+        homographies.build(tmp_path, tmp_path / "out", num_views=0)

@@ -46,7 +46,7 @@ def build(
         max_image_size: longer sides are reduced for SIFT.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this.
+        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
         memory: gigabytes that finding keypoints may take, several photos side by side.
         seed: of everything random.
         strict: stop at the first photo that cannot be read; by default it is named and left out.

@@ -36,7 +36,7 @@ def build(
         database: the database with the keypoints, if not database.db in the folder.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this.
+        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
         scene_name: what the scene is called in the store, if not like the folder.
         strict: stop at the first photo that is missing, cannot be read or was resized; by default it is named and left out.
         force: replace the store if it exists.

@@ -178,10 +178,13 @@ def build(
         max_keypoints: keypoints in an image.
         strength: of warps and light changes, 1 is the usual one.
         max_side: larger images are made smaller first.
-        max_mb: encode the images again until they take no more megabytes than this.
+        max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
+    for name, value in {"num-views": num_views, "max-keypoints": max_keypoints, "max-side": max_side}.items():
+        if value < 1:
+            raise UserError(f"--{name} is {value}; it must be at least 1")
     names: list[str] = []
 
     def originals() -> Iterator[np.ndarray]:
