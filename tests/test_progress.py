@@ -51,6 +51,8 @@ def test_time_left_counts_what_is_new() -> None:
     assert work.line() == "mapping: 4 of 10 photos, 60 s"
     work.update(3)
     assert work.line() == "mapping: 7 of 10 photos, 60 s, about 60 s left"
+    work._started, work._counted = work._started - 15, work._counted - 15  # the next photo is under way
+    assert work.line() == "mapping: 7 of 10 photos, 75 s, about 45 s left"
 
 
 def test_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,12 +33,12 @@ class Progress:
     def __init__(self, what: str, total: int | None = None, unit: str = "", done: int = 0) -> None:
         self.what, self.total, self.unit, self.done = what, total, unit, done
         self._before = done
-        self._started = time.monotonic()
+        self._started = self._counted = time.monotonic()
         self._ended = threading.Event()
         self._bar: tqdm | None = None
 
     def __enter__(self) -> Progress:
-        self._started = time.monotonic()
+        self._started = self._counted = time.monotonic()
         if sys.stderr.isatty():
             self._bar = tqdm(desc=self.what, total=self.total, unit=self.unit or "it", initial=self.done)
         else:
@@ -52,6 +52,7 @@ class Progress:
 
     def update(self, count: int = 1) -> None:
         self.done += count
+        self._counted = time.monotonic()
         if self._bar is not None:
             self._bar.update(count)
 
@@ -63,8 +64,10 @@ class Progress:
             of_total = "" if self.total is None else f" of {self.total}"
             parts.insert(0, f"{self.done}{of_total} {self.unit}s")
         if self.total is not None and self.done > self._before:
-            left = seconds * (self.total - self.done) / (self.done - self._before)
-            parts.append(f"about {left:.0f} s left")
+            # By the units that are complete; the one that is under way has had its time since the last of them.
+            each = (self._counted - self._started) / (self.done - self._before)
+            left = each * (self.total - self.done) - (time.monotonic() - self._counted)
+            parts.append(f"about {max(0.0, left):.0f} s left")
         return f"{self.what}: {', '.join(parts)}"
 
     def _write_lines(self) -> None:

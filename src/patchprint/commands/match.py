@@ -61,7 +61,7 @@ def main(
         b: second photo
         model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
         max_keypoints: per photo, by response
-        max_size: shrink photos whose longer side has more pixels; coordinates stay those of the photo
+        max_size: shrink photos whose longer side has more pixels than this, by default none; coordinates stay those of the photo
         upright: ignore the orientation of keypoints
         spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored
@@ -72,7 +72,7 @@ def main(
             look most like it); or a text file with two names per line
         neighbors: how many photos each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP); of two photos also a picture of the inliers
-            (.png, .jpg); may be given several times
+            (.png, .jpg)
         device: auto, cpu, cuda or mps
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
