@@ -57,7 +57,7 @@ def main(
         upright: ignore the orientation of keypoints
         spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
-        max_size: shrink photos whose longer side has more pixels than this, by default none; coordinates stay those of the photo
+        max_size: shrink photos whose longer side has more pixels than this (by default none); coordinates stay the photo's
         masks: folder of masks, NAME.png for the photo NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
         strict: stop at the first photo that cannot be read; by default it is named and left out
         match: colmap: match the photos too and let COLMAP verify that, so that the database can be mapped at once

@@ -61,7 +61,7 @@ def main(
         b: second photo
         model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
         max_keypoints: per photo, by response
-        max_size: shrink photos whose longer side has more pixels than this, by default none; coordinates stay those of the photo
+        max_size: shrink photos whose longer side has more pixels than this (by default none); coordinates stay the photo's
         upright: ignore the orientation of keypoints
         spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored
