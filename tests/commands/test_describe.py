@@ -179,3 +179,20 @@ def test_torchrun_shares_the_photos(views: Path, tmp_path: Path) -> None:
     assert done.stdout.count("3 photos described") == 1
     assert sum(1 for _ in hloc.read_features(tmp_path / "f.h5")) == 3
     assert np.array_equal([path.name for path in tmp_path.iterdir()], ["f.h5"])
+
+
+def test_masks_and_strictness(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos = shutil.copytree(views, tmp_path / "photos")
+    (tmp_path / "masks").mkdir()
+    top = np.zeros((360, 480), np.uint8)
+    top[:100] = 255
+    for name in ("view 0.png.png", "view 1.png", "view 2.png.png"):
+        cv2.imwrite(str(tmp_path / "masks" / name), top)
+    command = ["describe", str(photos), "--model", "rootsift", "--max-keypoints", "100"]
+    assert cli.main([*command, "--out", str(tmp_path / "out"), "--masks", str(tmp_path / "masks")]) == 0
+    for number in range(3):
+        found = storage.load(tmp_path / "out" / f"view {number}.png.npz")
+        assert len(found) > 20 and found.keypoints.xy[:, 1].max() <= 100
+    (photos / "broken.png").write_bytes(b"no picture")
+    assert cli.main([*command, "--out", str(tmp_path / "strict"), "--strict"]) == 2
+    assert "broken.png is not a picture" in capsys.readouterr().err

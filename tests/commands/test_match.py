@@ -30,6 +30,14 @@ def test_matching_many_and_mapping_what_came_out(described: Path, views: Path, t
     assert models[0].num_reg_images() == 3
 
 
+def test_pairs_by_rule(described: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rule, count in (("sequential", 2), ("retrieval", 2), ("exhaustive", 3)):
+        command = ["match", str(described), "--pairs", rule, "--out", str(tmp_path / f"{rule}.npz"), "--json"]
+        neighbors = [] if rule == "exhaustive" else ["--neighbors", "1"]
+        assert cli.main([*command, *neighbors]) == 0
+        assert json.loads(capsys.readouterr().out)["pairs"] == count
+
+
 def test_pairs_from_a_file(described: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pairs.txt").write_text("# two\nview 0.png\tview 1.png\n\nview 0.png\tview 2.png\n")
     command = [
