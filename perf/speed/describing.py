@@ -42,7 +42,9 @@ def measure(names: list[str], count: int, repeats: int, device: torch.device) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--models", nargs="+", default=weight_names(), help="names or weight files; default: all shipped")
+    parser.add_argument(
+        "--models", nargs="+", default=weight_names(), help="names or weight files; default: all shipped"
+    )
     parser.add_argument("--count", type=int, default=4096, help="patches in a round")
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--device", default="cpu")
