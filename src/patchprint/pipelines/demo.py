@@ -162,7 +162,7 @@ def _page(result: Result, scores: dict[str, dict[str, Any]], out: Path) -> Page:
             Section(
                 "And where it is hard?",
                 [
-                    "A photograph and a copy that is tilted more than any that was learned from. Green lines are right, red wrong."
+                    "A photograph and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
                 ],
                 figures=[
                     Figure.from_file(
