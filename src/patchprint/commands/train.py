@@ -21,9 +21,9 @@ from patchprint.networks.weights import read_info
 from patchprint.registry import option_names
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
+from patchprint.training.held_out import spelled
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
 
-_MEASURED = {"fpr95": "FPR95", "confusion": "confusion", "missed": "1 - R@1"}
 # --freeze a b, or --freeze a --freeze b
 Words = tuple[tuple[str, ...], ...]
 Switch = tyro.conf.FlagCreatePairsOff[bool]
@@ -112,20 +112,14 @@ def _with_stores(run: TrainConfig) -> TrainConfig:
 
 def _as_text(outcome: Outcome) -> str:
     """The best weights and what was measured of them; where more are kept, also their mean and spread."""
-    measured = ", ".join(f"{_named(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
+    measured = ", ".join(f"{spelled(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
     score = f", {outcome.selected_on} {measured}" if measured else ""
     text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
     if len(outcome.kept) < 2:
         return text
     mean, spread = outcome.mean(), outcome.spread()
-    kept = ", ".join(f"{_named(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
+    kept = ", ".join(f"{spelled(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
     return f"{text}\nmean and spread of the best {len(outcome.kept)}: {kept}"
-
-
-def _named(measured: str) -> str:
-    """What is measured, and on which set where there are several."""
-    name, _, of = measured.partition("/")
-    return f"{_MEASURED[name]} on {of}" if of else _MEASURED[name]
 
 
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
