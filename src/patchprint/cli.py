@@ -32,7 +32,8 @@ SUBCOMMANDS = {
     "study": "run a table or figure of a paper: many trainings, one table",
     "describe": "detect and describe the keypoints of photos",
     "match": "match two photos, or many",
-    "sfm": "photos to a COLMAP model",
+    "sfm": "photos to a COLMAP model, or more photos into one",
+    "localize": "where a photo was taken, in a model of patchprint sfm",
     "export": "write a network as ONNX",
     "report": "one HTML page from results or runs",
 }

@@ -55,6 +55,11 @@ class Keypoints:
     def __len__(self) -> int:
         return len(self.xy)
 
+    def __repr__(self) -> str:
+        shape = "" if self.affine is None else ", affine"
+        reach = f", scale {float(self.scale.min()):.3g} to {float(self.scale.max()):.3g}" if len(self) else ""
+        return f"Keypoints({len(self)}{reach}{shape})"
+
     def __getitem__(self, index: Tensor | np.ndarray | slice) -> Keypoints:
         """Select keypoints by a slice, an index array or a boolean mask."""
         if not isinstance(index, slice):
@@ -214,6 +219,14 @@ class Features:
     def __len__(self) -> int:
         return len(self.keypoints)
 
+    def __repr__(self) -> str:
+        dtype, (width, height) = str(self.descriptors.dtype).removeprefix("torch."), self.image_size
+        source = "an image" if self.image_path is None else self.image_path.name
+        return (
+            f"Features({len(self)} of {self.model.name}, {self.descriptors.shape[1]} {dtype} each, "
+            f"in {source} of {width}x{height})"
+        )
+
     @property
     def is_binary(self) -> bool:
         """Whether the prints are packed bits, compared by Hamming distance."""
@@ -239,9 +252,35 @@ class Matches:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __repr__(self) -> str:
+        verified = "" if self.inliers is None else f", {self.num_inliers} agree with one {self.geometry}"
+        return f"Matches({len(self)}{verified})"
+
     @property
     def num_inliers(self) -> int | None:
         return None if self.inliers is None else int(self.inliers.sum())
+
+    def points(
+        self, a: Features | Keypoints, b: Features | Keypoints, inliers_only: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Where the matched keypoints lie in the first and in the second image; ``a`` and ``b`` are what was matched.
+
+        Shape:
+            -> (M, 2) and (M, 2) pixels; with ``inliers_only`` (needs verification) the rows that agree with the geometry.
+        """
+        indices = self.indices
+        if inliers_only:
+            if self.inliers is None:
+                raise UserError(
+                    "these matches are not verified, so inliers are not known; call patchprint.verify first"
+                )
+            indices = indices[self.inliers]
+        if len(indices) and ((indices < 0) | (indices >= torch.tensor([len(a), len(b)], device=indices.device))).any():
+            raise UserError(
+                f"these matches are not of {a!r} and {b!r}: give the features that were matched, in that order"
+            )
+        xy_a, xy_b = (each.xy if isinstance(each, Keypoints) else each.keypoints.xy for each in (a, b))
+        return xy_a[indices[:, 0]], xy_b[indices[:, 1]]
 
 
 @dataclass(frozen=True, eq=False)

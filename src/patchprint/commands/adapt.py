@@ -24,6 +24,7 @@ def main(
     lr: float = 0.1,
     held_out: float = 0.1,
     work: Path | None = None,
+    strict: bool = False,
     device: str = "auto",
     seed: int = 0,
     force: bool = False,
@@ -40,12 +41,13 @@ def main(
         lr: learning rate at the start.
         held_out: part of the photos that training never sees.
         work: folder for reconstruction and training; a run that was stopped goes on from there. Default: OUT.work
+        strict: stop at the first photo that cannot be read; by default it is named and left out.
         device: cpu, cuda, mps or auto.
         seed: of everything random.
         force: replace OUT if it exists.
         json: print the result as JSON.
     """
-    plan = AdaptPlan(model, steps, batch, lr, held_out, seed, device)
+    plan = AdaptPlan(model, steps, batch, lr, held_out, seed, device, strict)
     result = adapt(images, out, work or out.with_suffix(".work"), plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out), out.with_suffix(".html"))

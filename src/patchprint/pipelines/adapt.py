@@ -66,6 +66,8 @@ class AdaptPlan:
     held_out: float = 0.1
     seed: int = 0
     device: str = "auto"
+    # Stop at a photo that cannot be read; otherwise it is named and left out.
+    strict: bool = False
 
 
 def adapt(
@@ -103,7 +105,7 @@ def adapt(
         tensorboard=False,
     )
     report("1/3  points that several photos show")
-    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale)
+    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale, plan.strict)
     learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
     points = learned.split("train").num_points
     if points < max(FEWEST_POINTS, plan.batch):
@@ -179,12 +181,13 @@ def verdict(start: dict[str, float], tuned: dict[str, float], trials: dict[str, 
     return "mixed" if better and worse else "gained" if better else "lost" if worse else "no difference"
 
 
-def _tracks(folder: Path, store: Path, patch_scale: float) -> TrackStore:
+def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> TrackStore:
     if not store.is_dir():
         if (folder / "sparse").is_dir() and (folder / "images").is_dir():
-            colmap.build(folder, store, densify=True, patch_scale=patch_scale)
+            colmap.build(folder, store, densify=True, patch_scale=patch_scale, strict=strict)
         else:
-            bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=store.with_name("sfm"))
+            sfm = store.with_name("sfm")
+            bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=sfm, strict=strict)
     return TrackStore.open(store, patch_scale=patch_scale)
 
 

@@ -45,6 +45,6 @@ study = Study(
         Bars("matching mAP", bars="trained on", groups=("method",)),
         Bars("FPR95 %", bars="trained on", groups=("method",)),
     ),
-    notes="FPR95 is the mean over the two sets that a run did not learn. mAP in percent, with the noise of HPatches (easy, hard, "
-    f"tough). {STEPS:,} steps are far from the length of any recipe.",
+    notes="FPR95 is the mean over the two sets that a run did not learn. mAP in percent, with the noise of HPatches: easy, "
+    f"hard and tough. {STEPS:,} steps are far from the length of any recipe.",
 )
