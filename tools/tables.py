@@ -96,6 +96,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries": weights_tables.tries,
         "tries-neighbours": weights_tables.tries_neighbors,
         "tries-long": weights_tables.tries_long,
+        "tries-groups": weights_tables.tries_groups,
         "chosen-scales": weights_tables.chosen_scales,
         "inliers": use_tables.inliers,
         "sfm": use_tables.sfm,
