@@ -66,7 +66,7 @@ def main(
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
         workers: processes that work side by side; under torchrun the photos are shared out as well
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: the fastest that is here
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it
         force: replace what is there
         json: print the result as JSON
     """

@@ -77,7 +77,7 @@ def main(
         workers: processes that describe photos side by side, as far as the memory allows
         memory: gigabytes that finding keypoints may take, side by side; one photo of 6 megapixels takes 2
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: the fastest that is here
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it
         seed: of everything random
         force: start again, removing what is there
         json: print the result as JSON

@@ -326,8 +326,8 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", e
         model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
-        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, or auto, the fastest
-            of those that the machine has (`patchprint.engines.chosen`). A network that is given is computed in float32.
+        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, or auto:
+            bfloat16 on a CPU that multiplies in it (`patchprint.engines.chosen`). A network that is given is computed in float32.
     """
     place = choose_device(device)
     if engine != engines.AUTO:
