@@ -327,7 +327,7 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", e
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
         engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, or auto:
-            bfloat16 on a CPU that multiplies in it (`patchprint.engines.chosen`). A network that is given is computed in float32.
+            bfloat16 on a CPU that multiplies in it (`patchprint.engines.chosen`). A given network is computed in float32.
     """
     place = choose_device(device)
     if engine != engines.AUTO:
