@@ -68,7 +68,9 @@ def test_matches_of_two_images(name: str, images: Path, tmp_path: Path, capsys: 
 
     said = answer(capsys, "match", images / "a.png", images / "b.png", *limit)
     assert said["indices"] == found.indices.tolist()
-    assert said["is_inlier"] == patchprint.verify(a, b, found).inliers.tolist()
+    verified = patchprint.verify(a, b, found)
+    assert said["is_inlier"] == verified.inliers.tolist()
+    assert (said["verdict"], said["probability"]) == (verified.verdict.answer, verified.verdict.probability)
 
     answer(capsys, "describe", images, "--out", tmp_path / "features", *limit)
     from_disk = [storage.load(tmp_path / "features" / f"{letter}.png.npz") for letter in "ab"]

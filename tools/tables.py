@@ -98,6 +98,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries-long": weights_tables.tries_long,
         "chosen-scales": weights_tables.chosen_scales,
         "inliers": use_tables.inliers,
+        "verdict": use_tables.verdict,
         "sfm": use_tables.sfm,
         "compression": use_tables.compression,
         "adapt": use_tables.adapted,

@@ -57,7 +57,7 @@ def main(
         exif: turn photos as EXIF says; by default pixels are taken as stored
         mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
-        geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
+        geometry: what the inliers must agree with; auto takes the one that matches speak for, "none" skips it
         pairs: for features: exhaustive, or a text file with two names per line
         out: two photos: picture of the inliers (.png, .jpg); features: matches as .h5 (hloc), .db (COLMAP) or .npz
         device: auto, cpu, cuda or mps
@@ -88,15 +88,17 @@ def main(
         "matches": len(matches),
         "inliers": matches.num_inliers,
         "geometry": matches.geometry,
+        "verdict": None if matches.verdict is None else matches.verdict.answer,
+        "probability": None if matches.verdict is None else matches.verdict.probability,
         "transform": None if matches.model is None else matches.model.tolist(),
         "indices": matches.indices.tolist(),
         "is_inlier": None if matches.inliers is None else matches.inliers.tolist(),
         "seconds": seconds,
     }
-    verdict = (
-        "" if matches.num_inliers is None else f", {matches.num_inliers} of them agree with one {matches.geometry}"
-    )
-    text = f"{len(first)} and {len(second)} keypoints, {len(matches)} matches{verdict} ({used.info.name}, {seconds} s)"
+    agreeing = "" if matches.model is None else f", {matches.num_inliers} of them agree with one {matches.geometry}"
+    verdict = "" if matches.verdict is None else f": {matches.verdict}"
+    found = f"{len(matches)} matches{agreeing}{verdict}"
+    text = f"{len(first)} and {len(second)} keypoints, {found} ({used.info.name}, {seconds} s)"
     emit(result, json, text)
     return 0
 
