@@ -23,9 +23,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The tables in the documents, from the files in results/.
+# The tables in the documents and the numbers of patchprint models, from the files in results/.
 tables: $(VENV)/.dev
 	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md
+	$(BIN)/python -m tools.measured
 
 # The documents as pages, with the API, in site/; broken links are errors.
 docs: $(VENV)/.docs

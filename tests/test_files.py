@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.files import atomic_file, atomic_folder, only_writer, refuse_overwrite, write_json
+from patchprint.files import (
+    atomic_file,
+    atomic_folder,
+    claim_folder,
+    only_writer,
+    refuse_file,
+    refuse_overwrite,
+    write_json,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path) -> None:
@@ -59,6 +67,33 @@ def test_a_second_writer_waits_or_is_refused(tmp_path: Path) -> None:
     thread.join(10)
     assert order == ["first", "second"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_could_not_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    refuse_file(tmp_path / "new" / "deep" / "a.npz", force=False)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a.npz").touch()
+    with pytest.raises(ValueError, match="--force"):
+        refuse_file(tmp_path / "a.npz", force=False)
+    refuse_file(tmp_path / "a.npz", force=True)
+    with pytest.raises(ValueError, match=r"is a folder, .* name of a file in it"):
+        refuse_file(tmp_path, force=True)
+    with pytest.raises(ValueError, match=r"a\.npz is a file and no folder"):
+        refuse_file(tmp_path / "a.npz" / "b" / "c.npz", force=True)
+
+
+def test_no_permission_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(PermissionError, match="no permission"):
+        refuse_file(tmp_path / "a.npz", force=False)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_is_no_folder_to_write_to(tmp_path: Path, force: bool) -> None:
+    (tmp_path / "features").write_text("mine")
+    with pytest.raises(ValueError, match="writes a folder"):
+        claim_folder(tmp_path / "features", "a test", ["x"], force=force)
+    assert (tmp_path / "features").read_text() == "mine"
 
 
 def test_existing_output_needs_force(tmp_path: Path) -> None:

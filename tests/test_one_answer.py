@@ -14,7 +14,7 @@ import patchprint
 from patchprint import cli, networks
 from patchprint.features import storage
 from patchprint.features.calibration import write_ratio
-from patchprint.features.formats import read_matches
+from patchprint.features.match_files import read_matches
 from patchprint.networks import weights
 from support.known_images import texture, turned
 
@@ -72,6 +72,13 @@ def test_matches_of_two_images(name: str, images: Path, tmp_path: Path, capsys: 
     assert said["is_inlier"] == verified.inliers.tolist()
     assert (said["verdict"], said["probability"]) == (verified.verdict.answer, verified.verdict.probability)
 
+    for points, side in zip(found.points(a, b), "ab", strict=True):
+        assert torch.allclose(torch.tensor(said[f"points_{side}"]), points, atol=1e-4)
+
+    answer(capsys, "match", images / "a.png", images / "b.png", *limit, "--out", tmp_path / "two.npz")
+    (from_two,) = read_matches(tmp_path / "two.npz").values()
+    assert torch.equal(from_two.indices, found.indices)
+
     answer(capsys, "describe", images, "--out", tmp_path / "features", *limit)
     from_disk = [storage.load(tmp_path / "features" / f"{letter}.png.npz") for letter in "ab"]
     assert torch.equal(patchprint.match(*from_disk).indices, found.indices)
@@ -82,13 +89,19 @@ def test_matches_of_two_images(name: str, images: Path, tmp_path: Path, capsys: 
     assert torch.equal(from_folder.indices, found.indices)
 
 
-def test_the_ratio_travels_through_hloc_files(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from patchprint.interop import hloc
-
-    model = MODELS["floats, calibrated"](tmp_path)
-    out = tmp_path / "features.h5"
-    answer(capsys, "describe", images, "--out", out, "--format", "hloc", "--model", model)
-    assert {features.ratio for _, features in hloc.read_features(out)} == {0.95}
+@pytest.mark.parametrize("form", ["hloc", "opencv-yml"])
+@pytest.mark.parametrize("name", MODELS)
+def test_matches_of_features_in_the_files_of_other_tools(
+    name: str, form: str, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = MODELS[name](tmp_path)
+    limit = ["--max-keypoints", KEYPOINTS, "--model", model]
+    said = answer(capsys, "match", images / "a.png", images / "b.png", *limit)
+    answer(capsys, "describe", images, "--out", tmp_path / "features", "--format", form, *limit)
+    answer(capsys, "match", tmp_path / "features", "--out", tmp_path / "m.json")
+    (pair,) = json.loads((tmp_path / "m.json").read_text())["pairs"]
+    for what in ("indices", "is_inlier", "transform"):
+        assert pair[what] == said[what]
 
 
 @pytest.mark.parametrize("options", [{}, {"spread": False}, {"detector": "dog-published"}, {"upright": True}])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from patchprint.types import DescriptorBatch, Features, Keypoints, ModelId, wrap_angle
+from patchprint.types import DescriptorBatch, Features, Keypoints, Matches, ModelId, wrap_angle
 
 
 def three() -> Keypoints:
@@ -45,6 +46,34 @@ def test_upright_drops_the_angle_only() -> None:
     upright = three().upright()
     assert upright.angle.tolist() == [0.0, 0.0, 0.0]
     assert torch.equal(upright.xy, three().xy)
+
+
+def test_what_is_printed_of_them_is_short() -> None:
+    features = Features(three(), torch.zeros(3, 128), (640, 480), Path("photos/a.jpg"), ModelId("sdgmnet", "f" * 64))
+    matches = Matches(torch.tensor([[0, 1], [2, 0]]), torch.tensor([0.1, 0.2]))
+    assert repr(three()) == "Keypoints(3, scale 1 to 3)"
+    assert repr(Keypoints.empty()) == "Keypoints(0)"
+    assert repr(Keypoints.from_affine(three().xy, three().frames())) == "Keypoints(3, scale 1 to 3, affine)"
+    assert repr(features) == "Features(3 of sdgmnet, 128 float32 each, in a.jpg of 640x480)"
+    assert repr(matches) == "Matches(2)"
+    verified = dataclasses.replace(matches, inliers=torch.tensor([True, False]), geometry="homography")
+    assert repr(verified) == "Matches(2, 1 agree with one homography)"
+
+
+def test_matched_coordinates_in_one_call() -> None:
+    a, b = three(), three()[torch.tensor([2, 1, 0])]
+    matches = Matches(torch.tensor([[0, 1], [2, 0]]), torch.tensor([0.1, 0.2]))
+    features = Features(a, torch.zeros(3, 8), (10, 10), None, ModelId("x"))
+    for first in (a, features):
+        in_a, in_b = matches.points(first, b)
+        assert in_a.tolist() == [[1, 2], [5, 6]] and in_b.tolist() == [[3, 4], [5, 6]]
+    with pytest.raises(ValueError, match="not verified"):
+        matches.points(a, b, inliers_only=True)
+    verified = dataclasses.replace(matches, inliers=torch.tensor([False, True]))
+    in_a, in_b = verified.points(a, b, inliers_only=True)
+    assert in_a.tolist() == in_b.tolist() == [[5, 6]]
+    with pytest.raises(ValueError, match=r"not of Keypoints\(2.* in that order"):
+        matches.points(a[:2], b)
 
 
 def test_wrong_shapes_are_named() -> None:

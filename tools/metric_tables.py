@@ -37,6 +37,18 @@ def losses(results: Path) -> str:
     return table(header, rows, caption)
 
 
+def norms(results: Path) -> str:
+    return _whole(results, "metric-norms", "Cars196-half, semi-hard, two seeds (published)")
+
+
+def head(results: Path) -> str:
+    return _whole(results, "metric-head", "Cars196-half, semi-hard, two seeds (published)")
+
+
+def simclr(results: Path) -> str:
+    return _whole(results, "simclr", "CIFAR-10, 30,000 images, two seeds (published)")
+
+
 def large(results: Path) -> str:
     """What enlarged images reach."""
     rows = [
@@ -75,6 +87,21 @@ def step_time(results: Path) -> str:
     return table(["", "one step", "times faster"], rows, caption)
 
 
+def _whole(results: Path, study: str, what: str) -> str:
+    """The table of a study as it is."""
+    result = read(results / "metric-learning" / study / f"{study}.json")
+    rows = result["scores"]["rows"]
+    cells = [[*row["labels"].values(), *map(_beside_published, row["columns"].values())] for row in rows]
+    caption = f"{what}: results/metric-learning/{study}/{study}.md."
+    return table([*rows[0]["labels"], *rows[0]["columns"]], cells, caption)
+
+
+def _beside_published(column: dict[str, Any]) -> str:
+    published = "" if column["published"] is None else f" ({column['published']:g})"
+    small = column["values"] and column["mean"] < 1
+    return f"{_number(column) if small else _spread(column)}{published}"
+
+
 def _rows(results: Path, study: str) -> dict[tuple[str, ...], dict[str, dict[str, Any]]]:
     """Columns of a study by the labels of the row."""
     result = read(results / "metric-learning" / study / f"{study}.json")
@@ -89,7 +116,9 @@ def _spread(column: dict[str, Any]) -> str:
 
 
 def _number(column: dict[str, Any]) -> str:
-    return f"{column['mean']:.2g}" if column["values"] else "not run"
+    if not column["values"]:
+        return "not run"
+    return f"{column['mean']:.0f}" if column["mean"] >= 100 else f"{column['mean']:.2g}"
 
 
 def _gain(found: list[dict[str, dict[str, Any]]], title: str) -> str:

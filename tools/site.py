@@ -1,4 +1,4 @@
-"""Hook of mkdocs: pages of the site that stand elsewhere in the repository, each from its one source.
+"""Hook of mkdocs: pages and figures of the site that stand elsewhere in the repository, each from its one source.
 
 Links are written as they work in the repository; here they are turned to where the files lie on the site.
 """
@@ -27,6 +27,8 @@ PAGES = {
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, source in PAGES.items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
+    for figure in sorted(ROOT.glob("results/**/*.svg")):
+        files.append(File.generated(config, figure.relative_to(ROOT).as_posix(), abs_src_path=str(figure)))
     return files
 
 

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from patchprint.features.calibration import calibrate as calibrate
     from patchprint.features.compress import compress as compress
     from patchprint.features.feature2d import Feature2D as Feature2D
+    from patchprint.features.hloc_extractor import register_with_hloc as register_with_hloc
     from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor
     from patchprint.patches import open_source as open_source
     from patchprint.pipelines.adapt import adapt as adapt
@@ -97,6 +98,7 @@ _NAMES = {
     "patchprint.features.calibration": ("calibrate",),
     "patchprint.features.compress": ("compress",),
     "patchprint.features.feature2d": ("Feature2D",),
+    "patchprint.features.hloc_extractor": ("register_with_hloc",),
     "patchprint.features.laf_descriptor": ("LAFDescriptor",),
     "patchprint.patches": ("open_source",),
     "patchprint.pipelines.adapt": ("adapt",),

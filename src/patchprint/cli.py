@@ -2,7 +2,8 @@
 
 Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.commands``; a module that
 holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
-the function is called ``main``. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
+the function is called ``main``. A command may be named like a flag (``eval --compare``, ``train --resume``), and then stands
+anywhere among the flags. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ SUBCOMMANDS = {
     "study": "run a table or figure of a paper: many trainings, one table",
     "describe": "detect and describe the keypoints of photos",
     "match": "match two photos, or many",
-    "sfm": "photos to a COLMAP model",
+    "sfm": "photos to a COLMAP model, or more photos into one",
+    "localize": "where a photo was taken, in a model of patchprint sfm",
     "export": "write a network as ONNX",
     "report": "one HTML page from results or runs",
 }
@@ -67,6 +69,9 @@ def _dispatch(arguments: list[str]) -> int:
         if not rest or rest[0] in ("-h", "--help"):
             print(_listing(prog, command))
             return 0 if rest else 2
+        if rest[0].startswith("-"):
+            flags = [name for name in command if name.startswith("--")]
+            rest = sorted(rest, key=lambda word: word not in flags)
         command = command[_choose(rest[0], command, prog)]
         prog, rest = f"{prog} {rest[0]}", rest[1:]
     call = _parse(command, rest, prog)
@@ -77,8 +82,10 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
     """Read flags with tyro, whose boxed messages become one sentence."""
     import tyro
 
+    from patchprint.commands import flags
+
     pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
-    signature = inspect.signature(function, eval_str=True)
+    signature = flags.readable(inspect.signature(function, eval_str=True))
     errors = io.StringIO()
     captured: dict[str, Any] = {}
 
@@ -90,7 +97,8 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
     remember.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     try:
         with contextlib.redirect_stderr(errors):
-            tyro.cli(remember, args=arguments, prog=prog, config=(tyro.conf.OmitArgPrefixes, *pairs))
+            config = (tyro.conf.OmitArgPrefixes, *pairs)
+            tyro.cli(remember, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
     except SystemExit as stop:
         if stop.code == 0:
             return lambda: 0

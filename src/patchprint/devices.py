@@ -13,9 +13,11 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    kind = name.partition(":")[0]
+    kind, _, index = name.partition(":")
     if kind not in available:
         raise UserError(f"unknown device {name!r}; known are auto, cpu, cuda, cuda:N and mps")
     if not available[kind]:
-        raise UserError(f"this machine has no {kind} device that PyTorch can use; take --device cpu")
+        raise UserError(f"this machine has no {kind} device that PyTorch can use; take the device cpu")
+    if index and not (index.isdecimal() and int(index) < (torch.cuda.device_count() if kind == "cuda" else 1)):
+        raise UserError(f"this machine has no device {name!r}; take {kind}")
     return torch.device(name)

@@ -86,7 +86,7 @@ def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tenso
     """
     result = []
     bits = queries.dtype == torch.uint8
-    queries, base = _as_vectors(queries), _as_vectors(base)
+    queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
     rows = max(1, _CHUNK_CELLS // max(1, len(base)))
     for part, chosen in zip(queries.split(rows), first.split(rows), strict=True):
@@ -164,7 +164,7 @@ def _exact_rows(base: Descriptors) -> int:
 
 def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     bits = queries.dtype == torch.uint8
-    queries, base = _as_vectors(queries), _as_vectors(base)
+    queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
     rows = max(1, _CHUNK_CELLS // len(base))
     distances, indices = [], []
@@ -212,7 +212,7 @@ def _use_faiss(queries: Tensor, backend: Backend) -> bool:
     return backend == "faiss"
 
 
-def _as_vectors(descriptors: Tensor) -> Tensor:
+def as_vectors(descriptors: Tensor) -> Tensor:
     """float32 vectors; packed bits become signs."""
     return unpack_bits(descriptors).float() * 2 - 1 if descriptors.dtype == torch.uint8 else descriptors.float()
 

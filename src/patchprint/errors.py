@@ -14,6 +14,10 @@ class UserError(ValueError):
     """
 
 
+class MissingPackageError(UserError):
+    """An optional package is not installed: no matter of one photo or file, so nobody leaves that out and goes on."""
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """A hint for a word that is not among ``known``: the close ones, or all."""
     names = list(known)

@@ -116,6 +116,8 @@ def claim_folder(
         inputs: checksum of what the work is made of.
     """
     path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file, and {made_by} writes a folder; give another --out")
     if force and path.exists():
         _refuse_foreign(path, made_by)
         _empty(path)
@@ -164,6 +166,19 @@ def refuse_overwrite(path: str | Path, force: bool) -> None:
     """Raise UserError where ``path`` exists and ``force`` was not given."""
     if Path(path).exists() and not force:
         raise UserError(f"{path} exists already; give another --out, or --force to replace it")
+
+
+def refuse_file(path: str | Path, force: bool) -> None:
+    """Raise where `atomic_file` would fail or replace something, so that hours of work do not end with it."""
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder, but one file is written; give --out the name of a file in it")
+    refuse_overwrite(path, force)
+    parent = next(place for place in path.absolute().parents if place.exists())
+    if not parent.is_dir():
+        raise UserError(f"{path} cannot be written, since {parent} is a file and no folder; give another --out")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"{path} cannot be written: there is no permission to write to {parent}")
 
 
 def refuse_folder(path: str | Path, made_by: str, force: bool) -> None:

@@ -5,7 +5,8 @@
 measured from the x axis towards the y axis (clockwise as seen on the screen). An affine frame ``A`` (2, 2) carries
 scale and angle together, ``A = scale * [[cos, -sin], [sin, cos]]`` for a round keypoint, and takes an offset in units of
 sigma to an offset in pixels. A patch of ``patch_scale`` m covers the square ``xy + m / 2 * A @ [-1, 1]^2``, so that its
-side is ``m * scale`` pixels. Converters to the conventions of other libraries live in ``patchprint.interop``.
+side is ``m * scale`` pixels. Converters to the conventions of other libraries live in ``patchprint.interop``; only that from
+OpenCV is here, since its keypoints are taken wherever ours are.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ class Keypoints:
     def __len__(self) -> int:
         return len(self.xy)
 
+    def __repr__(self) -> str:
+        shape = "" if self.affine is None else ", affine"
+        reach = f", scale {float(self.scale.min()):.3g} to {float(self.scale.max()):.3g}" if len(self) else ""
+        return f"Keypoints({len(self)}{reach}{shape})"
+
     def __getitem__(self, index: Tensor | np.ndarray | slice) -> Keypoints:
         """Select keypoints by a slice, an index array or a boolean mask."""
         if not isinstance(index, slice):
@@ -85,6 +91,41 @@ class Keypoints:
         """What `to_arrays` gave; other names in ``arrays`` are left alone."""
         names = [field.name for field in dataclasses.fields(Keypoints) if field.name in arrays]
         return Keypoints(**{name: torch.from_numpy(np.asarray(arrays[name])) for name in names})
+
+    @staticmethod
+    def from_opencv(keypoints: Sequence[Any]) -> Keypoints:
+        """``list[cv2.KeyPoint]`` to Keypoints: half the size, radians; an angle of -1 means "none" in OpenCV and becomes 0."""
+        if not keypoints:
+            return Keypoints.empty()
+        rows = np.array([(*k.pt, k.size, k.angle, k.response) for k in keypoints], dtype=np.float64)
+        degrees = np.where(rows[:, 3] == -1, 0.0, rows[:, 3])
+        return Keypoints(
+            xy=torch.from_numpy(rows[:, :2]),
+            scale=torch.from_numpy(rows[:, 2] / 2),
+            angle=torch.from_numpy(np.radians(degrees)),
+            score=torch.from_numpy(rows[:, 4]),
+        )
+
+    @staticmethod
+    def given(keypoints: KeypointsLike) -> Keypoints:
+        """What a user gave to be described: Keypoints, or a list of ``cv2.KeyPoint``; numbers without a place are refused."""
+        if isinstance(keypoints, (list, tuple)) and all(hasattr(each, "pt") for each in keypoints):
+            keypoints = Keypoints.from_opencv(keypoints)
+        if not isinstance(keypoints, Keypoints):
+            raise UserError(
+                f"keypoints are given as {type(keypoints).__name__}; make them patchprint.Keypoints(xy, scale, angle), or give "
+                "a list of cv2.KeyPoint"
+            )
+        frames = torch.cat([keypoints.xy, keypoints.frames().flatten(1)], 1)
+        wrong = (~(frames.isfinite().all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
+        if wrong:
+            x, y = keypoints.xy[wrong[0]].tolist()
+            scale, angle = float(keypoints.scale[wrong[0]]), float(keypoints.angle[wrong[0]])
+            raise UserError(
+                f"keypoint {wrong[0]} of {len(keypoints)} lies at ({x:g}, {y:g}) with scale {scale:g} and angle {angle:g}; all "
+                "must be finite and the scale above zero"
+            )
+        return keypoints
 
     @staticmethod
     def from_affine(xy: Tensor, affine: Tensor, score: Tensor | None = None) -> Keypoints:
@@ -139,6 +180,10 @@ class Keypoints:
         )
 
 
+# What is taken where keypoints are to be described: ours, or a list of cv2.KeyPoint.
+KeypointsLike = Keypoints | Sequence[Any]
+
+
 @dataclass(frozen=True)
 class ModelId:
     """Which model made a print: its name and the sha256 of its weights (empty for models without weights)."""
@@ -173,6 +218,14 @@ class Features:
 
     def __len__(self) -> int:
         return len(self.keypoints)
+
+    def __repr__(self) -> str:
+        dtype, (width, height) = str(self.descriptors.dtype).removeprefix("torch."), self.image_size
+        source = "an image" if self.image_path is None else self.image_path.name
+        return (
+            f"Features({len(self)} of {self.model.name}, {self.descriptors.shape[1]} {dtype} each, "
+            f"in {source} of {width}x{height})"
+        )
 
     @property
     def is_binary(self) -> bool:
@@ -218,9 +271,36 @@ class Matches:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __repr__(self) -> str:
+        verified = "" if self.inliers is None else f", {self.num_inliers} agree with one {self.geometry}"
+        verdict = "" if self.verdict is None else f": {self.verdict}"
+        return f"Matches({len(self)}{verified}{verdict})"
+
     @property
     def num_inliers(self) -> int | None:
         return None if self.inliers is None else int(self.inliers.sum())
+
+    def points(
+        self, a: Features | Keypoints, b: Features | Keypoints, inliers_only: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Where the matched keypoints lie in the first and in the second image; ``a`` and ``b`` are what was matched.
+
+        Shape:
+            -> (M, 2) and (M, 2) pixels; with ``inliers_only`` (needs verification) the rows that agree with the geometry.
+        """
+        indices = self.indices
+        if inliers_only:
+            if self.inliers is None:
+                raise UserError(
+                    "these matches are not verified, so inliers are not known; call patchprint.verify first"
+                )
+            indices = indices[self.inliers]
+        if len(indices) and ((indices < 0) | (indices >= torch.tensor([len(a), len(b)], device=indices.device))).any():
+            raise UserError(
+                f"these matches are not of {a!r} and {b!r}: give the features that were matched, in that order"
+            )
+        xy_a, xy_b = (each.xy if isinstance(each, Keypoints) else each.keypoints.xy for each in (a, b))
+        return xy_a[indices[:, 0]], xy_b[indices[:, 1]]
 
 
 @dataclass(frozen=True, eq=False)

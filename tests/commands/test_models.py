@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from patchprint import cli
+from patchprint.commands import models
 from patchprint.networks import NETWORKS, TrainingRecord, weights
 from support.network_patches import trained_looking
 
@@ -44,5 +46,20 @@ def test_weights_are_listed_with_licence_data_and_checksum(
     assert entry == dataclasses.asdict(info)
     assert cli.main(["models"]) == 0
     text = capsys.readouterr().out
-    for word in ("sdgmnet (provisional)", "Apache-2.0", "bundled photographs", info.sha256[:12], "16"):
+    for word in ("sdgmnet (provisional)", "Apache-2.0", "bundled photographs", info.sha256[:12], "16 sigma, 32 px"):
         assert word in text
+    (row,) = (line for line in text.splitlines() if line.startswith("sdgmnet (provisional)"))
+    assert row.split()[9:11] == ["-", "-"], "what was measured of other weights with this name is not theirs"
+
+
+def test_the_shipped_weights_are_shown_with_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 100
+    measured = json.loads(models.MEASURED.read_text())["models"]
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    for name in weights.weight_names():
+        (row,) = (line for line in text.splitlines() if line.startswith(f"{name} ") and "Apache" in line)
+        assert f" {measured[name]['oxford_map']:.3f} " in row
+        assert f" {measured[name]['patches_per_second'][kind]:,} " in row
+    assert "hessian-affine" in text and "hardnet.small is the one for CPUs" in text

@@ -62,6 +62,22 @@ def test_trains_and_prints_the_outcome(training_store, tmp_path, capsys):
     assert main(["train", "hardnet", "--data", training_store, "--out", str(run), *SMALL, *flags, "--resume"]) == 0
     assert main(["train", "hardnet", "--out", str(run), "--resume"]) == 0, "the settings of the run are in its folder"
     assert main(["train", "hardnet", "--out", str(run), "--resume", "--lr", "2"]) == 2, "and are not changed on the way"
+    capsys.readouterr()
+    assert main(["train", "--out", str(run), "--steps", "3", "--resume", "--json"]) == 0, "its recipe is known too"
+    assert json.loads(capsys.readouterr().out)["steps"] == 3
+    assert json.loads((run / "config.json").read_text()) == {**config, "steps": 3}
+    assert main(["train", "--resume", "--out", str(run), "--steps", "2"]) == 2
+    _is_one_sentence(capsys, "was made with steps 3, not 2")
+
+
+def test_resuming_needs_a_run(tmp_path, capsys):
+    assert main(["train", "--out", str(tmp_path), "--resume"]) == 2
+    _is_one_sentence(capsys, "holds no run to resume")
+    assert main(["train", "hardnet", "--out", str(tmp_path), "--resume"]) == 2
+    _is_one_sentence(capsys, "holds no run to resume")
+    (tmp_path / "config.json").write_text("{}")
+    assert main(["train", "--out", str(tmp_path), "--resume"]) == 2
+    _is_one_sentence(capsys, "names no recipe")
 
 
 def test_says_what_the_test_sets_chose(training_store, tmp_path, capsys):

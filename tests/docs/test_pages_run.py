@@ -10,6 +10,8 @@ import glob
 import shutil
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from patchprint import cli
@@ -32,6 +34,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, copies in zip(names, ("aA", "bB"), strict=False):
         for letter in copies:
             shutil.copy(folder / "PHOTOS" / name, folder / f"{letter}.jpg")
+    Room(views=5, height=120, width=160, focal=140.0).write(folder / "MORE", "{}.jpg")
+    (folder / "MASKS").mkdir()
+    for name in names:
+        (folder / "MORE" / name).unlink()
+        cv2.imwrite(str(folder / "MASKS" / f"{name}.png"), np.full((120, 160), 255, np.uint8))
     (folder / "pairs.txt").write_text(f"{names[0]} {names[1]}\n{names[1]} {names[2]}\n")
     write_model(folder / "SCENE")
     write_sequence(folder / "SEQUENCES" / "wall", images=6)

@@ -251,9 +251,9 @@ def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(
     keypoints = {name: item.keypoints for name, item in features.items()}
     mapping, work = colmap.pycolmap.incremental_mapping, tmp_path / "work"
 
-    def on_a_full_disk(*args: object) -> dict:
+    def on_a_full_disk(*args: object, **options: object) -> dict:
         with files_limited_to(40_000):  # enough for SQLite's side files, not for images.bin
-            return mapping(*args)
+            return mapping(*args, **options)
 
     monkeypatch.setattr(colmap.pycolmap, "incremental_mapping", on_a_full_disk)
     with pytest.raises(OSError, match=r"sparse could not be written"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import patchprint
-from patchprint.features import load
+from patchprint.features import describe, load
 from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints
 from support.known_images import correspondences, texture, turned
@@ -53,8 +53,25 @@ def test_given_keypoints_are_kept_even_outside(model: str, network: PatchNetwork
     if not made.is_binary:
         assert torch.isfinite(made.descriptors).all()
     broken = Keypoints(torch.tensor([[float("nan"), 0.0]]), torch.ones(1), torch.zeros(1))
-    with pytest.raises(ValueError, match="finite"):
+    with pytest.raises(ValueError, match=r"keypoint 0 of 1 lies at \(nan, 0\)"):
         patchprint.extract(texture(), loaded, keypoints=broken)
+    with pytest.raises(ValueError, match="finite"):
+        loaded.describe_keypoints(texture(), broken)
+
+
+@pytest.mark.parametrize("model", ["sift", "network"])
+def test_keypoints_of_opencv_are_taken_where_ours_are(model: str, network: PatchNetwork) -> None:
+    image, loaded = texture(), load(network if model == "network" else model)
+    given = cv2.SIFT_create(20).detect(image)
+    expected = patchprint.extract(image, loaded, keypoints=Keypoints.from_opencv(given))
+    made = patchprint.extract(image, loaded, keypoints=given)
+    assert torch.equal(made.keypoints.xy, expected.keypoints.xy) and len(made) == len(given) > 10
+    assert torch.equal(made.descriptors, expected.descriptors)
+    assert torch.equal(loaded.describe_keypoints(image, given), expected.descriptors)
+    assert torch.equal(describe(image, given, loaded).descriptors, expected.descriptors)
+    assert len(patchprint.extract(image, loaded, keypoints=[])) == 0
+    with pytest.raises(ValueError, match="keypoints are given as ndarray"):
+        patchprint.extract(image, loaded, keypoints=np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network"])
@@ -77,3 +94,40 @@ def test_upright_drops_the_angle() -> None:
     assert made.keypoints.angle.abs().max() == 0
     assert len(made.keypoints.xy.unique(dim=0)) == 20  # second orientations of a point would be mere copies
     assert math.isclose(float(made.descriptors.norm(dim=1).mean()), 1.0, rel_tol=1e-4)
+
+
+def test_max_size_finds_the_same_places_in_the_coordinates_of_the_image() -> None:
+    image = texture(450, 611)
+    whole = patchprint.extract(image, "rootsift", max_keypoints=None)
+    small = patchprint.extract(image, "rootsift", max_keypoints=None, max_size=333)  # no side shrinks to whole pixels
+    assert small.image_size == whole.image_size == (611, 450)
+    offset = whole.keypoints.xy[:, None] - small.keypoints.xy[None]
+    distance, nearest = offset.norm(dim=2).min(1)
+    known = (distance < 2) & ((whole.keypoints.scale / small.keypoints.scale[nearest]).log().abs() < 0.2)
+    assert known[whole.keypoints.scale > 5].float().mean() > 0.7
+    mean = offset[torch.arange(len(offset)), nearest][known & (whole.keypoints.scale > 5)].mean(0)
+    assert mean.abs().max() < 0.05  # no shift
+    assert len(small) < len(whole)  # the finest detail is gone
+    assert torch.equal(
+        patchprint.extract(image, "rootsift", max_size=611).descriptors,
+        patchprint.extract(image, "rootsift").descriptors,
+    )
+
+
+def test_max_size_with_a_mask_and_with_given_keypoints(tmp_path: Path) -> None:
+    image = texture(300, 400)
+    cv2.imwrite(str(tmp_path / "a.png"), image)
+    mask = np.zeros(image.shape, np.uint8)
+    mask[:, 250:] = 1
+    found = patchprint.extract(tmp_path / "a.png", "pixels", mask=mask, max_size=200)
+    assert found.image_path == tmp_path / "a.png"
+    assert len(found) > 10 and found.keypoints.xy[:, 0].min() > 248
+    given = Keypoints(torch.tensor([[100.0, 120.0], [10.5, 250.0]]), torch.tensor([8.0, 6.0]), torch.tensor([0.0, 1.0]))
+    small, whole = (patchprint.extract(image, "pixels", keypoints=given, max_size=size) for size in (200, None))
+    assert torch.allclose(small.keypoints.xy, given.xy, atol=1e-4)
+    assert torch.allclose(small.keypoints.scale, given.scale)
+    assert (small.descriptors * whole.descriptors).sum(1).min() > 0.95
+    with pytest.raises(ValueError, match="max_size must be at least 32"):
+        patchprint.extract(image, "pixels", max_size=8)
+    with pytest.raises(ValueError, match=r"the mask has shape \(2, 2\)"):
+        patchprint.extract(image, "pixels", mask=mask[:2, :2], max_size=200)

@@ -6,9 +6,10 @@ import cv2
 import numpy as np
 import pytest
 
+from patchprint.errors import UserError
 from patchprint.features.feature2d import Feature2D
-from patchprint.interop import opencv
 from patchprint.networks import PatchNetwork
+from patchprint.types import Keypoints
 from support.known_images import correspondences, texture, turned
 
 
@@ -28,7 +29,22 @@ def test_feature2d_looks_like_opencv(kind: str, network: PatchNetwork, binary: P
         feature.detectAndCompute(p, None) for p in (texture(), rotated)
     )
     matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(descriptors_a, descriptors_b)
-    a, b = opencv.to_keypoints(points_a), opencv.to_keypoints(points_b)
+    a, b = Keypoints.from_opencv(points_a), Keypoints.from_opencv(points_b)
     true = set(zip(*(part.tolist() for part in correspondences(a, b, matrix)), strict=True))
     assert sum((m.queryIdx, m.trainIdx) in true for m in matches) > 0.6 * len(true)
     assert feature.detectAndCompute(np.zeros((40, 40), np.uint8))[1].shape == (0, feature.descriptorSize())
+
+
+def test_what_cannot_be_described_is_told_in_one_sentence(network: PatchNetwork) -> None:
+    feature = Feature2D(network)
+    for use in (feature.detect, feature.detectAndCompute, lambda image: feature.compute(image, [])):
+        with pytest.raises(UserError, match="the picture is None"):
+            use(None)
+    with pytest.raises(UserError, match="keypoint 0 of 1 lies at"):
+        feature.compute(texture(), [cv2.KeyPoint(float("inf"), 3, 4)])
+
+
+def test_our_keypoints_come_back_as_those_of_opencv(network: PatchNetwork) -> None:
+    ours = Keypoints(xy=[[20.0, 30.0]], scale=[3.0], angle=[0.5])
+    points, descriptors = Feature2D(network).detectAndCompute(texture(), None, ours, useProvidedKeypoints=True)
+    assert (points[0].pt, points[0].size) == ((20, 30), 6) and descriptors.shape == (1, network.dim)

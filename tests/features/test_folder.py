@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 import torch
 
@@ -49,3 +53,51 @@ def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:
     assert len(said) == 1 and said[0].startswith("left out: ") and "view-0.png" in said[0]
     with pytest.raises(ValueError, match="none of the 1 photos"):
         describe_folder(photos, tmp_path / "one", SETTINGS, names=["view-0.png"], report=said.append)
+    with pytest.raises(ValueError, match=r"view-0\.png is not a picture"):
+        describe_folder(photos, tmp_path / "strict", SETTINGS, strict=True)
+
+
+def test_masks_keep_keypoints_away(photos: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    left_half = np.zeros((80, 90), np.uint8)
+    left_half[:, :45] = 255
+    cv2.imwrite(str(masks / "view-0.png.png"), left_half)
+    settings = dataclasses.replace(SETTINGS, masks=str(masks))
+    found = describe_folder(photos, tmp_path / "out", settings, report=said.append)
+    assert found["view-0.png"].keypoints.xy[:, 0].max() < 45 < found["view-1.png"].keypoints.xy[:, 0].max()
+    assert said == ["1 photos have no mask and are searched as a whole, the first is view-1.png"]
+    cv2.imwrite(str(masks / "view-1.png"), left_half[:40])
+    left = describe_folder(photos, tmp_path / "left", settings, report=said.append)
+    assert list(left) == ["view-0.png"]
+    assert "view-1.png: the mask has shape (40, 90), the image (80, 90)" in said[-1]
+
+
+def test_wrong_settings_are_named_before_the_folder_is_made(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for settings, message in [
+        (DescribeSettings("pixels", detector="dgo"), "no detector 'dgo'; did you mean dog"),
+        (DescribeSettings("pixels", max_keypoints=0), "at least 1"),
+        (DescribeSettings("pixels", masks=str(tmp_path / "nowhere")), "not a folder of masks"),
+        (DescribeSettings("pixels", masks=str(tmp_path / "empty")), "view-0.png is called view-0.png.png"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            describe_folder(photos, tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_package_is_no_matter_of_one_photo(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pycolmap", None)
+    with pytest.raises(ValueError, match="needs the package 'pycolmap'"):
+        describe_folder(photos, tmp_path / "out", DescribeSettings("pixels", "colmap", None))
+
+
+def test_known_features_are_taken_over(photos: Path, tmp_path: Path) -> None:
+    known = describe_folder(photos, tmp_path / "known", SETTINGS, names=["view-0.png"])
+    before = known.path("view-0.png").read_bytes()
+    both = describe_folder(photos, tmp_path / "both", SETTINGS, names=["view-1.png"], known=known)
+    assert list(both) == ["view-0.png", "view-1.png"]
+    assert both.path("view-0.png").read_bytes() == before == known.path("view-0.png").read_bytes()

@@ -1,66 +1,63 @@
-"""Features and matches as files of other tools; those of the tools themselves are tested in interop."""
+"""Features as files of other tools and back; those of the tools themselves are tested in interop."""
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from patchprint.features import formats, match, verify
-from patchprint.features.pair_lists import choose_pairs, match_pairs
+from patchprint.features import formats
 from patchprint.features.storage import FeatureFolder
 
 
-def test_matches_round_trip_with_and_without_verification(described: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("form", "name"), [("hloc", "f.h5"), ("hloc", "no-suffix"), ("opencv-yml", "yml")])
+def test_what_was_written_is_opened_again(form: str, name: str, described: Path, tmp_path: Path) -> None:
     features = FeatureFolder(described)
-    first, second, third = features
-    found = {(first, second): match(features[first], features[second])}
-    found[first, third] = verify(features[first], features[third], match(features[first], features[third]))
-    formats.write_matches(features, found, tmp_path / "m.npz")
-    back = formats.read_matches(tmp_path / "m.npz")
-    assert list(back) == list(found)
-    for pair, matches in found.items():
-        assert torch.equal(back[pair].indices, matches.indices) and torch.equal(back[pair].distance, matches.distance)
-    assert back[first, second].inliers is None
-    assert torch.equal(back[first, third].inliers, found[first, third].inliers)
+    formats.write_features(features, tmp_path / name, form)
+    back = formats.open_features(tmp_path / name)
+    assert list(back) == list(features)
+    for image, item in features.items():
+        assert torch.equal(back[image].descriptors, item.descriptors)
+        assert (back[image].model, back[image].ratio) == (item.model, item.ratio)
+        assert torch.allclose(back[image].keypoints.xy, item.keypoints.xy)
+    assert isinstance(formats.open_features(described), FeatureFolder)
 
 
-def test_no_matches_at_all_are_a_file_too(described: Path, tmp_path: Path) -> None:
-    formats.write_matches(FeatureFolder(described), {}, tmp_path / "m.npz")
-    assert formats.read_matches(tmp_path / "m.npz") == {}
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    (tmp_path / "settings.json").touch()
+    with pytest.raises(ValueError, match=r"a\.png is one file: give a second photo"):
+        formats.open_features(tmp_path / "a.png")
+    with pytest.raises(ValueError, match="holds no features in OpenCV's YAML"):
+        formats.open_features(tmp_path)
+    with pytest.raises(ValueError, match="make them with patchprint describe"):
+        formats.open_features(tmp_path / "nothing")
 
 
-def test_what_cannot_be_written_is_named_and_leaves_nothing(described: Path, tmp_path: Path) -> None:
-    features = FeatureFolder(described)
-    matches = match_pairs(features, choose_pairs(list(features), "exhaustive")[:1])
-    with pytest.raises(ValueError, match=r"matches are written as \.h5 .*, \.db .* or \.npz"):
-        formats.write_matches(features, matches, tmp_path / "m.txt")
-    with pytest.raises(ValueError, match="needs a folder of features"):
-        formats.write_matches(dict(features), matches, tmp_path / "m.db")
+def test_unknown_formats_are_named_and_leave_nothing(described: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown format 'matlab'; known are npz, hloc"):
-        formats.write_features(features, tmp_path / "f", "matlab")
+        formats.write_features(FeatureFolder(described), tmp_path / "f", "matlab")
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "m.npz").write_text("mine")
-    with pytest.raises(ValueError, match="--force"):
-        formats.write_matches(features, matches, tmp_path / "m.npz")
-    assert (tmp_path / "m.npz").read_text() == "mine"
-    with pytest.raises(ValueError, match=r"m\.npz is not a file of matches"):
-        formats.read_matches(tmp_path / "m.npz")
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [("photos_folder", "/nowhere", "is not there any more"), ("exif", True, "describe them without --exif")],
+    ("form", "exif", "missing", "message"),
+    [
+        ("hloc", False, "h5py", "this needs the package 'h5py'"),
+        ("colmap", False, "pycolmap", "this needs the package 'pycolmap'"),
+        ("colmap", True, "", "describe them without --exif"),
+        ("hloc", False, "folder", "is a folder, but one file is written"),
+        ("opencv-yml", False, "folder", "--force"),
+    ],
 )
-def test_colmap_needs_the_photos_as_they_were(
-    name: str, value: object, message: str, described: Path, tmp_path: Path
+def test_what_would_fail_at_the_end_fails_at_the_start(
+    form: str, exif: bool, missing: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    features = FeatureFolder(described)
-    plan = json.loads(json.dumps(features.manifest))
-    (plan if name in plan else plan["settings"])[name] = value
-    features.manifest = plan
+    if missing == "folder":
+        (tmp_path / "out").mkdir()
+    elif missing:
+        monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ValueError, match=message):
-        formats.write_features(features, tmp_path / "f.db", "colmap")
-    assert list(tmp_path.iterdir()) == []
+        formats.check_output(tmp_path / "out", form, exif)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import kornia.feature as KF
+import pytest
 import torch
 
 from patchprint.features import load
 from patchprint.features.laf_descriptor import LAFDescriptor
+from patchprint.interop.kornia import from_lafs
 from patchprint.networks import PatchNetwork
 from support.known_images import texture
 
@@ -17,8 +19,6 @@ def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
     detector = KF.ScaleSpaceDetector(80, ori_module=KF.LAFOrienter(19))
     lafs, _, descriptors = KF.LocalFeature(detector, LAFDescriptor(network))(pixels)
     assert descriptors.shape == (1, 80, network.dim)
-    from patchprint.interop.kornia import from_lafs
-
     filled = lafs[0].abs().sum((1, 2)) > 0
     ours = load(network).describe_keypoints(image, from_lafs(lafs[0, filled]))
     assert torch.allclose(descriptors[0, filled], ours, atol=1e-3)
@@ -27,3 +27,36 @@ def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
         0,
         network.dim,
     )
+
+
+def test_gradients_reach_image_lafs_and_weights(network: PatchNetwork) -> None:
+    describe = LAFDescriptor(network)
+    image = torch.from_numpy(texture())[None, None].float() / 255
+    lafs = torch.tensor([[[[14.0, 3.0, 60.0], [-3.0, 14.0, 50.0]], [[5.0, 0.0, 90.0], [0.0, 5.0, 80.0]]]])
+    plain = describe(image, lafs)
+    assert not plain.requires_grad, "nothing is kept where nobody asked"
+
+    image.requires_grad_()
+    lafs.requires_grad_()
+    prints = describe(image, lafs)
+    assert torch.allclose(prints, plain, atol=2e-2), "unrounded pixels make no other descriptor"
+    direction = torch.linspace(-1, 1, prints.numel()).view_as(prints)
+    of_image, of_lafs = torch.autograd.grad((prints * direction).sum(), (image, lafs))
+
+    def change(at: torch.Tensor, along: torch.Tensor, step: float) -> float:
+        ends = [(at + sign * step * along) for sign in (1, -1)]
+        both = [describe(*((end, lafs) if at is image else (image, end))).detach() for end in ends]
+        return float(((both[0] - both[1]) * direction).sum()) / (2 * step)
+
+    assert change(image, of_image / of_image.norm(), 1e-2) == pytest.approx(float(of_image.norm()), rel=0.05)
+    assert change(lafs, of_lafs / of_lafs.norm(), 1e-2) == pytest.approx(float(of_lafs.norm()), rel=0.05)
+
+    describe.train()
+    (describe(image.detach(), lafs.detach()) * direction).sum().backward()
+    assert all(weight.grad is not None for weight in describe.network.parameters())
+
+
+def test_without_autograd_nothing_is_kept(network: PatchNetwork) -> None:
+    image = torch.from_numpy(texture())[None, None].float().div(255).requires_grad_()
+    with torch.no_grad():
+        assert not LAFDescriptor(network)(image, torch.eye(2, 3)[None, None] * 9).requires_grad

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,10 +13,15 @@ from patchprint.types import Features
 from support.made_features import descriptors, features
 
 NAMES = ["a.png", "b.png", "my c.png"]
+BLANK = features(descriptors(1))
+
+
+def choose(names: list[str], pairs: str | Path, neighbors: int | None = None) -> list[pair_lists.Pair]:
+    return pair_lists.choose_pairs(dict.fromkeys(names, BLANK), pairs, neighbors)
 
 
 def test_every_pair_once() -> None:
-    assert pair_lists.choose_pairs(NAMES, "exhaustive") == [
+    assert choose(NAMES, "exhaustive") == [
         ("a.png", "b.png"),
         ("a.png", "my c.png"),
         ("b.png", "my c.png"),
@@ -24,22 +30,43 @@ def test_every_pair_once() -> None:
 
 def test_pairs_of_a_file_with_comments_tabs_and_repetitions(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("# pairs\na.png b.png\n\na.png\tmy c.png\na.png b.png\n")
-    assert pair_lists.choose_pairs(NAMES, tmp_path / "p.txt") == [("a.png", "b.png"), ("a.png", "my c.png")]
+    assert choose(NAMES, tmp_path / "p.txt") == [("a.png", "b.png"), ("a.png", "my c.png")]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a.png b.png\na.png my c.png\n", "line 2: expected two names, got 3"),
-        ("a.png d.png\n", "line 1: there are no features of d.png"),
+        ("a.png d.png\n", "line 1: there is no photo d.png"),
     ],
 )
 def test_wrong_lines_are_named(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text(text)
     with pytest.raises(ValueError, match=message):
-        pair_lists.choose_pairs(NAMES, tmp_path / "p.txt")
-    with pytest.raises(ValueError, match="takes 'exhaustive' or a text file"):
-        pair_lists.choose_pairs(NAMES, tmp_path / "nothing.txt")
+        choose(NAMES, tmp_path / "p.txt")
+    with pytest.raises(ValueError, match="takes exhaustive, sequential, retrieval, or a text file"):
+        choose(NAMES, tmp_path / "nothing.txt")
+
+
+def test_sequences_follow_the_numbers_in_names() -> None:
+    names = ["p10.png", "p9.png", "p2.png", "p1.png"]
+    in_order = ["p1.png", "p2.png", "p9.png", "p10.png"]
+    assert choose(names, "sequential", 1) == list(itertools.pairwise(in_order))
+    assert len(choose(names, "sequential", 2)) == 5
+    assert sorted(choose(names, "sequential")) == sorted(itertools.combinations(in_order, 2))
+
+
+def test_retrieval_pairs_what_looks_alike() -> None:
+    stored = {f"{scene}{view}": features(descriptors(60, seed=scene)) for scene in range(3) for view in range(2)}
+    assert pair_lists.choose_pairs(stored, "retrieval", 1) == [("00", "01"), ("10", "11"), ("20", "21")]
+    assert len(pair_lists.choose_pairs(stored, "retrieval")) == 15
+
+
+def test_neighbors_are_counted_where_they_mean_something() -> None:
+    with pytest.raises(ValueError, match="belongs to the pairs sequential and retrieval, not to exhaustive"):
+        choose(NAMES, "exhaustive", 3)
+    with pytest.raises(ValueError, match="at least 1 neighbor"):
+        choose(NAMES, "retrieval", 0)
 
 
 class Read(Mapping[str, Features]):
@@ -62,7 +89,7 @@ class Read(Mapping[str, Features]):
 
 def test_pairs_are_matched_as_two_photos_are_and_features_read_once() -> None:
     stored = Read()
-    pairs = pair_lists.choose_pairs(list(stored), "exhaustive")
+    pairs = pair_lists.choose_pairs(stored, "exhaustive")
     found = pair_lists.match_pairs(stored, pairs, "mutual")
     assert sorted(stored.reads) == ["0", "1", "2"]
     for (a, b), matches in found.items():

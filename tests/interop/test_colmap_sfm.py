@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 
 from patchprint.features import extract, match
@@ -56,3 +57,20 @@ def test_photos_without_overlap_are_refused(matched_views: MatchedViews, tmp_pat
     with pytest.raises(ValueError, match="overlap"):
         colmap_sfm.reconstruct(images, keypoints, none, tmp_path / "work")
     assert not (tmp_path / "work" / "sparse").exists()
+
+
+def test_photos_are_searched_side_by_side_as_memory_allows(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), np.zeros((2000, 3000), np.uint8))
+    cv2.imwrite(str(tmp_path / "b.jpg"), np.zeros((100, 300), np.uint8))
+    (tmp_path / "c.jpg").write_bytes(b"no picture")
+    one = colmap_sfm.BYTES_PER_PIXEL * 6e6 / 1e9
+
+    def count(names: list[str], memory: float, size: int | None = None) -> int:
+        return colmap_sfm.photos_at_once(tmp_path, names, memory, 16, size)
+
+    assert count(["a.png", "b.jpg"], colmap_sfm.BASE_GB + 2.5 * one) == 2
+    assert count(["a.png"], 0.1) == 1, "one photo must be searched"
+    assert count(["b.jpg", "c.jpg"], 4.0) == 16
+    assert count(["a.png"], colmap_sfm.BASE_GB + 2.5 * one, 1500) == 10, "a quarter of the pixels"
+    with pytest.raises(ValueError, match="above 0 GB"):
+        count(["a.png"], 0)

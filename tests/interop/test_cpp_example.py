@@ -1,7 +1,8 @@
-"""The C++ example compiles against OpenCV's headers and cuts the patches that patchprint's sampler cuts."""
+"""The C++ examples build with CMake, cut the patches that patchprint's sampler cuts, and describe them as the model does."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,31 +13,73 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from patchprint.features import load
+from patchprint.interop.onnx import export_onnx
 from patchprint.patches.sampler import ImagePyramids, keypoint_frames, sample_patches
 from patchprint.types import Keypoints
 
-SOURCE = Path(__file__).resolve().parents[2] / "examples" / "cpp" / "describe.cpp"
-HEADERS = [path for path in (Path("/usr/include/opencv4"), Path("/usr/local/include/opencv4")) if path.is_dir()]
+SOURCES = Path(__file__).resolve().parents[2] / "examples" / "cpp"
+INCLUDES = [Path("/usr/include"), Path("/usr/local/include")]
 SIDE, PATCH_SCALE = 32, 12.0
+# x, y, size (twice sigma), angle in degrees: small, large, turned, over the border
+ROWS = [(100.0, 80.0, 5.0, 0.0), (160.5, 120.25, 16.0, 30.0), (200.0, 60.0, 8.0, 250.0), (5.0, 230.0, 9.0, 100.0)]
+PROGRAMS = pytest.mark.parametrize("program", ["describe_opencv", "describe_onnxruntime"])
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("g++")
-    missing = [] if compiler else ["g++"]
-    missing += [] if HEADERS else ["OpenCV's headers (apt: libopencv-dnn-dev libopencv-imgproc-dev)"]
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs. ONNX Runtime's library is that of the Python wheel, under the name that it asks for."""
+    spec = importlib.util.find_spec("onnxruntime")
+    libraries = list(Path(str(spec.origin)).parent.glob("capi/libonnxruntime.so.*")) if spec else []
+    headers = [path / "onnxruntime" for path in INCLUDES if (path / "onnxruntime" / "onnxruntime_cxx_api.h").is_file()]
+    here = {
+        "cmake": shutil.which("cmake"),
+        "g++": shutil.which("g++"),
+        "OpenCV's headers (apt: libopencv-dnn-dev)": any((path / "opencv4").is_dir() for path in INCLUDES),
+        "ONNX Runtime's headers (apt: libonnxruntime-dev; .ci/run fetches them)": headers,
+        "ONNX Runtime's library (pip: onnxruntime)": libraries,
+    }
+    missing = [name for name, there in here.items() if not there]
     if missing:
         message = f"needs {' and '.join(missing)}"
         pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
-    binary = tmp_path_factory.mktemp("cpp") / "describe"
-    libraries = ["-lopencv_dnn", "-lopencv_imgproc", "-lopencv_core"]
-    command = [str(compiler), "-std=c++17", "-Wall", "-Wextra", "-Werror", str(SOURCE), f"-I{HEADERS[0]}", *libraries]
-    done = subprocess.run([*command, "-o", str(binary)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return binary
+    folder = tmp_path_factory.mktemp("cpp")
+    library = folder / "libonnxruntime.so.1"
+    library.symlink_to(libraries[0])
+    flags = [f"-DONNXRUNTIME_INCLUDE={headers[0]}", f"-DONNXRUNTIME_LIBRARY={library}"]
+    run(["cmake", "-S", str(SOURCES), "-B", str(folder), "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror", *flags])
+    run(["cmake", "--build", str(folder)])
+    return folder
 
 
-def write_pixel_network(path: Path) -> None:
+def run(command: list[str], keypoints: str = "") -> str:
+    done = subprocess.run(command, input=keypoints, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def describe(program: Path, network: Path, photo: Path) -> torch.Tensor:
+    lines = "\n".join(" ".join(map(str, row)) for row in ROWS)
+    printed = run([str(program), str(network), str(photo)], lines)
+    return torch.from_numpy(np.loadtxt(printed.splitlines(), dtype=np.float32))
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> torch.Tensor:
+    """Smooth noise (240, 320), also in photo.pgm."""
+    noise = torch.rand(1, 1, 9, 12, generator=torch.Generator().manual_seed(0))
+    image = (F.interpolate(noise, size=(240, 320), mode="bicubic").clamp(0, 1) * 255).round().to(torch.uint8)[0, 0]
+    (tmp_path / "photo.pgm").write_bytes(b"P5\n320 240\n255\n" + image.numpy().tobytes())
+    return image
+
+
+@pytest.fixture
+def keypoints() -> Keypoints:
+    table = torch.tensor(ROWS)
+    return Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
+
+
+def write_pixel_network(path: Path, **metadata: str) -> None:
     """A "network" whose print is the patch itself; old enough for every OpenCV."""
     onnx = pytest.importorskip("onnx")
     helper = onnx.helper
@@ -46,33 +89,53 @@ def write_pixel_network(path: Path) -> None:
         [helper.make_node("Flatten", ["patches"], ["descriptors"], axis=1)], "pixels", [entry], [result]
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
+    helper.set_model_props(model, metadata)
     onnx.save(model, path)
 
 
-def test_patches_of_the_example_are_those_of_the_sampler(program: Path, tmp_path: Path) -> None:
-    noise = torch.rand(1, 1, 9, 12, generator=torch.Generator().manual_seed(0))
-    image = (F.interpolate(noise, size=(240, 320), mode="bicubic").clamp(0, 1) * 255).round().to(torch.uint8)[0, 0]
-    (tmp_path / "photo.pgm").write_bytes(b"P5\n320 240\n255\n" + image.numpy().tobytes())
-    write_pixel_network(tmp_path / "net.onnx")
-    # x, y, size (twice sigma), angle in degrees: small, large, turned, over the border
-    rows = [(100.0, 80.0, 5.0, 0.0), (160.5, 120.25, 16.0, 30.0), (200.0, 60.0, 8.0, 250.0), (5.0, 230.0, 9.0, 100.0)]
-    lines = "\n".join(" ".join(map(str, row)) for row in rows)
-    command = [str(program), str(tmp_path / "net.onnx"), str(tmp_path / "photo.pgm"), str(PATCH_SCALE), str(SIDE)]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    theirs = torch.from_numpy(np.loadtxt(done.stdout.splitlines(), dtype=np.float32)).reshape(-1, 1, SIDE, SIDE)
-
-    table = torch.tensor(rows)
-    keypoints = Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
+@PROGRAMS
+def test_patches_are_those_of_the_sampler(
+    program: str, built: Path, image: torch.Tensor, keypoints: Keypoints, tmp_path: Path
+) -> None:
+    write_pixel_network(tmp_path / "net.onnx", name="pixels", patch_scale=str(PATCH_SCALE), input_size=str(SIDE))
+    theirs = describe(built / program, tmp_path / "net.onnx", tmp_path / "photo.pgm").reshape(-1, 1, SIDE, SIDE)
+    which = torch.zeros(len(ROWS), dtype=torch.int64)
     frames = keypoint_frames(keypoints, PATCH_SCALE)
-    which = torch.zeros(len(rows), dtype=torch.int64)
     ours = sample_patches(ImagePyramids.build([image]), which, keypoints.xy, frames, SIDE)
     assert (theirs - ours).abs().mean((1, 2, 3)).max() < 0.02
     assert (theirs - ours.flip(0)).abs().mean((1, 2, 3)).min() > 0.1, "other patches would not pass"
 
 
-@pytest.mark.parametrize(("arguments", "words"), [([], "usage"), (["net", "photo", "12", "32"], "no 8-bit grey PGM")])
-def test_wrong_use_is_told(program: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
+@pytest.mark.slow
+def test_a_shipped_network_describes_as_in_python(
+    built: Path, image: torch.Tensor, keypoints: Keypoints, tmp_path: Path
+) -> None:
+    """In ONNX Runtime alone: the OpenCV of Debian 12 cannot read the networks."""
+    model = load("hardnet.small")
+    metadata = {"patch_scale": str(model.patch_scale), "input_size": str(model.input_size)}
+    export_onnx(model.network, model.input_size, tmp_path / "net.onnx", metadata)
+    theirs = describe(built / "describe_onnxruntime", tmp_path / "net.onnx", tmp_path / "photo.pgm")
+    ours = model.describe_keypoints(image.numpy(), keypoints)
+    assert ((theirs * ours).sum(1) > 0.97).all(), "the same print, but for how pixels are averaged"
+    assert ((theirs * ours.flip(0)).sum(1) < 0.9).all()
+
+
+@PROGRAMS
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "usage"),
+        (["net.onnx", "photo"], "photo is no 8-bit grey PGM"),
+        (["net.onnx", "cut.pgm"], "cut.pgm is cut short"),
+        (["net.onnx", "photo.pgm"], "net.onnx does not tell its patch_scale; write it with patchprint export"),
+    ],
+)
+def test_wrong_use_is_told(
+    program: str, arguments: list[str], words: str, built: Path, image: torch.Tensor, tmp_path: Path
+) -> None:
+    (tmp_path / "cut.pgm").write_bytes((tmp_path / "photo.pgm").read_bytes()[:-5])
+    write_pixel_network(tmp_path / "net.onnx")
+    command = [str(built / program), *arguments]
+    done = subprocess.run(command, input="9 9 9 0", capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert words in done.stderr

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from patchprint.interop.images import decode_color, list_images, read_color, read_gray
+from patchprint.interop.images import decode_color, find_mask, image_size, list_images, read_color, read_gray
 from support.known_images import texture
 
 
@@ -122,6 +122,8 @@ def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, image: np.ndarray) -> N
         (np.full((4, 4), 200.0), "outside of"),
         (np.full((4, 4), np.nan), "outside of"),
         (np.zeros((4, 4), np.int64), "int64"),
+        (None, "the picture is None, which is what cv2.imread gives"),
+        (7, "the picture is given as int"),
     ],
 )
 def test_bad_arrays(array: np.ndarray, words: str) -> None:
@@ -140,3 +142,27 @@ def test_list_images_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> No
         list_images(tmp_path / "empty")
     with pytest.raises(ValueError, match="not a folder"):
         list_images(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp", ".webp"])
+def test_sizes_of_files(suffix: str, tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / f"a{suffix}"), np.zeros((30, 70, 3), np.uint8))
+    assert image_size(tmp_path / f"a{suffix}") == (70, 30)
+
+
+def test_the_size_of_a_photo_is_not_that_of_its_thumbnail(tmp_path: Path) -> None:
+    thumbnail, photo = (cv2.imencode(".jpg", np.zeros((h, 2 * h), np.uint8))[1].tobytes() for h in (8, 40))
+    segment = b"\xff\xe1" + (len(thumbnail) + 2).to_bytes(2, "big") + thumbnail
+    (tmp_path / "a.jpg").write_bytes(photo[:2] + segment + photo[2:])
+    assert image_size(tmp_path / "a.jpg") == (80, 40)
+    with pytest.raises(ValueError, match="not there"):
+        image_size(tmp_path / "b.jpg")
+
+
+def test_masks_have_two_names(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert find_mask(tmp_path, "sub/a.jpg") is None
+    (tmp_path / "sub" / "a.png").touch()
+    assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.png"
+    (tmp_path / "sub" / "a.jpg.png").touch()
+    assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.jpg.png"

@@ -61,6 +61,7 @@ def test_command_writes_weights_numbers_and_report(
     assert tuned.info.ratio is not None and 0.5 <= tuned.info.ratio <= 1, "what is written is calibrated"
     report = out.with_suffix(".html").read_text()
     assert "held-out photos" in report
+    assert adapt.VERDICTS[result["model"]["verdict"]] in report
     assert f"patchprint match A.jpg B.jpg --model {out}" in report, "the command on the page works as it stands"
     assert cli.main(["adapt", *arguments]) == 2
     assert "--force" in capsys.readouterr().err
@@ -123,11 +124,35 @@ def test_constant_prints_confuse_all_points_and_pixels_only_some(scene: Path) ->
     store = TrackStore.open(scene / "tracks")
     _, unseen = adapt._hold_images_out(store, 0.25, seed=0)
     models = {"constant": ConstantModel(), "pixels": load("pixels")}
-    scores = adapt.measure(models, store, unseen, seed=0)
+    scores, trials = adapt.measure(models, store, unseen, seed=0)
+    assert adapt.verdict(scores["constant"], scores["pixels"], trials) == "gained"
+    assert adapt.verdict(scores["pixels"], scores["constant"], trials) == "lost"
     count = int((store.split("val").num_views >= 2).sum())
     assert scores["constant"]["confused_held_out_points"] == pytest.approx(1 - 1 / count)
     assert scores["constant"]["fpr95_held_out_points"] == 1
     assert 0 < scores["pixels"]["confused_held_out_points"] < 0.9
+
+
+@pytest.mark.parametrize(
+    ("tuned", "expected"),
+    [
+        ((0.05, 0.1, 0.2), "gained"),
+        ((0.05, 0.1, 0.3), "mixed"),
+        ((0.1, 0.2, 0.2), "lost"),
+        ((0.1, 0.1, 0.2), "no difference"),
+        ((0.099, 0.101, 0.199), "no difference"),
+    ],
+)
+def test_the_verdict_looks_beyond_chance(tuned: tuple[float, ...], expected: str) -> None:
+    start, after = (dict(zip(adapt.MEASURES, values, strict=True)) for values in ((0.1, 0.1, 0.2), tuned))
+    assert adapt.verdict(start, after, dict.fromkeys(adapt.MEASURES, 5000)) == expected
+    assert expected in adapt.VERDICTS
+
+
+def test_wrong_settings_are_told_before_photos_are_reconstructed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--batch is 1"):
+        adapt.adapt(tmp_path, tmp_path / "t.safetensors", tmp_path / "work", adapt.AdaptPlan(batch=1))
+    assert not any(tmp_path.iterdir())
 
 
 def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,3 +30,7 @@ def test_demo_leaves_report_result_and_weights(
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64" in page and "rootsift" in page
     assert demo.LEARNED in capsys.readouterr().out
+    hard = scores["hard_pair"]
+    assert 0 < hard["rootsift"]["right"] < hard["rootsift"]["matches"], "hard, but not hopeless"
+    assert f"{demo.LEARNED}: {hard[demo.LEARNED]['right']} of {hard[demo.LEARNED]['matches']} matches right" in page
+    assert not (tmp_path / "hard-pixels.png").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,22 @@ def test_what_is_done_is_not_done_again(training_store: str, tmp_path: Path, ste
     assert again.result["scores"] == first.result["scores"]
     run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0, 1)))
     assert set(steps) == {"hardnet-plain-seed1", "hardnet-sec-seed1"}
+
+
+def test_runs_of_another_study_are_taken_over(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+    first = run_study("toy", small(), options(tmp_path / "first", training_store))
+    steps.clear()
+    renamed = [replace(case, labels={**case.labels, "recipe": "ours"}) for case in small().cases]
+    harder = replace(renamed[1], settings={**renamed[1].settings, "lr": 0.05})
+    study = toy_study(cases=(renamed[0], harder))
+    with pytest.raises(UserError, match="not the folder of a study"):
+        options(tmp_path / "second", training_store, reuse=(tmp_path,))
+    second = run_study("toy", study, options(tmp_path / "second", training_store, reuse=(tmp_path / "first",)))
+    assert len(steps) == 2 * 12  # the second case alone, which has another rate
+    before, after = (report.result["scores"]["rows"][0] for report in (first, second))
+    assert after["labels"]["recipe"] == "ours"
+    assert after["columns"] == before["columns"]
+    assert run_study("toy", study, options(tmp_path / "second", training_store)).table == second.table
 
 
 def test_a_budget_is_recorded_and_destroys_nothing(training_store: str, tmp_path: Path, steps: list[str]) -> None:

@@ -22,6 +22,7 @@ def test_config_survives_json():
         ({"lr": -1.0}, "--lr is -1"),
         ({"lr": float("nan")}, "--lr is nan"),
         ({"views": 0}, "--views is 0"),
+        ({"batch": 1}, "--batch is 1; give at least 2"),
         ({"average": 1.0}, "--average is 1"),
         ({"norm_penalty": -0.1}, "--norm-penalty is -0.1"),
         ({"sec_momentum": 0.0}, "--sec-momentum is 0"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 from patchprint import files
+from patchprint.commands.flags import WEIGHTS
 from patchprint.commands.output import emit, say, table
-from patchprint.pipelines.adapt import MEASURES, AdaptPlan, adapt
+from patchprint.pipelines.adapt import MEASURES, VERDICTS, AdaptPlan, adapt
 from patchprint.pipelines.adapt_page import page
 from patchprint.report.page import write
 
@@ -16,12 +18,13 @@ from patchprint.report.page import write
 def main(
     images: tyro.conf.Positional[Path],
     out: Path,
-    model: str = "sdgmnet",
+    model: Annotated[str, tyro.conf.arg(metavar=WEIGHTS)] = "sdgmnet",
     steps: int = 400,
     batch: int = 128,
     lr: float = 0.1,
     held_out: float = 0.1,
     work: Path | None = None,
+    strict: bool = False,
     device: str = "auto",
     seed: int = 0,
     force: bool = False,
@@ -32,21 +35,23 @@ def main(
     Args:
         images: folder of overlapping photos, or of a COLMAP model (images/ and sparse/).
         out: weights to write (.safetensors); a report (.html) and the numbers (.json) go beside them.
-        model: where to start: a registry name or a file.
+        model: where to start.
         steps: training steps.
         batch: points in a batch, two photos of each.
         lr: learning rate at the start.
         held_out: part of the photos that training never sees.
         work: folder for reconstruction and training; a run that was stopped goes on from there. Default: OUT.work
+        strict: stop at the first photo that cannot be read; by default it is named and left out.
         device: cpu, cuda, mps or auto.
         seed: of everything random.
         force: replace OUT if it exists.
         json: print the result as JSON.
     """
-    plan = AdaptPlan(model, steps, batch, lr, held_out, seed, device)
+    plan = AdaptPlan(model, steps, batch, lr, held_out, seed, device, strict)
     result = adapt(images, out, work or out.with_suffix(".work"), plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out), out.with_suffix(".html"))
     rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]
-    emit(result.to_json(), json, table(["", *MEASURES.values()], rows))
+    text = f"{table(['', *MEASURES.values()], rows)}\n\n{VERDICTS[result.model['verdict']]}"
+    emit(result.to_json(), json, text)
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

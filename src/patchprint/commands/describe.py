@@ -12,12 +12,14 @@ import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say
-from patchprint.detectors import DETECTORS, MAX_KEYPOINTS
+from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
-from patchprint.features import embeddings, formats, storage
+from patchprint.features import colmap_files, embeddings, formats
 from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.features.model import DEFAULT_MODEL, ImageModel, load
+from patchprint.features.pair_lists import check_pairs, choose_pairs, match_pairs
+from patchprint.interop.images import list_images
 
 
 def main(
@@ -26,11 +28,18 @@ def main(
     out: Path,
     model: str = DEFAULT_MODEL,
     format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
-    detector: Annotated[str, tyro.conf.arg(help=f"one of {', '.join(DETECTORS)}")] = "dog",
+    detector: Annotated[
+        str, tyro.conf.arg(help="what finds keypoints; the affine ones for views from far apart")
+    ] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
     upright: bool = False,
     spread: bool = True,
     exif: bool = False,
+    max_size: int | None = None,
+    masks: Path | None = None,
+    strict: bool = False,
+    match: bool = False,
+    pairs: str = "exhaustive",
     workers: int = 1,
     device: str = "auto",
     force: bool = False,
@@ -41,13 +50,18 @@ def main(
     Args:
         images: folder of photos, searched with its subfolders
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
-        model: shipped weights, a baseline (sift, rootsift, pixels) or a weight file; with weights of an embedding network, what
-            is said about keypoints, workers and formats plays no part
+        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file; with weights of an embedding
+            network, what is said about keypoints, workers and formats plays no part
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
         max_keypoints: per photo, by response
         upright: ignore the orientation of keypoints
-        spread: every part of a photo gets its share of the keypoints; without it the strongest are kept
+        spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
+        max_size: shrink photos whose longer side has more pixels than this (by default none); coordinates stay the photo's
+        masks: folder of masks, NAME.png for the photo NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
+        strict: stop at the first photo that cannot be read; by default it is named and left out
+        match: colmap: match the photos too and let COLMAP verify that, so that the database can be mapped at once
+        pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
         workers: processes that work side by side; under torchrun the photos are shared out as well
         device: auto, cpu, cuda or mps
         force: replace what is there
@@ -57,46 +71,74 @@ def main(
     chosen = str(choose_device(device))
     whole = load(model, chosen)
     if isinstance(whole, ImageModel):
-        return _describe_whole_images(images, out, whole, format, exif, force, json)
-    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, chosen)
+        return _describe_whole_images(images, out, whole, format, exif, strict, force, json)
+    mask_folder = str(masks.resolve()) if masks else ""
+    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, max_size, chosen, mask_folder)
+    files.refuse_overlap(out, images)
+    if first:
+        formats.check_output(out, format, exif, force)
+    if match:
+        _check_match(images, out, format, pairs)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
-    files.refuse_overlap(out, images)
-    if first and format == "opencv-yml":
-        files.refuse_folder(out, storage.MADE_BY, force)
-    elif first and format != "npz":
-        files.refuse_overwrite(out, force)
     with files.only_writer(parts) if first else contextlib.nullcontext():
-        features = describe_folder(images, parts, settings, workers, report=say, force=force)
+        features = describe_folder(images, parts, settings, workers, report=say, force=force, strict=strict)
         if not first:
             return 0
-        if format != "npz":
+        if match:
+            chosen_pairs = choose_pairs(features, pairs, left_out=features.left_out)
+            matches = match_pairs(features, chosen_pairs, device=chosen)
+            colmap_files.write_database(out, features, matches)
+        elif format != "npz":
             formats.write_features(features, out, format, force)
+        if format != "npz":
             files.remove_folder(parts)
-    left_out = len(features.manifest["photos"]) - len(features)
     counts = [len(item) for item in features.values()] if format == "npz" else None
     result = {
         "out": str(out),
         "format": format,
         "model": features.manifest["model"],
         "photos": len(features),
-        "left_out": left_out,
+        "left_out": len(features.left_out),
         "keypoints": None if counts is None else sum(counts),
     }
-    emit(result, json, f"{out}: {len(features)} photos described with {result['model']['name']}, {left_out} left out")
+    text = f"{out}: {len(features)} photos described with {result['model']['name']}, {len(features.left_out)} left out"
+    if match:
+        result |= {"pairs": len(matches), "matches": sum(len(found) for found in matches.values())}
+        text += f"; {result['matches']} matches in {result['pairs']} pairs"
+    emit(result, json, text)
+    if format == "colmap":
+        say(_next_for_colmap(images, out, match))
     return 0
 
 
+def _check_match(images: Path, out: Path, format: str, pairs: str) -> None:
+    if format != "colmap":
+        raise UserError(
+            f"--match fills a COLMAP database; give --format colmap, or match afterwards: patchprint match {out} --out M.npz"
+        )
+    check_pairs(list_images(images), pairs)
+
+
+def _next_for_colmap(images: Path, out: Path, matched: bool) -> str:
+    if matched:
+        return f"next: colmap mapper --database_path {out} --image_path {images} --output_path MODEL"
+    return (
+        f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing in "
+        "there. Next: the same command with --match --force, which has the photos matched by patchprint"
+    )
+
+
 def _describe_whole_images(
-    images: Path, out: Path, model: ImageModel, format: str, exif: bool, force: bool, json: bool
+    images: Path, out: Path, model: ImageModel, format: str, exif: bool, strict: bool, force: bool, json: bool
 ) -> int:
     if format != "npz" or out.suffix != embeddings.SUFFIX:
         raise UserError(
             f"{model.info.name} describes whole images, which are written to one file: leave --format out, and give --out a "
             f"name that ends in {embeddings.SUFFIX}"
         )
-    files.refuse_overwrite(out, force)
-    found = embeddings.embed_folder(images, model, exif, report=say)
+    files.refuse_file(out, force)
+    found = embeddings.embed_folder(images, model, exif, say, strict)
     embeddings.save(found, out)
     result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}
     emit(result, json, f"{out}: {len(found.names)} whole photos described with {model.info.name}")

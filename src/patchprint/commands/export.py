@@ -54,6 +54,7 @@ def main(
             "shape": ["N", network.channels, network.input_size, network.input_size],
             "dtype": "float32 in [0, 1]",
         },
+        "patch_scale": network.info.patch_scale,
         "output": {"name": OUTPUT, "shape": ["N", network.dim], "dtype": "float32", "kind": network.kind},
         "max_error": parity,
         "tolerance": TOLERANCE,
@@ -63,6 +64,8 @@ def main(
         f"input  {INPUT} (N, {network.channels}, {network.input_size}, {network.input_size}) float32 in [0, 1]"
     )
     lines.append(f"output {OUTPUT} (N, {network.dim}) float32, {_meaning(network)}")
+    if network.channels == 1:
+        lines.append(f"patches are {network.info.patch_scale:g} times as wide as the scale (sigma) of their keypoint")
     lines += [f"largest difference from torch in {name}: {error:.1e}" for name, error in parity.items()]
     emit(result, json, "\n".join(lines))
     return 0 if all(error < TOLERANCE for error in parity.values()) else 1

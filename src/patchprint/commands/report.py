@@ -13,7 +13,7 @@ from patchprint.files import refuse_overwrite
 from patchprint.report.comparison import read_results
 from patchprint.report.page import write
 from patchprint.report.results_page import results_page
-from patchprint.report.runs import read_run, run_section
+from patchprint.report.runs import read_run, run_sections
 
 
 def main(
@@ -23,7 +23,7 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> None:
-    """One HTML page from results and training runs.
+    """One HTML page from results and training runs, several of which share their figures.
 
     Args:
         sources: result files of patchprint eval, and folders of patchprint train.
@@ -40,6 +40,6 @@ def main(
     refuse_overwrite(out, force)
     runs = [read_run(source) for source in sources if source.is_dir()]
     files = [source for source in sources if not source.is_dir()]
-    page = results_page(read_results(files) if files else [], [run_section(run) for run in runs], title)
+    page = results_page(read_results(files) if files else [], run_sections(runs), title)
     write(page, out)
     emit({"out": str(out), "results": len(files), "runs": len(runs)}, json, f"wrote {out}")

@@ -29,6 +29,7 @@ def _command(name: str) -> Callable[..., int]:
         jobs: int = 1,
         device: str = "auto",
         keep: bool = False,
+        reuse: tuple[Path, ...] = (),
         json: bool = False,
     ) -> int:
         report = run_study(
@@ -44,6 +45,7 @@ def _command(name: str) -> Callable[..., int]:
                 jobs=jobs,
                 device=device,
                 keep=keep,
+                reuse=reuse,
             ),
         )
         emit(report.result, json, report.table)
@@ -62,6 +64,7 @@ def _command(name: str) -> Callable[..., int]:
         jobs: runs at a time, each in its own process.
         device: cpu, cuda, mps or auto.
         keep: leave the weights of the runs in their folders.
+        reuse: folders of other studies; what they did with the same settings and data is not done again.
         json: print the result as JSON.
     """
     return command

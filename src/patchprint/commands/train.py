@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 import tyro
 
+from patchprint.commands import flags
 from patchprint.commands.output import emit, say
 from patchprint.errors import UserError
 from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
@@ -20,9 +21,9 @@ from patchprint.networks.weights import read_info
 from patchprint.registry import option_names
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
+from patchprint.training.held_out import spelled
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
 
-_MEASURED = {"fpr95": "FPR95", "confusion": "confusion", "missed": "1 - R@1"}
 # --freeze a b, or --freeze a --freeze b
 Words = tuple[tuple[str, ...], ...]
 Switch = tyro.conf.FlagCreatePairsOff[bool]
@@ -41,35 +42,63 @@ def _command(recipe: str) -> Callable[..., int]:
         settings: dict[str, Any],
         **words: Words,
     ) -> int:
-        if config is None and resume:
-            config = _config_of(out or _default_out(recipe))
+        config = config or (_config_of(out or _default_out(recipe)) if resume else None)
         file = None if config is None else RunFile.read(config)
-        run = resolve(recipe, file, **settings, **_read_words(words))
-        if not run.data:
-            raise UserError(f"patchprint train {recipe} needs --data STORE; patchprint data build makes one")
-        run = _with_stores(run)
         out = out or (Path(file.out) if file and file.out else _default_out(recipe))
-        try:
-            outcome = train(run, None, out, resume, force)
-            if distributed.rank() == 0:
-                ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
-                emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))
-        finally:
-            distributed.stop()
-        return 0
+        return _train(resolve(recipe, file, **settings, **_read_words(words)), out, resume, force, json)
 
     command.__doc__ = f"""{RECIPES[recipe].__doc__}
 
     Args:
         config: JSON file with settings, like the config.json of a run; flags win over it.
         out: folder of the run; if not given, the one that --config names, or runs/{recipe}.
-        resume: go on from the last checkpoint in --out, with the settings of that run.
+        resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
         force: replace a run that is in --out already.
         json: print the outcome as JSON.
     """
     command.__signature__ = _with_settings(inspect.signature(command, eval_str=True), recipe)  # type: ignore[attr-defined]
     command.paired_flags = True  # type: ignore[attr-defined]
     return command
+
+
+def resume(
+    out: Path,
+    steps: int | None = None,
+    data: tuple[str, ...] = (),
+    device: str = "",
+    json: Switch = False,
+) -> int:
+    """Go on with the run in a folder, whatever its recipe, from its last checkpoint and with its own settings.
+
+    Args:
+        out: folder of the run.
+        steps: make the run longer; its schedule goes on as that of the longer run. Default: its own length.
+        data: where its stores lie now, if not where they were.
+        device: cpu, cuda, mps or auto; default: that of the run.
+        json: print the outcome as JSON.
+    """
+    file = RunFile.read(_config_of(out))
+    if file.recipe is None:
+        raise UserError(
+            f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume"
+        )
+    changes = {name: value for name, value in {"steps": steps, "data": data, "device": device}.items() if value}
+    return _train(resolve(file.recipe, file, **changes), out, True, False, json)
+
+
+def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -> int:
+    """Train, choose the threshold of the ratio test, and say what came of it."""
+    if not run.data:
+        raise UserError(f"patchprint train {run.recipe} needs --data STORE; patchprint data build makes one")
+    run = _with_stores(run)
+    try:
+        outcome = train(run, None, out, resume, force)
+        if distributed.rank() == 0:
+            ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
+            emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))
+    finally:
+        distributed.stop()
+    return 0
 
 
 def _with_stores(run: TrainConfig) -> TrainConfig:
@@ -83,20 +112,14 @@ def _with_stores(run: TrainConfig) -> TrainConfig:
 
 def _as_text(outcome: Outcome) -> str:
     """The best weights and what was measured of them; where more are kept, also their mean and spread."""
-    measured = ", ".join(f"{_named(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
+    measured = ", ".join(f"{spelled(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
     score = f", {outcome.selected_on} {measured}" if measured else ""
     text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
     if len(outcome.kept) < 2:
         return text
     mean, spread = outcome.mean(), outcome.spread()
-    kept = ", ".join(f"{_named(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
+    kept = ", ".join(f"{spelled(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
     return f"{text}\nmean and spread of the best {len(outcome.kept)}: {kept}"
-
-
-def _named(measured: str) -> str:
-    """What is measured, and on which set where there are several."""
-    name, _, of = measured.partition("/")
-    return f"{_MEASURED[name]} on {of}" if of else _MEASURED[name]
 
 
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
@@ -121,12 +144,12 @@ def _with_settings(signature: Signature, recipe: str) -> Signature:
         if name in CHOICES:
             text += f": {', '.join(registered(name))}"
         if isinstance(value, tuple | dict):
-            metavar = "NAME=VALUE" if isinstance(value, dict) else None
-            hint = f"(default: {_shown(value)}; repeatable)"
-            kind = _flag(name, tyro.conf.UseAppendAction[Words], text, hint, metavar)
+            called = "NAME=VALUE" if isinstance(value, dict) else flags.metavar(name, kind)
+            hint = f"(default: {_shown(value)}; repeatable)" if value else "(repeatable)"
+            kind = _flag(name, tyro.conf.UseAppendAction[Words], text, hint, called)
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=(), annotation=kind))
         else:
-            single[name] = _flag(name, kind, text, f"(default: {value})")
+            single[name] = _flag(name, kind, text, flags.hint(value), flags.metavar(name, kind))
     # Of all types that tyro reads, only this one leaves out what was not given.
     settings = TypedDict("settings", single, total=False)  # type: ignore[misc]
     return Signature([*parameters, Parameter("settings", Parameter.KEYWORD_ONLY, annotation=settings)])
@@ -138,24 +161,26 @@ def _settings() -> dict[str, tuple[Any, str]]:
     return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
 
 
-def _flag(name: str, kind: Any, text: str, hint: str, metavar: str | None = None) -> Any:
+def _flag(name: str, kind: Any, text: str, hint: str, metavar: str | None) -> Any:
     spelled = flag(name).removeprefix("--")
     return Annotated[kind, tyro.conf.arg(name=spelled, help=text, help_behavior_hint=hint, metavar=metavar)]
 
 
 def _shown(value: tuple[str, ...] | dict[str, Any]) -> str:
     words = [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
-    return " ".join(words) or "none"
+    return " ".join(words)
 
 
 def _default_out(recipe: str) -> Path:
     return Path("runs") / recipe
 
 
-def _config_of(run: Path) -> Path | None:
+def _config_of(run: Path) -> Path:
     """What a run was started with, so that it need not be said again to resume it."""
     path = run / "config.json"
-    return path if path.is_file() else None
+    if not path.is_file():
+        raise UserError(f"{run} holds no run to resume (there is no {path.name}); start one without --resume")
+    return path
 
 
 def _read_words(words: dict[str, Words]) -> dict[str, Any]:
@@ -164,4 +189,4 @@ def _read_words(words: dict[str, Words]) -> dict[str, Any]:
     return {name: read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
 
 
-COMMANDS = {recipe: _command(recipe) for recipe in RECIPES}
+COMMANDS: dict[str, Callable[..., int]] = {**{recipe: _command(recipe) for recipe in RECIPES}, "--resume": resume}

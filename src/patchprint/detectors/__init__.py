@@ -12,7 +12,7 @@ import pkgutil
 import numpy as np
 
 from patchprint.detectors._base import Detector
-from patchprint.detectors._selection import select
+from patchprint.detectors._selection import candidates, select
 from patchprint.detectors._tiles import search_at_any_size
 from patchprint.errors import UserError
 from patchprint.registry import Registry
@@ -34,6 +34,13 @@ def _discover() -> dict[str, Detector]:
 DETECTORS: Registry[Detector] = Registry("detector", _discover())
 
 
+def check_detector(detector: str, max_keypoints: int | None) -> Detector:
+    """The detector of this name, or UserError where `detect` would refuse it or the number."""
+    if max_keypoints is not None and max_keypoints < 1:
+        raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
+    return DETECTORS[detector]
+
+
 def detect(
     image: np.ndarray,
     detector: str = "dog",
@@ -53,16 +60,20 @@ def detect(
         spread: give every part of the image its share before the strongest fill the rest.
         upright: all angles zero, and a point that was found with two angles counts once.
     """
-    if max_keypoints is not None and max_keypoints < 1:
-        raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
+    chosen = check_detector(detector, max_keypoints)
     if mask is not None and np.shape(mask) != image.shape:
         raise UserError(f"the mask has shape {np.shape(mask)}, the image {image.shape}; they must be equal")
-    chosen = DETECTORS[detector]
-    found = search_at_any_size(image, mask, lambda pixels, allowed: chosen.find(pixels, max_keypoints, allowed))
-    if upright:
-        found = found.upright().unique_places()
-    count = len(found) if max_keypoints is None else max_keypoints
-    return select(found, count, (image.shape[1], image.shape[0]), spread)
+    size = (image.shape[1], image.shape[0])
+
+    def search(pixels: np.ndarray, allowed: np.ndarray | None) -> Keypoints:
+        found = chosen.find(pixels, max_keypoints, allowed)
+        return found.upright().unique_places() if upright else found
+
+    def keep(found: Keypoints) -> Keypoints:
+        return found if max_keypoints is None else candidates(found, max_keypoints, size, spread)
+
+    found = search_at_any_size(image, mask, search, keep)
+    return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
 
 
 __all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select"]

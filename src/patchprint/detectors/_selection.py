@@ -16,12 +16,25 @@ def select(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread
     ordered = strongest_first(keypoints)
     if not spread or len(ordered) <= count:
         return ordered[:count]
+    beyond_share = _beyond_share(ordered, count, image_size)
+    return ordered[torch.argsort(beyond_share.int(), stable=True)[:count].sort().values]
+
+
+def candidates(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread: bool = True) -> Keypoints:
+    """Those of the keypoints in a part of an image that `select` may choose from all of them, strongest first."""
+    ordered = strongest_first(keypoints)
+    if not spread or len(ordered) <= count:
+        return ordered[:count]
+    return ordered[(torch.arange(len(ordered)) < count) | ~_beyond_share(ordered, count, image_size)]
+
+
+def _beyond_share(ordered: Keypoints, count: int, image_size: tuple[int, int]) -> Tensor:
+    """Which keypoints come after the share of their cell of the grid, (N,) bool."""
     width, height = image_size
     cells_per_side = max(1, int((count / CELL) ** 0.5))
     column = (ordered.xy[:, 0] / width * cells_per_side).long().clamp(0, cells_per_side - 1)
     row = (ordered.xy[:, 1] / height * cells_per_side).long().clamp(0, cells_per_side - 1)
-    beyond_share = _rank_within(row * cells_per_side + column) >= count // cells_per_side**2
-    return ordered[torch.argsort(beyond_share.int(), stable=True)[:count].sort().values]
+    return _rank_within(row * cells_per_side + column) >= count // cells_per_side**2
 
 
 def _rank_within(group: Tensor) -> Tensor:

@@ -11,19 +11,36 @@ import torch.nn.functional as F
 from patchprint.types import Keypoints
 
 WHOLE = 8_000_000  # pixels up to which an image is searched in one piece
-TILE = (
-    2048  # side of the core of a tile; a power of two, so that tiles sample the pyramid on the same grid as the whole
-)
-MARGIN = 256  # pixels around the core that a tile sees as well
-LARGEST_IN_TILE = 24.0  # scales above this are found in the halved image, where the margin is large enough for them
+PIECE = 2_000_000  # the same for the shrunk copy of an image that was tiled: about what a tile holds
+# Side of the core of a tile: a power of two, so that tiles sample the pyramid on the same grid as the whole. A larger
+# one overlaps less with its neighbors, but SIFT needs some 240 bytes of memory for every pixel of it.
+TILE = 1024
+# Pixels around the core that a tile sees as well. OpenCV's SIFT looks about 8.5 sigma far: 4.5 for the angle, 4 for the blur.
+MARGIN = 128
+LARGEST_IN_TILE = 12.0  # scales above this are found in the shrunk image, where the margin is large enough for them
+SHRINK = 4  # times smaller: the largest scale of a tile is then 3 pixels, which detectors find well
 
 Search = Callable[[np.ndarray, np.ndarray | None], Keypoints]
 
 
-def search_at_any_size(image: np.ndarray, mask: np.ndarray | None, search: Search) -> Keypoints:
-    """Search the whole, or tiles for the small scales and the halved image (itself tiled where large) for the others."""
-    if image.size <= WHOLE:
-        return search(image, mask)
+def search_at_any_size(
+    image: np.ndarray,
+    mask: np.ndarray | None,
+    search: Search,
+    keep: Callable[[Keypoints], Keypoints] = lambda found: found,
+    above: float = 0.0,
+    whole: int | None = None,
+) -> Keypoints:
+    """Search the whole, or tiles for the small scales and the shrunk image (itself tiled where large) for the others.
+
+    Args:
+        keep: what may be of use among the keypoints of a tile; the others are forgotten before the next tile is searched.
+        above: scales up to this one are not wanted.
+        whole: pixels up to which it is not tiled; WHOLE by default.
+    """
+    if image.size <= (WHOLE if whole is None else whole):
+        found = search(image, mask)
+        return found[found.scale > above]
     height, width = image.shape
     parts = []
     for top in range(0, height, TILE):
@@ -34,14 +51,20 @@ def search_at_any_size(image: np.ndarray, mask: np.ndarray | None, search: Searc
             found = found.moved(1.0, (x, y))
             corner = torch.tensor([left - 0.5, top - 0.5])
             in_core = ((found.xy >= corner) & (found.xy < corner + TILE)).all(1)
-            parts.append(found[in_core & (found.scale <= LARGEST_IN_TILE)])
-    coarse = search_at_any_size(_halved(image), None if mask is None else np.asarray(mask)[::2, ::2], search)
-    coarse = coarse.moved(2.0, (0.5, 0.5))
-    return Keypoints.concatenate([*parts, coarse[coarse.scale > LARGEST_IN_TILE]])
+            parts.append(keep(found[in_core & (found.scale > above) & (found.scale <= LARGEST_IN_TILE)]))
+    coarse_mask = None if mask is None else np.asarray(mask)[::SHRINK, ::SHRINK]
+    coarse = search_at_any_size(
+        _shrunk(image), coarse_mask, search, above=max(above, LARGEST_IN_TILE) / SHRINK, whole=PIECE
+    )
+    return Keypoints.concatenate([*parts, coarse.moved(SHRINK, ((SHRINK - 1) / 2, (SHRINK - 1) / 2))])
 
 
-def _halved(image: np.ndarray) -> np.ndarray:
-    """Mean of 2 x 2 pixels; an odd last row or column is repeated."""
-    pixels = torch.from_numpy(np.pad(image, [(0, side % 2) for side in image.shape], mode="edge"))
-    rows = [F.avg_pool2d(part[None, None].float(), 2)[0, 0].round().to(torch.uint8) for part in pixels.split(1024)]
+def _shrunk(image: np.ndarray) -> np.ndarray:
+    """Mean of SHRINK x SHRINK pixels; what is missing at the right and below repeats the last column and row."""
+    missing = [(0, -side % SHRINK) for side in image.shape]
+    pixels = torch.from_numpy(np.pad(image, missing, mode="edge") if np.any(missing) else image)
+    rows = [
+        F.avg_pool2d(part[None, None].float(), SHRINK)[0, 0].round().to(torch.uint8)
+        for part in pixels.split(256 * SHRINK)
+    ]
     return torch.cat(rows).numpy()

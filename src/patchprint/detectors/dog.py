@@ -19,7 +19,7 @@ def find_dog(
     if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
         return Keypoints.empty()
     allowed = None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)
-    return strongest_first(opencv.to_keypoints(opencv.create_sift(contrast).detect(image, allowed)))
+    return strongest_first(Keypoints.from_opencv(opencv.create_sift(contrast).detect(image, allowed)))
 
 
 detector = Detector(

@@ -13,6 +13,7 @@ from patchprint.files import atomic_file
 from patchprint.interop.images import ImageLike, read_color
 from patchprint.types import Features, Matches
 
+SUFFIXES = (".png", ".jpg", ".jpeg")
 MAX_SIDE = 1200  # pixels of one photo in the drawing
 AGREE, DISAGREE, UNKNOWN = (60, 190, 80), (210, 70, 60), (240, 180, 40)  # RGB
 
@@ -34,12 +35,13 @@ def draw(
         outliers: draw the matches that verification rejected too, in red. Without verification all are drawn, in yellow.
     """
     cv2 = require("cv2", extra="images")
-    panels = [_load(f, None if images is None else images[i]) for i, f in enumerate((a, b))]
-    scales = [min(1.0, MAX_SIDE / max(panel.shape[:2])) for panel in panels]
-    panels = [
-        cv2.resize(panel, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) if scale < 1 else panel
-        for panel, scale in zip(panels, scales, strict=True)
-    ]
+    scales = [min(1.0, MAX_SIDE / max(features.image_size)) for features in (a, b)]
+    panels = []
+    for i, (features, scale) in enumerate(zip((a, b), scales, strict=True)):  # a large image is in memory alone
+        panel = _load(features, None if images is None else images[i])
+        if scale < 1:
+            panel = cv2.resize(panel, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        panels.append(panel)
     canvas = np.full((max(p.shape[0] for p in panels), sum(p.shape[1] for p in panels), 3), 255, np.uint8)
     shift = panels[0].shape[1]
     canvas[: panels[0].shape[0], :shift] = panels[0]
@@ -77,7 +79,7 @@ def _load(features: Features, given: ImageLike | None) -> np.ndarray:
 
 def _write(path: Path, rgb: np.ndarray) -> None:
     cv2 = require("cv2", extra="images")
-    if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
+    if path.suffix.lower() not in SUFFIXES:
         raise UserError(f"{path}: drawings are written as .png, .jpg or .jpeg")
     done, data = cv2.imencode(path.suffix.lower(), np.ascontiguousarray(rgb[..., ::-1]))
     if not done:

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from patchprint import files
 from patchprint.errors import UserError
 from patchprint.features.model import Model
 from patchprint.interop.images import list_images, read_color
+from patchprint.progress import leave_out, note, progress
 from patchprint.types import ModelId
 
 SUFFIX = ".npz"
@@ -36,20 +36,25 @@ class Embeddings:
 
 
 def embed_folder(
-    images: str | Path, model: Model, exif: bool = False, report: Callable[[str], None] = print
+    images: str | Path,
+    model: Model,
+    exif: bool = False,
+    report: Callable[[str], None] = note,
+    strict: bool = False,
 ) -> Embeddings:
-    """Descriptors of all images below a folder; those that cannot be read are named through ``report`` and left out."""
+    """Descriptors of all images below a folder; those that cannot be read are named through ``report`` and left out, or with
+    ``strict`` the first of them is an error."""
     folder, describer = Path(images), model.for_images()
     names = list_images(folder)
     kept: list[str] = []
     parts = []
-    for start in tqdm(range(0, len(names), _AT_ONCE), desc="describing", disable=None):
+    for start in progress(range(0, len(names), _AT_ONCE), "describing whole images", "batch"):
         readable = {}
         for name in names[start : start + _AT_ONCE]:
             try:
                 readable[name] = read_color(folder / name, exif)
             except (UserError, OSError) as error:
-                report(f"left out: {error}")
+                leave_out(error, strict, report)
         kept += readable
         parts.append(describer.describe_images(list(readable.values())))
     if not kept:

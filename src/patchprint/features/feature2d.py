@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.extras import require
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
 from patchprint.interop import images, opencv
+from patchprint.types import Keypoints, KeypointsLike
 
 
 class Feature2D:
@@ -41,21 +41,22 @@ class Feature2D:
         found = detect(_gray(image), self.detector, self.max_keypoints, mask, self.spread, self.upright)
         return opencv.from_keypoints(found)
 
-    def compute(self, image: np.ndarray, keypoints: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+    def compute(self, image: np.ndarray, keypoints: KeypointsLike) -> tuple[list[Any], np.ndarray]:
         """The given keypoints, unchanged and in the same order, and their prints (N, D) float32 or (N, D // 8) uint8."""
-        found = opencv.to_keypoints(list(keypoints))
+        found = Keypoints.given(keypoints)
+        given = opencv.from_keypoints(found) if isinstance(keypoints, Keypoints) else list(keypoints)
         if self.upright:
             found = found.upright()
-        return list(keypoints), self.model.describe_keypoints(_gray(image), found).numpy()
+        return given, self.model.describe_keypoints(_gray(image), found).numpy()
 
     def detectAndCompute(
         self,
         image: np.ndarray,
         mask: np.ndarray | None = None,
-        keypoints: Sequence[Any] | None = None,
+        keypoints: KeypointsLike | None = None,
         useProvidedKeypoints: bool = False,
     ) -> tuple[list[Any], np.ndarray]:
-        given = list(keypoints or []) if useProvidedKeypoints else self.detect(image, mask)
+        given = keypoints if useProvidedKeypoints and keypoints is not None else self.detect(image, mask)
         return self.compute(image, given)
 
     def descriptorSize(self) -> int:
@@ -76,4 +77,5 @@ class Feature2D:
 
 
 def _gray(image: np.ndarray) -> np.ndarray:
-    return images.read_gray(image[..., 2::-1] if image.ndim == 3 and image.shape[2] >= 3 else image)
+    in_color = isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] >= 3
+    return images.read_gray(image[..., 2::-1] if in_color else image)

@@ -6,22 +6,23 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from patchprint import files
-from patchprint.detectors import MAX_KEYPOINTS
-from patchprint.errors import UserError
+from patchprint.detectors import MAX_KEYPOINTS, check_detector
+from patchprint.errors import MissingPackageError, UserError
 from patchprint.features import storage
-from patchprint.features.extract import extract
+from patchprint.features.extract import check_max_size, extract
 from patchprint.features.model import DEFAULT_MODEL, Model, load
 from patchprint.features.storage import FeatureFolder
-from patchprint.interop.images import list_images
+from patchprint.interop.images import find_mask, list_images, read_gray
+from patchprint.progress import leave_out, note, progress
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,10 @@ class DescribeSettings:
     upright: bool = False
     spread: bool = True
     exif: bool = False
+    max_size: int | None = None
     device: str = "cpu"
+    # Folder of masks, one for each photo that has one (`interop.images.find_mask`); black is where no keypoint may be.
+    masks: str = ""
 
 
 def describe_folder(
@@ -43,33 +47,69 @@ def describe_folder(
     settings: DescribeSettings | None = None,
     workers: int = 1,
     names: list[str] | None = None,
-    report: Callable[[str], None] = print,
+    report: Callable[[str], None] = note,
     force: bool = False,
+    strict: bool = False,
+    known: FeatureFolder | None = None,
 ) -> FeatureFolder:
     """Features of all photos below a folder, one file each in ``out``.
 
     Photos that are described already are not described again, as long as the settings are the same; other settings are
     refused, or replace what is there with ``force``. Under torchrun every process takes its share of the photos. Photos
-    that cannot be read are named through ``report`` and left out.
+    that cannot be read are named through ``report`` and left out; with ``strict`` the first of them is an error.
+
+    Args:
+        names: photos to describe, relative to ``images``; all by default.
+        known: features of other photos, made with the same settings, which are copied into ``out``.
     """
     images, out, settings = Path(images), Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
-    model = load(settings.model, "cpu").for_keypoints()
+    model = check_settings(settings, images, names)
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if rank == 0:
-        _claim(out, images, names, settings, model, force)
+        _claim(out, images, [*(known or ()), *names], settings, model, force)
+        if known is not None:
+            _copy(known, out)
     wait_for_all_ranks()
     todo = [name for name in names[rank::world] if not (out / f"{name}.npz").is_file()]
-    jobs = [(str(images / name), str(out / f"{name}.npz")) for name in todo]
-    progress = tqdm(_run(jobs, settings, workers), total=len(jobs), desc="describing", unit="photo", disable=None)
-    for problem in progress:
-        if problem:
-            report(f"left out: {problem}")
+    jobs = [Job(images / name, _mask_of(name, settings), out / f"{name}.npz") for name in todo]
+    unmasked = [job.image.name for job in jobs if settings.masks and job.mask is None]
+    if unmasked:
+        report(f"{len(unmasked)} photos have no mask and are searched as a whole, the first is {unmasked[0]}")
+    for problem in progress(_run(jobs, settings, workers), "describing", "photo", len(jobs)):
+        if problem is not None:
+            leave_out(problem, strict, report)
     wait_for_all_ranks()
     features = FeatureFolder(out)
     if not len(features):
         raise UserError(f"none of the {len(names)} photos in {images} could be read")
     return features
+
+
+def check_settings(settings: DescribeSettings, images: Path, names: list[str]) -> Model:
+    """The model of the settings, or UserError where they can describe none of the photos; before any work is done."""
+    check_detector(settings.detector, settings.max_keypoints)
+    check_max_size(settings.max_size)
+    if settings.masks and not Path(settings.masks).is_dir():
+        raise UserError(f"{settings.masks} is not a folder of masks")
+    if settings.masks and not any(_mask_of(name, settings) for name in names):
+        raise UserError(
+            f"{settings.masks} holds no mask of a photo in {images}; the mask of {names[0]} is called {names[0]}.png"
+        )
+    return load(settings.model, "cpu").for_keypoints()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One photo to describe."""
+
+    image: Path
+    mask: Path | None
+    out: Path
+
+
+def _mask_of(name: str, settings: DescribeSettings) -> Path | None:
+    return find_mask(settings.masks, name) if settings.masks else None
 
 
 def _claim(out: Path, images: Path, names: list[str], settings: DescribeSettings, model: Model, force: bool) -> None:
@@ -87,7 +127,15 @@ def _claim(out: Path, images: Path, names: list[str], settings: DescribeSettings
     files.write_json(out / storage.MANIFEST, plan)
 
 
-def _run(jobs: list[tuple[str, str]], settings: DescribeSettings, workers: int) -> Iterator[str | None]:
+def _copy(known: FeatureFolder, out: Path) -> None:
+    for name in known:
+        target = out / f"{name}.npz"
+        if not target.is_file():
+            with files.atomic_file(target) as temporary:
+                shutil.copyfile(known.path(name), temporary)
+
+
+def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     if workers <= 1 or len(jobs) <= 1:
         _prepare(settings)
         yield from map(_describe_one, jobs)
@@ -110,23 +158,25 @@ def _prepare_worker(settings: DescribeSettings, workers: int) -> None:
     _prepare(settings)
 
 
-def _describe_one(job: tuple[str, str]) -> str | None:
+def _describe_one(job: Job) -> Exception | None:
     """Describe one photo; returns what is wrong with it, if anything."""
-    image, out = job
     settings, model = _state["current"]
     try:
         features = extract(
-            image,
+            job.image,
             model,
+            mask=None if job.mask is None else read_gray(job.mask, settings.exif),
             max_keypoints=settings.max_keypoints,
             upright=settings.upright,
             detector=settings.detector,
             spread=settings.spread,
             exif=settings.exif,
+            max_size=settings.max_size,
         )
     except (ValueError, OSError) as error:
-        return str(error)
-    storage.save(features, out)
+        is_named = job.image.name in str(error) or isinstance(error, MissingPackageError)
+        return error if is_named else UserError(f"{job.image}: {error}")
+    storage.save(features, job.out)
     return None
 
 

@@ -23,6 +23,9 @@ class LAFDescriptor(nn.Module):
             kornia's matchers expect vectors.
         mr_size: what the detector multiplied sigma with (kornia's detectors: 6).
 
+    Gradients reach the image and the LAFs where these require them, as in kornia, and the weights after ``.train()``; else
+    nothing is kept for a backward pass. The level of the pyramid that a patch is read from is taken as fixed.
+
     Shape:
         image (B, 1 | 3, H, W) float in [0, 1], lafs (B, N, 2, 3) -> (B, N, D).
     """
@@ -36,10 +39,15 @@ class LAFDescriptor(nn.Module):
         self.widen = loaded.patch_scale / 2 / mr_size
         self.chunk = chunk
 
-    @torch.no_grad()
     def forward(self, image: Tensor, lafs: Tensor) -> Tensor:
-        gray = image[:, 0] if image.shape[1] == 1 else to_gray(image.movedim(1, -1))
-        pyramids = ImagePyramids.build((gray.clamp(0, 1) * 255).round().to(torch.uint8), image.device)
+        wanted = image.requires_grad or lafs.requires_grad or self.network.training
+        with torch.set_grad_enabled(torch.is_grad_enabled() and wanted):
+            return self._describe(image, lafs)
+
+    def _describe(self, image: Tensor, lafs: Tensor) -> Tensor:
+        gray = (image[:, 0] if image.shape[1] == 1 else to_gray(image.movedim(1, -1))).clamp(0, 1).float() * 255
+        # Bytes are smaller, and what `patchprint.extract` sees.
+        pyramids = ImagePyramids.build(gray if gray.requires_grad else gray.round().to(torch.uint8), image.device)
         count = lafs.shape[1]
         which = torch.arange(len(lafs), device=image.device).repeat_interleave(count)
         flat = lafs.reshape(-1, 2, 3).float()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
+from patchprint.devices import choose_device
 from patchprint.distances import Backend, nearest, nearest_inconsistent
 from patchprint.errors import UserError
 from patchprint.features.model import LOWE_RATIO
 from patchprint.types import Features, Matches
 
 Mode = Literal["mutual", "ratio", "mutual+ratio", "fginn", "nearest"]
+RATIO_MODES: tuple[Mode, ...] = ("ratio", "mutual+ratio", "fginn")
 FGINN_RADIUS = 10.0  # pixels
 
 
@@ -42,13 +44,9 @@ def match(
         raise UserError(
             f"descriptors of two different models cannot be matched: {_name(a)} and {_name(b)}; describe both images with one"
         )
-    if mode not in ("mutual", "ratio", "mutual+ratio", "fginn", "nearest"):
-        raise UserError(f"unknown mode {mode!r}; known are mutual, ratio, mutual+ratio, fginn and nearest")
-    tests_ratio = mode in ("ratio", "mutual+ratio", "fginn")
-    if ratio is not None and not tests_ratio:
-        raise UserError(f"a ratio belongs to the modes ratio, mutual+ratio and fginn, not to {mode}")
-    if ratio is not None and not 0 < ratio <= 1:
-        raise UserError(f"ratio must lie in (0, 1], got {ratio}")
+    check_rule(mode, ratio)
+    tests_ratio = mode in RATIO_MODES
+    device = choose_device(device)
     of_a, of_b = a.descriptors.to(device), b.descriptors.to(device)
     second_needed = tests_ratio and mode != "fginn"
     distance, index = nearest(of_a, of_b, 2 if second_needed else 1, backend)
@@ -69,6 +67,21 @@ def match(
         keep &= distance[:, 0] <= max_distance
     rows = torch.nonzero(keep)[:, 0]
     return Matches(torch.stack([rows, first[rows]], 1), distance[rows, 0])
+
+
+def check_rule(mode: Mode, ratio: float | None) -> None:
+    """Raise UserError where `match` would, before there are features."""
+    if mode not in get_args(Mode):
+        raise UserError(f"unknown mode {mode!r}; known are mutual, ratio, mutual+ratio, fginn and nearest")
+    if ratio is not None and mode not in RATIO_MODES:
+        raise UserError(f"a ratio belongs to the modes ratio, mutual+ratio and fginn, not to {mode}")
+    if ratio is not None:
+        check_ratio(ratio)
+
+
+def check_ratio(ratio: float) -> None:
+    if not 0 < ratio <= 1:
+        raise UserError(f"ratio must lie in (0, 1], got {ratio}")
 
 
 def _name(features: Features) -> str:

@@ -24,7 +24,7 @@ from patchprint.networks.base import Kind
 from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.patches.squares import central_square
-from patchprint.types import Keypoints, ModelId
+from patchprint.types import Keypoints, KeypointsLike, ModelId
 
 DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
@@ -85,8 +85,9 @@ class Model(ABC):
             patches (N, 1, S, S) uint8 or float in [0, 1] -> (N, dim) float32, or (N, dim // 8) uint8 packed bits, on the CPU.
         """
 
-    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+    def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
         """Descriptors at keypoints of an image, uint8 (H, W); the width is right for N = 0 too."""
+        keypoints = Keypoints.given(keypoints)
         if len(keypoints) == 0:
             return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
         pyramids = ImagePyramids.build([image], self._sampling_device())
@@ -148,7 +149,7 @@ class SignsModel(Model):
     def describe_patches(self, patches: Tensor) -> Tensor:
         return sign_bits(self.model.describe_patches(patches), self.model.info.name)
 
-    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+    def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
         return sign_bits(self.model.describe_keypoints(image, keypoints), self.model.info.name)
 
     def with_patch_scale(self, patch_scale: float) -> Model:
@@ -211,7 +212,7 @@ class ImageModel(Model):
     def describe_patches(self, patches: Tensor) -> Tensor:
         self.for_keypoints()
 
-    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+    def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
         self.for_keypoints()
 
     def with_patch_scale(self, patch_scale: float) -> Model:
@@ -247,7 +248,8 @@ class SiftModel(Model):
     def describe_patches(self, patches: Tensor) -> Tensor:
         return torch.from_numpy(opencv.sift_patches(_to_uint8(patches), self.root))
 
-    def describe_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Tensor:
+    def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
+        keypoints = Keypoints.given(keypoints)
         if keypoints.affine is not None:  # OpenCV knows round keypoints only: straighten the ellipse first
             return Model.describe_keypoints(SmoothedSiftModel(self.root), image, keypoints)
         return torch.from_numpy(opencv.sift_descriptors(image, keypoints, self.root))
@@ -302,12 +304,13 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu") -
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
     """
+    place = choose_device(device)
     if isinstance(model, Model):
         return model
     if isinstance(model, str) and model in BASELINES:
         return BASELINES[model]()
     if not isinstance(model, PatchNetwork):
-        model = weights.load_network(model, choose_device(device), also_known=BASELINES)
+        model = weights.load_network(model, place, also_known=BASELINES)
     return ImageModel(model) if isinstance(model, EmbeddingNetwork) else NetworkModel(model)
 
 

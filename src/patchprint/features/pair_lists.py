@@ -3,30 +3,71 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from tqdm import tqdm
-
+from patchprint import pooling
 from patchprint.errors import UserError
 from patchprint.features.matching import Mode, match
 from patchprint.features.two_view import Kind, verify
+from patchprint.progress import progress
 from patchprint.types import Features, Matches
 
 Pair = tuple[str, str]
+RULES = ("exhaustive", "sequential", "retrieval")
+OVERLAP = 15  # photos that follow, for sequences
 _KEPT = 64  # photos whose features stay in memory
 
 
-def choose_pairs(names: list[str], pairs: str | Path) -> list[Pair]:
-    """All pairs ("exhaustive"), or those of a text file with two names per line (names with spaces: tab between them)."""
-    if str(pairs) == "exhaustive":
+def choose_pairs(
+    features: Mapping[str, Features],
+    pairs: str | Path,
+    neighbors: int | None = None,
+    seed: int = 0,
+    left_out: Iterable[str] = (),
+) -> list[Pair]:
+    """Which photos are matched with each other, by name.
+
+    Args:
+        features: by name of the photo; only retrieval looks at them.
+        pairs: "exhaustive" (all); "sequential" (each with the ``neighbors`` that follow it, by name with numbers in the order
+            of their value; default 15); "retrieval" (each with the ``neighbors`` that look most like it; default 30); or a text
+            file (`read_pairs`).
+        seed: of retrieval.
+        left_out: photos without features that a list may name; their pairs are left out too.
+    """
+    names = list(features)
+    check_pairs([*names, *left_out], pairs, neighbors)
+    if pairs == "exhaustive":
         return list(itertools.combinations(names, 2))
+    if pairs == "sequential":
+        ordered, reach = sorted(names, key=_by_number), (neighbors or OVERLAP) + 1
+        return [(a, b) for start, a in enumerate(ordered) for b in ordered[start + 1 : start + reach]]
+    if pairs == "retrieval":
+        count = neighbors or pooling.NEIGHBORS
+        return pooling.similar_pairs(names, lambda name: features[name].descriptors, count, seed)
+    return [pair for pair in read_pairs(pairs, [*names, *left_out]) if set(pair) <= set(names)]
+
+
+def check_pairs(names: Iterable[str], pairs: str | Path, neighbors: int | None = None) -> None:
+    """Raise UserError where `choose_pairs` would, before the photos are described."""
+    if neighbors is not None and neighbors < 1:
+        raise UserError(f"a photo needs at least 1 neighbor, got {neighbors}")
+    if neighbors is not None and pairs not in ("sequential", "retrieval"):
+        raise UserError(f"a number of neighbors belongs to the pairs sequential and retrieval, not to {pairs}")
+    if pairs not in RULES:
+        read_pairs(pairs, names)
+
+
+def read_pairs(path: str | Path, names: Iterable[str]) -> list[Pair]:
+    """The pairs of a text file, two of the ``names`` on each line (names with spaces: a tab between them), each pair once."""
     try:
-        lines = Path(pairs).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise UserError(
-            f"--pairs takes 'exhaustive' or a text file with two names per line; {pairs} is neither"
+            f"--pairs takes {', '.join(RULES)}, or a text file with two names per line; {path} is none of them"
         ) from None
     known, chosen = set(names), []
     for number, line in enumerate(lines, 1):
@@ -34,10 +75,10 @@ def choose_pairs(names: list[str], pairs: str | Path) -> list[Pair]:
             continue
         words = line.rstrip("\n").split("\t") if "\t" in line else line.split()
         if len(words) != 2:
-            raise UserError(f"{pairs}, line {number}: expected two names, got {len(words)}")
+            raise UserError(f"{path}, line {number}: expected two names, got {len(words)}")
         for word in words:
             if word not in known:
-                raise UserError(f"{pairs}, line {number}: there are no features of {word}")
+                raise UserError(f"{path}, line {number}: there is no photo {word}")
         chosen.append((words[0], words[1]))
     return list(dict.fromkeys(chosen))
 
@@ -54,7 +95,7 @@ def match_pairs(
     """Match pairs, verified where a ``geometry`` is asked for; pairs with fewer than ``fewest`` matches come out empty."""
     recent: OrderedDict[str, Features] = OrderedDict()
     result = {}
-    for first, second in tqdm(pairs, desc="matching", unit="pair", disable=None):
+    for first, second in progress(pairs, "matching", "pair"):
         a, b = (_remember(recent, name, features.__getitem__) for name in (first, second))
         found = match(a, b, mode, ratio, device=device)
         if geometry is not None:
@@ -72,3 +113,8 @@ def _remember(recent: OrderedDict[str, Features], name: str, read: Callable[[str
         if len(recent) > _KEPT:
             recent.popitem(last=False)
     return recent[name]
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """Sorts photo2 before photo10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]

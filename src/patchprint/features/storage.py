@@ -66,6 +66,11 @@ class FeatureFolder(Mapping[str, Features]):
         self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
         self.names = [name for name in self.manifest["photos"] if self.path(name).is_file()]
 
+    @property
+    def left_out(self) -> list[str]:
+        """Photos that were to be described and are not here."""
+        return [name for name in self.manifest["photos"] if name not in self]
+
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npz"
 
@@ -73,6 +78,9 @@ class FeatureFolder(Mapping[str, Features]):
         if name not in self.names:
             raise KeyError(name)
         return load(self.path(name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names  # without reading the file
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

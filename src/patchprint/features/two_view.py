@@ -106,9 +106,8 @@ def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: fl
 
 
 def _matched_points(a: Features, b: Features, matches: Matches) -> tuple[Points, Points]:
-    rows = matches.indices.cpu().numpy()
-    points_a, points_b = (features.keypoints.xy.cpu().numpy()[rows[:, side]] for side, features in enumerate((a, b)))
-    return points_a.astype(np.float64), points_b.astype(np.float64)
+    points_a, points_b = matches.points(a, b)
+    return points_a.cpu().double().numpy(), points_b.cpu().double().numpy()
 
 
 def _fundamental(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:

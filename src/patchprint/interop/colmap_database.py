@@ -7,6 +7,9 @@ disguised as SIFT give no matches or wrong ones. We match ourselves and let COLM
 from __future__ import annotations
 
 import contextlib
+import shutil
+import sqlite3
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.errors import UserError
+from patchprint.errors import UserError, suggest
 from patchprint.interop.colmap import from_keypoints
+from patchprint.progress import Progress
 from patchprint.types import Keypoints
 
 Pair = tuple[str, str]
@@ -29,6 +33,25 @@ class Cameras:
     model: str = "SIMPLE_RADIAL"
     params: str = ""
 
+    def check(self) -> None:
+        """Raise UserError where COLMAP would not take them, which it says only when the photos are described."""
+        from patchprint.interop.colmap import pycolmap
+
+        known = [name for name in pycolmap.CameraModelId.__members__ if name != "INVALID"]
+        if self.model not in known:
+            raise UserError(f"COLMAP has no camera model {self.model!r}; {suggest(self.model, known)}")
+        if self.params:
+            camera = pycolmap.Camera.create_from_model_name(0, self.model, 1.0, 1, 1)
+            try:
+                values = [float(value) for value in self.params.split(",")]
+            except ValueError:
+                values = []
+            if len(values) != len(camera.params):
+                raise UserError(
+                    f"the camera parameters {self.params!r} are not those of {self.model}: {len(camera.params)} numbers "
+                    f"({camera.params_info}), separated by commas"
+                )
+
 
 def write_features(
     database: str | Path, image_folder: str | Path, keypoints: Mapping[str, Keypoints], cameras: Cameras | None = None
@@ -41,13 +64,17 @@ def write_features(
     from patchprint.interop.colmap import pycolmap
 
     cameras = cameras or Cameras()
+    cameras.check()
     with _one_writer(Path(database)):
         with pycolmap.Database.open(database) as store:
             known = {image.name for image in store.read_all_images()}
+            there = [camera.camera_id for camera in store.read_all_cameras()]
         missing = [name for name in keypoints if name not in known]
         if missing:
             options = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
             mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
+            if cameras.single and len(there) == 1:  # photos are added to those of the same camera
+                options.existing_camera_id = there[0]
             pycolmap.import_images(database, image_folder, mode, missing, options)
         with pycolmap.Database.open(database) as store:
             ids = {image.name: image.image_id for image in store.read_all_images()}
@@ -81,6 +108,19 @@ def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> N
                     store.write_matches(ids[first], ids[second], pairs.astype(np.uint32))
 
 
+def copy_database(source: str | Path, target: str | Path) -> None:
+    """A copy of a database that nobody writes to. SQLite opens the copy alone: it would leave files beside the source."""
+    source, target = Path(source), Path(target)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as workshop:
+        copy = Path(workshop) / target.name
+        for suffix in ("", "-wal"):  # what a killed process wrote last lies in the second
+            if Path(f"{source}{suffix}").is_file():
+                shutil.copyfile(f"{source}{suffix}", f"{copy}{suffix}")
+        with contextlib.closing(sqlite3.connect(copy)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        copy.replace(target)
+
+
 def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
     """Let COLMAP find the two-view geometry of every pair that has raw matches and no geometry yet."""
     from patchprint.interop.colmap import pycolmap
@@ -88,7 +128,8 @@ def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
     options = pycolmap.TwoViewGeometryOptions()
     options.ransac.max_error = max_error
     options.ransac.random_seed = seed
-    pycolmap.geometric_verification(database, two_view_geometry_options=options)
+    with Progress("COLMAP verifies the matches"):
+        pycolmap.geometric_verification(database, two_view_geometry_options=options)
 
 
 @contextlib.contextmanager

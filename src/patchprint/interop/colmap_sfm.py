@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from patchprint.errors import UserError
-from patchprint.files import atomic_folder, claim_folder
-from patchprint.interop.colmap import from_keypoints, is_complete, read_model
-from patchprint.interop.colmap_database import Cameras, Pair, verify, write_features, write_matches
+from patchprint.files import atomic_file, atomic_folder, claim_folder
+from patchprint.interop.colmap import from_keypoints, is_complete, poses_of_model, read_model
+from patchprint.interop.colmap_database import Cameras, Pair, copy_database, verify, write_features, write_matches
 from patchprint.interop.colmap_pairs import Matching, match_images
+from patchprint.interop.images import image_size, list_images
+from patchprint.progress import Progress
 from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
+MAX_IMAGE_SIZE = 3200  # pixels along the longer side, COLMAP's default
 MADE_BY = "patchprint sfm"
 CONTENTS = ("database.db*", "pairs.txt", "sparse")  # of a work folder
+# What COLMAP's SIFT takes for each pixel of a photo (it starts from the doubled photo), and the program without a photo.
+BYTES_PER_PIXEL = 300
+BASE_GB = 0.4
+MEMORY_GB = 4.0  # what finding keypoints may take where nobody says otherwise
 SMALLEST_MODEL = 3  # photos; COLMAP's default of 10 throws small collections away
 
 
@@ -49,7 +57,40 @@ def reconstruct(
         write_features(work / "database.db", image_folder, keypoints, cameras)
         write_matches(work / "database.db", matches)
         verify(work / "database.db", max_error, seed)
-        _map(work / "database.db", image_folder, work / "sparse", seed)
+        _map(work / "database.db", image_folder, work / "sparse", len(keypoints), seed)
+    return read_model(work / "sparse")
+
+
+def extend(
+    base_folder: str | Path,
+    image_folder: str | Path,
+    keypoints: Mapping[str, Keypoints],
+    matches: Mapping[Pair, np.ndarray],
+    work_folder: str | Path,
+    cameras: Cameras | None = None,
+    max_error: float = 4.0,
+    seed: int = 0,
+) -> Any:
+    """The model that `reconstruct` or this function left in ``base_folder``, with further photos.
+
+    ``work_folder`` receives a database and a model of all photos; ``base_folder`` stays as it is. The cameras that are known
+    stay where they are, so that what was measured in the old model holds in the new one; points are found and refined.
+
+    Args:
+        keypoints: of the new photos, relative to ``image_folder``.
+        matches: of pairs in which at least one photo is new.
+    """
+    base, work = Path(base_folder), Path(work_folder)
+    inputs = hashlib.sha256(_fingerprint(keypoints, matches).encode())
+    inputs.update((base / "sparse" / "points3D.bin").read_bytes())
+    claim_folder(work, MADE_BY, CONTENTS, inputs.hexdigest())
+    if not (work / "sparse").is_dir():
+        if not (work / "database.db").is_file():
+            copy_database(base / "database.db", work / "database.db")
+        write_features(work / "database.db", image_folder, keypoints, cameras)
+        write_matches(work / "database.db", matches)
+        verify(work / "database.db", max_error, seed)
+        _map_on(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, base / "sparse")
     return read_model(work / "sparse")
 
 
@@ -59,15 +100,17 @@ def sift_reconstruction(
     names: list[str] | None = None,
     cameras: Cameras | None = None,
     max_keypoints: int = KEYPOINTS,
-    max_image_size: int = 3200,
+    max_image_size: int = MAX_IMAGE_SIZE,
     seed: int = 0,
     matching: Matching = "exhaustive",
+    threads: int = -1,
 ) -> Any:
     """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
 
     Args:
         names: photos to use, relative to ``image_folder``; all by default.
         matching: which pairs are matched (``interop.colmap_pairs``).
+        threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
     """
     from patchprint.interop.colmap import pycolmap
 
@@ -75,18 +118,48 @@ def sift_reconstruction(
     database = work / "database.db"
     settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, matching))
     claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
+    cameras.check()
     if not (work / "sparse").is_dir():
-        extraction = pycolmap.FeatureExtractionOptions(use_gpu=False, max_image_size=max_image_size)
+        extraction = pycolmap.FeatureExtractionOptions(
+            use_gpu=False, max_image_size=max_image_size, num_threads=threads
+        )
         extraction.sift.max_num_features = max_keypoints
         reader = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
         mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
         cpu = pycolmap.Device.cpu
-        pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
+        with Progress("COLMAP describes the photos"):
+            pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
         verification = pycolmap.TwoViewGeometryOptions()
         verification.ransac.random_seed = seed
-        match_images(database, matching, verification, seed)
-        _map(database, image_folder, work / "sparse", seed)
+        with Progress("COLMAP matches the photos"):
+            match_images(database, matching, verification, seed)
+        _map(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
     return read_model(work / "sparse")
+
+
+def photos_at_once(
+    image_folder: str | Path, names: Iterable[str], memory_gb: float, most: int, max_image_size: int | None = None
+) -> int:
+    """How many of the photos may be searched for keypoints side by side, at least 1 and at most ``most``.
+
+    Args:
+        max_image_size: longer sides are reduced to this first.
+    """
+    if memory_gb <= 0:
+        raise UserError(f"the memory must be above 0 GB, got {memory_gb:g}")
+    largest = 1.0
+    for name in names:
+        with contextlib.suppress(UserError, OSError):  # whoever reads the photo names it
+            width, height = image_size(Path(image_folder) / name)
+            shrink = 1.0 if max_image_size is None else min(1.0, max_image_size / max(width, height))
+            largest = max(largest, width * height * shrink**2)
+    return max(1, min(most, int((memory_gb - BASE_GB) * 1e9 / (BYTES_PER_PIXEL * largest))))
+
+
+def write_ply(model: Any, path: str | Path) -> None:
+    """The points of a ``pycolmap.Reconstruction`` with their colors, as viewers of point clouds read them."""
+    with atomic_file(path) as temporary:
+        model.export_PLY(temporary)
 
 
 def summarize(model: Any, num_images: int) -> dict[str, Any]:
@@ -101,29 +174,76 @@ def summarize(model: Any, num_images: int) -> dict[str, Any]:
     }
 
 
-def _map(database: Path, image_folder: str | Path, out: Path, seed: int) -> None:
+def _map(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int) -> None:
     """Incremental mapping; the largest model goes to ``out``, the others to ``out/others/1`` and so on."""
-    from patchprint.interop.colmap import pycolmap
-
-    options = pycolmap.IncrementalPipelineOptions(min_model_size=SMALLEST_MODEL, random_seed=seed)
     with atomic_folder(out, MADE_BY) as temporary:
         candidates = temporary / "others"
         candidates.mkdir()
-        models = pycolmap.incremental_mapping(database, image_folder, candidates, options)
+        models = _run_mapper(database, image_folder, candidates, num_images, seed)
         if not models:
             raise UserError(
                 f"no 3D model could be made of the photos in {image_folder}: they overlap too little, or show too little "
                 f"texture"
             )
-        # COLMAP writes on when the disk is full; a cut model must not get the name under which later runs look for it.
-        if not all(is_complete(candidates / str(index)) for index in models):
-            raise OSError("COLMAP's model is cut short; make room on the disk and run again")
+        for index in models:
+            _refuse_cut_model(candidates / str(index))
         largest = max(models, key=lambda index: (models[index].num_reg_images(), models[index].num_points3D()))
         for file in (candidates / str(largest)).iterdir():
             file.rename(temporary / file.name)
         (candidates / str(largest)).rmdir()
         if not any(candidates.iterdir()):
             candidates.rmdir()
+
+
+def _map_on(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path) -> None:
+    """Incremental mapping that goes on with the model in ``start``, whose cameras stay where they are."""
+    with atomic_folder(out, MADE_BY) as temporary:
+        model = _run_mapper(database, image_folder, temporary, num_images, seed, start)[0]
+        _move_back(model, start)
+        model.write(temporary)
+        _refuse_cut_model(temporary)
+
+
+def _move_back(model: Any, start: Path) -> None:
+    """Undo the shift and the scale by which COLMAP centers a model when it is done with it."""
+    from patchprint.interop.colmap import pycolmap
+
+    before = poses_of_model(read_model(start))
+    after = poses_of_model(model)
+    names = sorted(before)
+    old, new = (np.stack([poses[name].center for name in names]) for poses in (before, after))
+    farthest = int(np.linalg.norm(old - old[0], axis=1).argmax())
+    scale = np.linalg.norm(old[farthest] - old[0]) / np.linalg.norm(new[farthest] - new[0])
+    model.transform(pycolmap.Sim3d(scale, pycolmap.Rotation3d(), old[0] - scale * new[0]))
+
+
+def _run_mapper(
+    database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path | None = None
+) -> dict[int, Any]:
+    """The models that COLMAP wrote to ``out/0`` and so on; with a ``start``, to ``out`` itself."""
+    from patchprint.interop.colmap import pycolmap
+
+    options = pycolmap.IncrementalPipelineOptions(min_model_size=SMALLEST_MODEL, random_seed=seed)
+    if start is not None:
+        options.multiple_models = False
+        options.fix_existing_frames = True
+        options.constant_cameras = set(pycolmap.Reconstruction(start).cameras)
+    with Progress("COLMAP maps", num_images, "photo") as progress:
+        return pycolmap.incremental_mapping(
+            database,
+            image_folder,
+            out,
+            options,
+            start or "",
+            initial_image_pair_callback=lambda: progress.update(2),
+            next_image_callback=progress.update,
+        )
+
+
+def _refuse_cut_model(folder: Path) -> None:
+    """COLMAP writes on when the disk is full; a cut model must not get the name under which later runs look for it."""
+    if not is_complete(folder):
+        raise OSError("COLMAP's model is cut short; make room on the disk and run again")
 
 
 def _fingerprint(keypoints: Mapping[str, Keypoints], matches: Mapping[Pair, np.ndarray]) -> str:

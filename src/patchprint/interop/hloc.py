@@ -2,8 +2,9 @@
 
 Features: one group per photo, named as the photo, with ``keypoints`` (N, 2) (centre of the top-left pixel at (0, 0), as
 ours; hloc adds the half pixel when it writes a COLMAP database), ``descriptors`` (D, N), ``scores`` (N,), ``image_size`` (2,);
-we add ``scales``, ``angles``, ``affine`` and the model as attributes, which hloc leaves alone. Matches: group
-``NAME0/NAME1`` with slashes inside names written as dashes, ``matches0`` (N0,) with -1 for none, ``matching_scores0`` (N0,).
+we add ``scales``, ``angles``, ``affine``, and as attributes the model, its ratio and whether the vectors are bits, all of which
+hloc leaves alone. Matches: group ``NAME0/NAME1`` with slashes inside names written as dashes, ``matches0`` (N0,) with -1 for
+none, ``matching_scores0`` (N0,). Both may stand in one file.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.distances import unpack_bits
+from patchprint.distances import pack_bits, unpack_bits
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import atomic_file
@@ -25,26 +26,15 @@ from patchprint.types import Features, Keypoints, Matches, ModelId
 def write_features(
     path: str | Path, features: Iterable[tuple[str, Features]], settings: Mapping[str, Any] | None = None
 ) -> None:
-    """Write ``features.h5``; vectors in float16 as hloc does by default, packed bits as signs of unit length.
+    """Write ``features.h5``; vectors as they are, so that they match as they did, packed bits as signs of unit length.
 
     ``settings``, how the features were made, become attributes of the file.
     """
     h5py = require("h5py", extra="sfm")
     with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
-        store.attrs.update(settings or {})
+        store.attrs.update({name: value for name, value in (settings or {}).items() if value is not None})
         for name, item in features:
-            group = store.create_group(name)
-            keypoints = item.keypoints
-            group["keypoints"] = keypoints.xy.cpu().numpy()
-            group["descriptors"] = _as_vectors(item).T
-            group["scores"] = (keypoints.scale if keypoints.score is None else keypoints.score).cpu().numpy()
-            group["image_size"] = np.array(item.image_size)
-            group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
-            if keypoints.affine is not None:
-                group["affine"] = keypoints.affine.cpu().numpy()
-            group.attrs["model"], group.attrs["sha256"] = item.model.name, item.model.sha256
-            if item.ratio is not None:
-                group.attrs["ratio"] = item.ratio
+            _write_group(store, name, item)
 
 
 def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
@@ -64,6 +54,8 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
             score = torch.from_numpy(group["scores"][()]).float() if "scores" in group else None
             affine = torch.from_numpy(group["affine"][()]) if "affine" in group else None
             descriptors = torch.from_numpy(np.ascontiguousarray(group["descriptors"][()].T))
+            if group.attrs.get("bits", False):
+                descriptors = pack_bits(descriptors.float())
             width, height = (int(side) for side in group["image_size"][()])
             model = ModelId(str(group.attrs.get("model", "unknown")), str(group.attrs.get("sha256", "")))
             ratio = float(group.attrs["ratio"]) if "ratio" in group.attrs else None
@@ -71,10 +63,20 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
             yield name, Features(keypoints, descriptors, (width, height), None, model, ratio)
 
 
-def write_matches(path: str | Path, matches: Mapping[tuple[str, str], Matches], counts: Mapping[str, int]) -> None:
-    """Write ``matches.h5``; ``counts`` is the number of keypoints by photo. Rejected matches are left out."""
+def write_matches(
+    path: str | Path,
+    matches: Mapping[tuple[str, str], Matches],
+    counts: Mapping[str, int],
+    features: Mapping[str, Features] | None = None,
+) -> None:
+    """Write ``matches.h5``; ``counts`` is the number of keypoints by photo. Rejected matches are left out.
+
+    With ``features`` they stand in the same file, which is then ``features.h5`` as well.
+    """
     h5py = require("h5py", extra="sfm")
     with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
+        for name, item in (features or {}).items():
+            _write_group(store, name, item)
         for (first, second), found in matches.items():
             indices, distance = found.indices.cpu().numpy(), found.distance.cpu().numpy()
             if found.inliers is not None:
@@ -103,12 +105,28 @@ def pair_name(first: str, second: str) -> str:
     return "/".join(name.replace("/", "-") for name in (first, second))
 
 
-def _as_vectors(item: Features) -> np.ndarray:
+def _write_group(store: Any, name: str, item: Features) -> None:
+    """One photo of ``features.h5``."""
+    group, keypoints = store.create_group(name), item.keypoints
+    group["keypoints"] = keypoints.xy.cpu().numpy()
+    group["descriptors"] = descriptor_vectors(item).T
+    group["scores"] = (keypoints.scale if keypoints.score is None else keypoints.score).cpu().numpy()
+    group["image_size"] = np.array(item.image_size)
+    group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
+    if keypoints.affine is not None:
+        group["affine"] = keypoints.affine.cpu().numpy()
+    group.attrs.update({"model": item.model.name, "sha256": item.model.sha256, "bits": item.is_binary})
+    if item.ratio is not None:
+        group.attrs["ratio"] = item.ratio
+
+
+def descriptor_vectors(item: Features) -> np.ndarray:
+    """Descriptors as hloc compares them, (N, D): vectors as they are, packed bits as signs of unit length."""
     descriptors = item.descriptors.cpu()
     if item.is_binary:
         bits = unpack_bits(descriptors).numpy().astype(np.float16)
         return (bits * 2 - 1) / np.float16(max(1, bits.shape[1]) ** 0.5)
-    return descriptors.numpy().astype(np.float16) if descriptors.is_floating_point() else descriptors.numpy()
+    return descriptors.numpy()
 
 
 def _open(path: str | Path) -> Any:

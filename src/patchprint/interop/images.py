@@ -7,6 +7,7 @@ is no picture, or a picture that is cut short, is refused by name, since half a 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,8 +16,25 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.extras import require
+from patchprint.progress import leave_out
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"
+_JPEG_FRAMES = {
+    0xC0,
+    0xC1,
+    0xC2,
+    0xC3,
+    0xC5,
+    0xC6,
+    0xC7,
+    0xC9,
+    0xCA,
+    0xCB,
+    0xCD,
+    0xCE,
+    0xCF,
+}  # markers of a frame header
 
 ImageLike = str | Path | np.ndarray | Tensor
 
@@ -85,6 +103,13 @@ def to_gray(rgb: np.ndarray | Tensor) -> np.ndarray | Tensor:
     return np.rint(gray).astype(np.uint8) if rgb.dtype == np.uint8 else gray
 
 
+def limit(image: np.ndarray, max_side: int) -> np.ndarray:
+    """The image (H, W), made smaller where one of its sides is longer than ``max_side``; both sides by the same factor."""
+    cv2 = require("cv2", extra="images")
+    factor = max_side / max(image.shape)
+    return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+
+
 def list_images(folder: str | Path) -> list[str]:
     """Names of the pictures below a folder, relative to it with forward slashes, sorted; links to files are followed."""
     root = Path(folder)
@@ -99,6 +124,39 @@ def list_images(folder: str | Path) -> list[str]:
     if not names:
         raise UserError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
     return sorted(names)
+
+
+def image_size(path: str | Path) -> tuple[int, int]:
+    """Width and height of a picture; a JPEG or PNG file says it in its header, others are decoded."""
+    data = _contents(Path(path))
+    if data.startswith(_PNG):
+        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    if data.startswith(_JPEG):
+        for marker, start, _ in _jpeg_segments(data):
+            if marker in _JPEG_FRAMES:  # one byte of precision, two of height, two of width
+                return int.from_bytes(data[start + 3 : start + 5], "big"), int.from_bytes(
+                    data[start + 1 : start + 3], "big"
+                )
+    height, width = read_gray(path).shape
+    return width, height
+
+
+def find_mask(folder: str | Path, name: str) -> Path | None:
+    """The mask of a photo: ``NAME.png``, as COLMAP calls it (photo.jpg.png), or photo.png; None where there is none."""
+    photo = Path(folder) / name
+    return next((path for path in (Path(f"{photo}.png"), photo.with_suffix(".png")) if path.is_file()), None)
+
+
+def readable_images(folder: str | Path, names: Iterable[str], strict: bool = False) -> list[str]:
+    """Those of the photos that can be read; the others are named on stderr, or with ``strict`` the first is an error."""
+    kept = []
+    for name in names:
+        try:
+            read_gray(Path(folder) / name)
+            kept.append(name)
+        except (UserError, OSError) as error:
+            leave_out(error, strict)
+    return kept
 
 
 def _contents(path: Path) -> bytes:
@@ -132,24 +190,37 @@ def _decode(data: bytes, name: str, flags: int, exif: bool) -> np.ndarray:
 
 def _is_cut_short(data: bytes) -> bool:
     """Whether a JPEG or PNG file lacks its end; the decoders would fill the rest with grey and say nothing."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+    if data.startswith(_PNG):
         return b"IEND" not in data[8:]
-    if data.startswith(b"\xff\xd8"):
+    if data.startswith(_JPEG):
         return data.find(b"\xff\xd9", _jpeg_scan_start(data)) < 0
     return False
 
 
 def _jpeg_scan_start(data: bytes) -> int:
     """Where the pixels begin: after the header segments, one of which may hold a whole thumbnail with its own end."""
+    return max((stop for _, _, stop in _jpeg_segments(data)), default=2)
+
+
+def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Of each header segment: its marker, where what it holds begins, and where the next one begins."""
     position = 2
     while position + 4 <= len(data) and data[position] == 0xFF and data[position + 1] != 0xDA:
-        filler = data[position + 1] == 0xFF
-        position += 1 if filler else 2 + int.from_bytes(data[position + 2 : position + 4], "big")
-    return position
+        if data[position + 1] == 0xFF:  # filler
+            position += 1
+            continue
+        start, position = position, position + 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+        yield data[start + 1], start + 4, position
 
 
 def _as_array(image: Any) -> np.ndarray:
+    if image is None:
+        raise UserError(
+            "the picture is None, which is what cv2.imread gives where it cannot read a file; check its path"
+        )
     array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
+    if array.ndim == 0:
+        raise UserError(f"the picture is given as {type(image).__name__}; expected a path, an array or a tensor")
     if array.ndim not in (2, 3):
         raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
     return array

@@ -1,4 +1,4 @@
-"""OpenCV: keypoints in both directions, its SIFT and the SIFT descriptor.
+"""OpenCV: our keypoints as its own (`Keypoints.from_opencv` is the way back), its SIFT and the SIFT descriptor.
 
 OpenCV puts the centre of the top-left pixel at (0, 0) and measures angles clockwise on the screen, both as we do, but
 ``cv2.KeyPoint.size`` is a diameter (twice sigma) and angles are degrees. Its SIFT finds points 0.25 px too far to the right and
@@ -8,11 +8,9 @@ down unless ``enable_precise_upscale`` is set, so it always is here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from patchprint.extras import require
 from patchprint.types import Keypoints
@@ -33,20 +31,6 @@ def create_sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0) 
         edgeThreshold=edge_threshold,
         sigma=SIFT_SIGMA,
         enable_precise_upscale=True,
-    )
-
-
-def to_keypoints(keypoints: Sequence[Any]) -> Keypoints:
-    """``list[cv2.KeyPoint]`` to Keypoints; an angle of -1 means "none" in OpenCV and becomes 0."""
-    if not keypoints:
-        return Keypoints.empty()
-    rows = np.array([(*k.pt, k.size, k.angle, k.response) for k in keypoints], dtype=np.float64)
-    degrees = np.where(rows[:, 3] == -1, 0.0, rows[:, 3])
-    return Keypoints(
-        xy=torch.from_numpy(rows[:, :2]),
-        scale=torch.from_numpy(rows[:, 2] / 2),
-        angle=torch.from_numpy(np.radians(degrees)),
-        score=torch.from_numpy(rows[:, 4]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import torch
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import write_text
-from patchprint.interop.opencv import from_keypoints, to_keypoints
-from patchprint.types import Features, ModelId
+from patchprint.interop.opencv import from_keypoints
+from patchprint.types import Features, Keypoints, ModelId
 
 SUFFIXES = (".yml", ".yaml")
+SETTINGS = "settings.json"  # of a folder of features: how they were made
 
 
 def write_features(path: str | Path, features: Features) -> None:
@@ -25,6 +27,8 @@ def write_features(path: str | Path, features: Features) -> None:
     store = cv2.FileStorage(".yml", cv2.FILE_STORAGE_WRITE | cv2.FILE_STORAGE_MEMORY)
     store.write("model", features.model.name)
     store.write("sha256", features.model.sha256)
+    if features.ratio is not None:
+        store.write("ratio", features.ratio)
     store.write("image_width", features.image_size[0])
     store.write("image_height", features.image_size[1])
     store.startWriteStruct("keypoints", cv2.FileNode_SEQ)
@@ -52,13 +56,24 @@ def read_features(path: str | Path) -> Features:
         matrix = store.getNode("descriptors").mat()
         size = (int(store.getNode("image_width").real()), int(store.getNode("image_height").real()))
         model = ModelId(store.getNode("model").string(), store.getNode("sha256").string())
+        ratio = None if store.getNode("ratio").empty() else store.getNode("ratio").real()
         store.release()
     except (cv2.error, SystemError):
         raise UserError(f"{path} is not a features file in OpenCV's YAML") from None
     points = [cv2.KeyPoint(*row[:5], int(row[5]), int(row[6])) for row in rows]
     if matrix is None:
         raise UserError(f"{path} is not a features file in OpenCV's YAML")
-    return Features(to_keypoints(points), torch.from_numpy(matrix)[: len(points)], size, None, model)
+    keypoints = Keypoints.from_opencv(points)
+    return Features(keypoints, torch.from_numpy(matrix)[: len(points)], size, None, model, ratio)
+
+
+def read_folder(folder: str | Path) -> Iterator[tuple[str, Features]]:
+    """The features of a folder of NAME.yml files, by the name of the photo."""
+    files = sorted(path for path in Path(folder).rglob("*.yml"))
+    if not files:
+        raise UserError(f"{folder} holds no features in OpenCV's YAML (NAME.yml)")
+    for path in files:
+        yield path.relative_to(folder).as_posix().removesuffix(".yml"), read_features(path)
 
 
 def _matrix(features: Features) -> np.ndarray:

@@ -11,6 +11,7 @@ import torch
 from patchprint.errors import UserError
 from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
+from patchprint.networks.desdis import DesDis
 from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
 from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
@@ -87,8 +88,13 @@ def embedding(
     return EmbeddingNetwork(trunk, dim, input_size, feature_norm, last_norm, frozen_norm, backbone_rate)
 
 
-def tfeat(dim: int = 128, width: int = 32, kind: Kind = "float") -> PatchNetwork:
-    return TFeat(dim, width, kind)
+def tfeat(dim: int = 128, width: int = 32, kind: Kind = "float", standardize: bool = False) -> PatchNetwork:
+    """``standardize`` is HardTFeat's way to prepare a patch: see ``TFeat``."""
+    return TFeat(dim, width, kind, standardize)
+
+
+def desdis(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
+    return DesDis(dim, width, dropout, kind)
 
 
 NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
@@ -104,6 +110,7 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
         "doap-binary": doap_binary,
         "doap-st": doap_st,
         "tfeat": tfeat,
+        "desdis": desdis,
         "embedding": embedding,
     },
 )
@@ -115,7 +122,8 @@ def create(name: str, **options: Any) -> PatchNetwork:
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
     ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``l2net`` ``learned_norm`` and ``maps`` ("ends" or "all"),
-    ``doap-st`` ``padding`` ("border" or "zeros"). ``embedding`` is for whole images and takes a ``backbone``.
+    ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``. ``embedding`` is for whole images and
+    takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)

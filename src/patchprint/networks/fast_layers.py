@@ -4,7 +4,7 @@ Measured on an H200 (1024 pairs, bfloat16): the backward pass of the 8x8 convolu
 convolution and next to nothing as the matrix product that it is; convolutions of a single channel cannot use the tensor
 cores and cost 0.8 ms, padded with empty channels they can. Frozen batch norms read and write all maps once more in each
 direction: with them multiplied into the weights, the kernels of a step of EfficientNet-Lite0 (120 images of 128 pixels) took
-7.3 ms in place of 9.5. Whether pointwise convolutions gain from being matrix products was not measured apart.
+7.3 ms in place of 9.5. Pointwise convolutions as matrix products: the whole step took 8.44 ms, and 8.72 as convolutions.
 """
 
 from __future__ import annotations

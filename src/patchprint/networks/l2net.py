@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from torch import Tensor, nn
@@ -44,7 +45,7 @@ def initialize(network: nn.Module, init: Init) -> None:
 
 
 def run_layers(
-    layers: nn.Sequential, x: Tensor, with_maps: bool, keep: MapLayers = "ends"
+    layers: Iterable[nn.Module], x: Tensor, with_maps: bool, keep: MapLayers = "ends"
 ) -> tuple[Tensor, Maps | None]:
     """Go through the trunk, keeping the outputs of the first and last batch norm, or of all; the last one leaves autocast's
     type behind.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from patchprint.networks.base import Kind, Maps, PatchNetwork
+from patchprint.networks.blocks import PatchStandardization
 
 
 class TFeat(PatchNetwork):
     """TFeat; the published network ends in tanh, which is ``raw`` here, and prints are that brought to unit length.
 
-    State-dict keys are those of kornia's TFeat. There is no normalisation layer but the first, hence no maps.
+    State-dict keys are those of kornia's TFeat. There is no normalisation layer but the first, hence no maps. HardTFeat
+    (``standardize``) divides by the standard deviation where TFeat has instance normalization, which bounds it from below.
 
     Shape:
         (N, 1, 32, 32) -> (N, dim).
@@ -18,10 +20,10 @@ class TFeat(PatchNetwork):
 
     has_maps = False
 
-    def __init__(self, dim: int = 128, width: int = 32, kind: Kind = "float") -> None:
+    def __init__(self, dim: int = 128, width: int = 32, kind: Kind = "float", standardize: bool = False) -> None:
         super().__init__(dim, kind)
         self.features = nn.Sequential(
-            nn.InstanceNorm2d(1),
+            PatchStandardization() if standardize else nn.InstanceNorm2d(1),
             nn.Conv2d(1, width, 7),
             nn.Tanh(),
             nn.MaxPool2d(2, 2),

@@ -1,7 +1,8 @@
 """Trained weights: finding them by name, reading and writing them with all that is known about them.
 
 Weights are safetensors files whose metadata (JSON strings) hold the fields of ``ModelInfo``. The package's own lie in
-``patchprint/weights/NAME.safetensors``. Files published by the authors of HardNet, SOSNet, HyNet and TFeat are read too.
+``patchprint/weights/NAME.safetensors``. Files published by the authors of other methods
+(``networks.published``) are read too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from patchprint.errors import UserError, suggest
 from patchprint.files import atomic_file
 from patchprint.networks.base import ModelInfo, PatchNetwork, TrainingRecord
 from patchprint.networks.catalog import NETWORKS, create
-from patchprint.networks.published import network_from_published
+from patchprint.networks.published import PUBLISHED, find_published, network_from_published
 
 WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "weights"
 _FORMAT = "patchprint"
@@ -34,8 +35,8 @@ def load_network(
     """A trained network in evaluation mode, by the name of shipped weights or from a file.
 
     Args:
-        name_or_file: ``"sdgmnet"``, ``"tfeat.liberty"``, or the path of a safetensors file written by ``save`` or of a
-            published file of HardNet, SOSNet, HyNet or TFeat.
+        name_or_file: ``"sdgmnet"``, a name in ``published.PUBLISHED`` (``"desdis-32"``) whose file lies in the cache, or
+            the path of a safetensors file written by ``save`` or of a published file.
         device: where the network is put.
         also_known: further names that a user may have meant.
     """
@@ -46,9 +47,14 @@ def load_network(
     return network.eval().to(device)
 
 
+def weight_names() -> list[str]:
+    """The names of the weights that come with the package, sorted."""
+    return sorted(path.stem for path in WEIGHTS_FOLDER.glob("*.safetensors"))
+
+
 def list_weights() -> list[ModelInfo]:
     """The weights that come with the package, sorted by name."""
-    return [read_info(path) for path in sorted(WEIGHTS_FOLDER.glob("*.safetensors"))]
+    return [read_info(WEIGHTS_FOLDER / f"{name}.safetensors") for name in weight_names()]
 
 
 def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None, half: bool = False) -> ModelInfo:
@@ -134,6 +140,8 @@ def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
     shipped = {path.stem: path for path in WEIGHTS_FOLDER.glob("*.safetensors")}
     if isinstance(name_or_file, str) and name_or_file in shipped:
         return shipped[name_or_file]
+    if isinstance(name_or_file, str) and name_or_file in PUBLISHED:
+        return find_published(name_or_file)
     path = Path(name_or_file)
     if path.is_file():
         return path
@@ -145,7 +153,7 @@ def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
         have = f"weights are there for {', '.join(sorted(shipped))}" if shipped else "no weights are shipped"
         raise UserError(f"network {name_or_file!r} comes without weights; train it or give a file ({have})")
     raise UserError(
-        f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), [*shipped, *also_known, *NETWORKS])}"
+        f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), [*shipped, *also_known, *PUBLISHED, *NETWORKS])}"
     )
 
 

@@ -65,7 +65,7 @@ class ImageStore(PatchSource):
     @staticmethod
     def write(
         folder: str | Path,
-        images: Iterable[np.ndarray],
+        images: Iterable[np.ndarray | None],
         point: np.ndarray,
         point_part: np.ndarray,
         point_label: np.ndarray,
@@ -78,15 +78,18 @@ class ImageStore(PatchSource):
         """Write images one after the other, so that memory stays bounded.
 
         Shape:
-            images: (H, W, 3) uint8 RGB each, of any size; point (M,) which point each is a view of; point_part (C,) as in
-            ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names; role (M,), BOTH by default.
+            images: (H, W, 3) uint8 RGB each, of any size, or None for one that is left out; point (M,) which point each is a
+            view of; point_part (C,) as in ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names;
+            role (M,), BOTH by default.
         """
-        num_views = np.bincount(point, minlength=len(point_part))
-        if (num_views == 0).any():
-            empty = class_names[int(point_label[np.argmin(num_views)])]
-            raise UserError(f"{folder}: class {empty} has no images")
         with manifest.new_store(folder, force) as temporary:
-            size = _write_images(temporary, images, len(point))
+            size, kept = _write_images(temporary, images, len(point))
+            point, names = point[kept], [names[row] for row in kept]
+            role = None if role is None else role[kept]
+            num_views = np.bincount(point, minlength=len(point_part))
+            if (num_views == 0).any():
+                empty = class_names[int(point_label[np.argmin(num_views)])]
+                raise UserError(f"{folder}: class {empty} has no images")
             arrays = {
                 "num_views": num_views,
                 "order": np.argsort(point, kind="stable"),
@@ -103,6 +106,7 @@ class ImageStore(PatchSource):
                 "views": len(point),
                 "photos": len(point),
                 "size": int(size.min()),
+                "single_image_classes": int((num_views == 1).sum()),
                 "classes": list(class_names),
                 # The whole image is the patch.
                 "patch_scale": 1.0,
@@ -151,19 +155,26 @@ def _numbers(folder: Path, name: str) -> Tensor:
     return torch.from_numpy(manifest.load(folder, name, in_memory=True).astype(np.int64))
 
 
-def _write_images(folder: Path, images: Iterable[np.ndarray], count: int) -> np.ndarray:
-    """Write ``images.npy``; returns heights and widths (M, 2). Two passes, since the box is known only after the first."""
-    loose, sizes = folder / "loose", []
+def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int) -> tuple[np.ndarray, list[int]]:
+    """Write ``images.npy``; returns heights and widths (M, 2), and which of the images these are. Two passes, since the box is
+    known only after the first."""
+    loose, sizes, kept, given = folder / "loose", [], [], 0
     with open(loose, "wb") as stream:
-        for image in images:
+        for number, image in enumerate(images):
+            given = number + 1
+            if image is None:
+                continue
+            kept.append(number)
             stream.write(np.ascontiguousarray(image.transpose(2, 0, 1), np.uint8).data)
             sizes.append(image.shape[:2])
-    if len(sizes) != count:
-        raise UserError(f"the list of classes names {count} images, but there are {len(sizes)}")
+    if given != count:
+        raise UserError(f"the list of classes names {count} images, but there are {given}")
+    if not kept:
+        raise UserError("none of the images could be read")
     size = np.array(sizes, np.int64).reshape(-1, 2)
     box = int(size.max())
     with open(loose, "rb") as source, open(folder / "images.npy", "wb") as target:
-        shape = (count, 3, box, box)
+        shape = (len(kept), 3, box, box)
         np.lib.format.write_array_header_1_0(target, {"descr": "|u1", "fortran_order": False, "shape": shape})
         for height, width in size:
             image = np.zeros((3, box, box), np.uint8)
@@ -172,4 +183,4 @@ def _write_images(folder: Path, images: Iterable[np.ndarray], count: int) -> np.
             )
             target.write(image.data)
     loose.unlink()
-    return size
+    return size, kept

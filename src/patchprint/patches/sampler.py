@@ -31,7 +31,7 @@ class ImagePyramids:
     """The pyramids of many grey images of different sizes in one flat buffer.
 
     Shape:
-        pixels (B,) uint8; offset, width, height (I, L) int64: where level l of image i starts and how large it is.
+        pixels (B,) uint8 or float32; offset, width, height (I, L) int64: where level l of image i starts and how large it is.
         An image with fewer than L levels repeats its smallest one in the tables; num_levels (I,) int64 says how many it has.
     """
 
@@ -43,7 +43,7 @@ class ImagePyramids:
 
     @staticmethod
     def build(images: Iterable[np.ndarray | Tensor], device: torch.device | str = "cpu") -> ImagePyramids:
-        """Pyramids of uint8 images (H, W); the halving runs on ``device``."""
+        """Pyramids of images (H, W), uint8, or float32 in [0, 255] with a gradient; they are halved on ``device``."""
         levels: list[list[Tensor]] = [_halvings(torch.as_tensor(image), device) for image in images]
         if not levels:
             raise UserError("no images were given to cut patches from")
@@ -140,14 +140,14 @@ def _along(center: Tensor, row: Tensor, u: Tensor) -> Tensor:
 
 
 def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
-    """An image (H, W) uint8 and its halved copies, down to a side of about 8 pixels."""
-    if image.ndim != 2 or image.dtype != torch.uint8 or 0 in image.shape:
+    """An image (H, W) and its halved copies, down to a side of about 8 pixels; bytes are rounded, gradients pass."""
+    if image.ndim != 2 or not (image.dtype == torch.uint8 or image.requires_grad) or 0 in image.shape:
         raise UserError(f"images must be grey uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
     levels = [image.to(device)]
     current = levels[0]
     while min(current.shape) >= 2 * _SMALLEST_SIDE:
         current = _halved(current)
-        levels.append(current.round().to(torch.uint8))
+        levels.append(current if image.requires_grad else current.round().to(torch.uint8))
     return levels
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
 from patchprint.errors import UserError
 from patchprint.patches import manifest, splits
 from patchprint.patches.codecs import decode_gray, encode_jpeg
+from patchprint.progress import progress
 
 if TYPE_CHECKING:
     from patchprint.patches.tracks import Tracks
@@ -61,7 +61,7 @@ class StoredTracks:
         return image
 
     def all_images(self) -> Iterator[np.ndarray]:
-        for number in tqdm(range(len(self.sizes)), desc="reading photos", unit="photo", disable=None, leave=False):
+        for number in progress(range(len(self.sizes)), "reading photos", "photo"):
             yield self.image(number)
 
 
@@ -121,7 +121,7 @@ def read(folder: str | Path) -> StoredTracks:
 def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
     sizes, offset = [], [0]
     with open(path, "wb") as stream:
-        for name, data in zip(tqdm(names, desc="photos", unit="photo", disable=None), images, strict=True):
+        for name, data in zip(progress(names, "storing photos", "photo"), images, strict=True):
             height, width = decode_gray(data, name).shape
             sizes.append((width, height))
             stream.write(data)

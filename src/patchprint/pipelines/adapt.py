@@ -8,6 +8,7 @@ on the same keypoints.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +46,13 @@ MEASURES = {
     "fpr95_held_out_photos": "FPR95, held-out photos",
     "confused_held_out_points": "confused, held-out points",
 }
+# What can come of it, and what to do then.
+VERDICTS = {
+    "gained": "The tuned weights are better than those they started from: use them.",
+    "lost": "The tuned weights are worse than those they started from: keep to these, or give more photos, or a lower --lr.",
+    "mixed": "The tuned weights are better in one thing and worse in another: choose by what you need.",
+    "no difference": "No difference beyond chance: nothing was gained on these photos, and the start weights will do.",
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class AdaptPlan:
     held_out: float = 0.1
     seed: int = 0
     device: str = "auto"
+    # Stop at a photo that cannot be read; otherwise it is named and left out.
+    strict: bool = False
 
 
 def adapt(
@@ -78,16 +88,6 @@ def adapt(
     start = load(plan.model).for_keypoints()
     if not isinstance(start, NetworkModel):
         raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
-    report("1/3  points that several photos show")
-    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale)
-    learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
-    points = learned.split("train").num_points
-    if points < max(FEWEST_POINTS, plan.batch):
-        raise UserError(
-            f"the photos in {folder} share only {points} points for training, fewer than {max(FEWEST_POINTS, plan.batch)}; "
-            "give photos that overlap more, or more of them"
-        )
-    report(f"2/3  tuning {plan.model} on {points} points, {plan.steps} steps")
     config = resolve(
         "sdgmnet",
         network=start.info.network,
@@ -104,23 +104,39 @@ def adapt(
         log_every=max(plan.steps // 40, 1),
         tensorboard=False,
     )
+    report("1/3  points that several photos show")
+    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale, plan.strict)
+    learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
+    points = learned.split("train").num_points
+    if points < max(FEWEST_POINTS, plan.batch):
+        raise UserError(
+            f"the photos in {folder} share only {points} points for training, fewer than {max(FEWEST_POINTS, plan.batch)}; "
+            "give photos that overlap more, or more of them"
+        )
+    report(f"2/3  tuning {plan.model} on {points} points, {plan.steps} steps")
     run = work / "training"
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(run / "checkpoints")
     outcome = train(config, learned, run, resume=begun, force=not begun)
     report("3/3  measuring on what was held out")
     models = {"start": plan.model, "tuned": str(outcome.last), **{name: name for name in BASELINES}}
-    scores = measure({name: load(model) for name, model in models.items()}, store, unseen_images, plan.seed)
+    scores, trials = measure({name: load(model) for name, model in models.items()}, store, unseen_images, plan.seed)
     info = _write_weights(outcome.last, Path(out), start.info, store, scores)
     return provenance.record(
         "adapt",
         settings=dataclasses.asdict(plan),
-        model={"name": info.name, "sha256": info.sha256, "start": start.info.name},
+        model={
+            "name": info.name,
+            "sha256": info.sha256,
+            "start": start.info.name,
+            "verdict": verdict(scores["start"], scores["tuned"], trials),
+        },
         data={
             "path": str(folder),
             "photos": len(store.images),
             "held_out_photos": len(unseen_images),
             "points": store.num_points,
+            "trials": trials,
         },
         seed=plan.seed,
         scores=scores,
@@ -130,9 +146,9 @@ def adapt(
 
 def measure(
     models: dict[str, Model], store: TrackStore, unseen_images: np.ndarray, seed: int
-) -> dict[str, dict[str, float]]:
+) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
     """FPR95 of every model on the held-out region and on the held-out photos, and its confusion in the region, judged as
-    training judges (``training.held_out``)."""
+    training judges (``training.held_out``); and how many negatives or points each of these numbers is a part of."""
     region = store.split("val")
     held_out = HeldOutPoints(region, HELD_OUT_POINTS, seed)
     rows = region.observation(held_out.points, held_out.views).T.reshape(-1)
@@ -146,15 +162,32 @@ def measure(
             "fpr95_held_out_photos": fpr95(pair_distances(*both), is_match),
             "confused_held_out_points": judged.confusion,
         }
-    return scores
+    counts = (len(held_out), int((~is_match).sum()), len(held_out))
+    return scores, dict(zip(MEASURES, counts, strict=True))
 
 
-def _tracks(folder: Path, store: Path, patch_scale: float) -> TrackStore:
+def verdict(start: dict[str, float], tuned: dict[str, float], trials: dict[str, int]) -> str:
+    """One of VERDICTS, from MEASURES before and after.
+
+    A number has changed where the difference is more than twice its standard error, both numbers taken for parts of as many
+    independent trials; they share their trials, so the true error is smaller.
+    """
+    changes = set()
+    for name, count in trials.items():
+        error = math.sqrt(sum(part * (1 - part) for part in (start[name], tuned[name])) / count)
+        difference = start[name] - tuned[name]
+        changes.add(0 if abs(difference) <= 2 * error else math.copysign(1, difference))
+    better, worse = 1 in changes, -1 in changes
+    return "mixed" if better and worse else "gained" if better else "lost" if worse else "no difference"
+
+
+def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> TrackStore:
     if not store.is_dir():
         if (folder / "sparse").is_dir() and (folder / "images").is_dir():
-            colmap.build(folder, store, densify=True, patch_scale=patch_scale)
+            colmap.build(folder, store, densify=True, patch_scale=patch_scale, strict=strict)
         else:
-            bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=store.with_name("sfm"))
+            sfm = store.with_name("sfm")
+            bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=sfm, strict=strict)
     return TrackStore.open(store, patch_scale=patch_scale)
 
 

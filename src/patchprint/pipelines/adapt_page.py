@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from patchprint.pipelines.adapt import MEASURES
+from patchprint.pipelines.adapt import MEASURES, VERDICTS
 from patchprint.report.page import Page, Section, Table, best_of
 from patchprint.types import Result
 
@@ -17,7 +17,7 @@ def page(result: Result, weights: Path) -> Page:
         best_of(k + 1, [row[k + 1] for row in rows], [s[place] for s in result.scores.values()], lower_is_better=True)
         for k, place in enumerate(MEASURES)
     }
-    data, run = result.data, result.run
+    data, run, verdict = result.data, result.run, result.model["verdict"]
     table = Table(
         ["descriptor", *MEASURES.values()],
         rows,
@@ -31,7 +31,7 @@ def page(result: Result, weights: Path) -> Page:
         f"{result.model['start']} tuned on {data['photos'] - data['held_out_photos']} photos, "
         f"{data['held_out_photos']} photos held out, {data['points']} points.",
         [
-            Section("What was gained", tables=[table]),
+            Section(f"Verdict: {verdict}", [VERDICTS[verdict]], [table]),
             Section("Use it", code=f"patchprint match A.jpg B.jpg --model {shlex.quote(str(weights))}"),
         ],
         f"{run['command']}, seed {result.seed}, patchprint {run['version']}, {run['date']}, {run['seconds']:.0f} s",

@@ -24,6 +24,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="auto", help="cpu, cuda, mps or auto")
     parser.add_argument("--keep", action="store_true", help="leave the weights of the runs in their folders")
+    parser.add_argument(
+        "--reuse", type=Path, nargs="+", default=[], help="folders of other studies with runs in common"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     given = parser.parse_args()
     try:
@@ -37,6 +40,7 @@ def main() -> int:
             jobs=given.jobs,
             device=given.device,
             keep=given.keep,
+            reuse=tuple(given.reuse),
         )
         report = run_study(given.name, STUDIES[given.name](), options)
     except (UserError, OSError) as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -43,6 +45,7 @@ def run_study(name: str, study: Study, options: Options) -> Report:
     plans = plan(study, options)
     with files.only_writer(options.out):
         files.claim_folder(options.out, MADE_BY, [f"{name}.json", f"{name}.md", f"{name}.svg", "runs/*"])
+        _adopt(asked_for(plans, options), options.reuse)
         errors = _do(asked_for(plans, options), options)
         if not options.keep:
             _remove_weights(asked_for(plans, options), plans)
@@ -54,6 +57,19 @@ def run_study(name: str, study: Study, options: Options) -> Report:
         if study.figures:
             _figures.write(options.out / f"{name}.svg", study, rows)
     return Report(result, table, len(errors))
+
+
+def _adopt(plans: Sequence[Plan], studies: Sequence[Path]) -> None:
+    """Copy what other studies did with the same settings, data and measures: all that is left of a run without its weights."""
+    for each in plans:
+        found = [path for study in studies for path in (study / "runs").glob(f"*-{each.checksum}.json")]
+        if found and not _is_done(each) and not each.folder.exists():
+            each.runs.mkdir(parents=True, exist_ok=True)
+            result = {**json.loads(found[0].read_text(encoding="utf-8")), "labels": each.case.labels}
+            with files.atomic_folder(each.folder, MADE_BY) as folder:
+                for name in ("config.json", "metrics.jsonl"):
+                    shutil.copy(found[0].with_suffix("") / name, folder)
+            files.write_json(each.result, result)
 
 
 def _do(plans: Sequence[Plan], options: Options) -> dict[str, str]:

@@ -39,6 +39,7 @@ class Options:
         jobs: runs at a time.
         device: cpu, cuda, mps or auto.
         keep: leave the weights of the runs in their folders.
+        reuse: folders of other studies; what they did with the same settings and data is not done again.
     """
 
     data: Mapping[str, tuple[Path, ...]]
@@ -50,6 +51,7 @@ class Options:
     jobs: int = 1
     device: str = "auto"
     keep: bool = False
+    reuse: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 100:
@@ -61,6 +63,9 @@ class Options:
         for name, flag in (("seed", "--seeds"), ("data", "--data"), ("device", "--device")):
             if name in self.changes:
                 raise UserError(f"--set cannot change {name}; give {flag}")
+        for folder in self.reuse:
+            if not (folder / "runs").is_dir():
+                raise UserError(f"--reuse names {folder}, which is not the folder of a study")
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class Plan:
     @property
     def folder(self) -> Path:
         """Folder of the training run."""
-        return self.runs / f"{self.name}-{self._checksum()[:8]}"
+        return self.runs / f"{self.name}-{self.checksum}"
 
     @property
     def measured_weights(self) -> Path:
@@ -123,7 +128,9 @@ class Plan:
         """What the run said; it stays only where the run failed."""
         return self.runs / f"{self.folder.name}.log"
 
-    def _checksum(self) -> str:
+    @property
+    def checksum(self) -> str:
+        """Of settings, data and measures: two runs that agree in it are one run, whatever they are called."""
         # What has its default does not count, so that a setting that is added later leaves old runs as they are.
         default = TrainConfig(recipe="", network="", loss="").to_json()
         config = {
@@ -135,7 +142,7 @@ class Plan:
             config["init"] = self.start.folder.name
         measures = {name: each.identity for name, each in self.measures.items()}
         parts = [config, self.learns.sha256, measures, self.weights, *(each.sha256 for each in self.selects_on)]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def run_name(case: Case, seed: int) -> str:

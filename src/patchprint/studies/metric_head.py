@@ -1,5 +1,7 @@
 """The author response's Table 5: batch norm or weight norm on the last layer, with and without SEC."""
 
+from typing import Any
+
 from patchprint.studies import Bars, Case, Study
 from patchprint.studies._metric import COLUMNS, MEASURES, NOTES, RECIPE, SETS, published, settings
 
@@ -13,6 +15,12 @@ ROWS = {
     ("weight", "SEC"): ((71.81, 43.10, 85.01), 3.18),
 }
 
+
+def _network(last_norm: str) -> dict[str, Any]:
+    """Without a norm as the recipe has it, so that `metric-losses` has those runs too (`--reuse`)."""
+    return {} if last_norm == "none" else {"network_options": {"last_norm": last_norm}}
+
+
 study = Study(
     summary="batch norm or weight norm on the last layer, with and without SEC, Cars196, semi-hard triplets",
     data={"cars": SETS["cars"]},
@@ -21,7 +29,7 @@ study = Study(
             {"last norm": last_norm, "norms": norms},
             RECIPE,
             learns="cars",
-            settings={**settings("semihard", norms), "network_options": {"last_norm": last_norm}},
+            settings={**settings("semihard", norms), **_network(last_norm)},
             published=published(*scores, norm_mean=norm_mean),
         )
         for (last_norm, norms), (scores, norm_mean) in ROWS.items()

@@ -84,7 +84,9 @@ def latest(folder: Path) -> Path:
     """The newest checkpoint of a run folder."""
     found = _all(folder)
     if not found:
-        raise UserError(f"{folder} holds no checkpoint to resume from; start the run without --resume")
+        raise UserError(
+            f"{folder} holds no checkpoint to resume from; start the run again with --force in place of --resume"
+        )
     return found[-1]
 
 
@@ -128,11 +130,13 @@ def _check(path: Path, header: dict[str, str], config: TrainConfig) -> None:
             f"{path} belongs to recipe {earlier.recipe}, not {config.recipe}; resume it with its own recipe"
         )
     changed = differences(earlier, config)
+    if config.steps > earlier.steps:
+        changed.remove("steps")
     if changed:
         name = changed[0]
         raise UserError(
             f"{path} was made with {name} {getattr(earlier, name)!r}, not {getattr(config, name)!r}; "
-            "a run resumes with its own settings"
+            "a run resumes with its own settings, of which only steps may grow"
         )
 
 

@@ -43,7 +43,7 @@ class TrainConfig:
     # What a step sees.
     data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
     patch_scale: Annotated[
-        float | None, "side of patches cut from photos, in sigma of the keypoint; None: the store's"
+        float | None, "side of patches cut from photos, in sigma of the keypoint; if not given, that of the store"
     ] = None
     batcher: Annotated[str, "which points make a batch"] = "pairs"
     batch: Annotated[int, "points in a batch, over all processes; in batches of whole groups, patches"] = 1024
@@ -61,9 +61,9 @@ class TrainConfig:
     weight_decay: Annotated[float, "weight decay"] = 0.0
     schedule: Annotated[Schedule, "how the learning rate falls"] = "constant"
     drop_every: Annotated[float, "schedule drops: part of the run between two drops"] = 0.1
-    first_drop: Annotated[float | None, "schedule drops: part of the run before the first; None: like the others"] = (
-        None
-    )
+    first_drop: Annotated[
+        float | None, "schedule drops: part of the run before the first; if not given, drop_every"
+    ] = None
     drop_factor: Annotated[float, "schedule drops: what a drop multiplies the rate by"] = 0.5
     final_lr: Annotated[float, "schedules linear and cosine: learning rate at the end"] = 0.0
     average: Annotated[float, "decay of a running average of the weights, which is judged and saved then; 0: none"] = (
@@ -72,7 +72,8 @@ class TrainConfig:
     # Where it starts.
     seed: Annotated[int, "seed of everything random"] = 0
     init: Annotated[
-        str | None, "weights to start from: a name or a file; random; imagenet for backbones of whole images"
+        str | None,
+        "weights to start from: a name or a file; random, as if not given; imagenet for backbones of whole images",
     ] = None
     freeze: Annotated[tuple[str, ...], "layers that do not learn, like layer1 or features.0"] = ()
     # What is written, and when.
@@ -114,6 +115,8 @@ class TrainConfig:
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
+        if self.batch == 1:
+            raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
         if self.watch < 0:
             raise UserError(f"--watch is {self.watch}; it is a number of samples")
         for name in ("lr", "weight_decay", "sec", "norm_penalty"):

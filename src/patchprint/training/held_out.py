@@ -28,6 +28,13 @@ from patchprint.patches.patch_pairs import pairs_of
 from patchprint.patches.source import PatchSource
 
 _CHUNK = 1024
+_SPELLED = {"fpr95": "FPR95", "confusion": "confusion", "missed": "1 - R@1"}
+
+
+def spelled(number: str) -> str:
+    """How a number that a judge found is written for readers, and of which set where there are several."""
+    name, _, of = number.partition("/")
+    return f"{_SPELLED.get(name, name)} on {of}" if of else _SPELLED.get(name, name)
 
 
 class Measured(Protocol):

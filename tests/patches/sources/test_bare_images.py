@@ -17,8 +17,9 @@ def ready(tmp_path, monkeypatch):
     write_model(tmp_path / "wall")
     asked = []
 
-    def reconstruction(image_folder, work, names, cameras, max_keypoints, max_image_size, seed, matching):
+    def reconstruction(image_folder, work, names, cameras, max_keypoints, max_image_size, seed, matching, threads):
         asked.append((matching, cameras.single, len(names)))
+        assert threads >= 1
         files.claim_folder(work, "a test", ["*"])
         shutil.copytree(tmp_path / "wall" / "sparse", work / "sparse", dirs_exist_ok=True)
         shutil.copy(tmp_path / "wall" / "database.db", work / "database.db")
@@ -58,5 +59,15 @@ def test_one_photo_or_a_broken_one_is_refused_before_any_work(ready):
         bare_images.build(root / "wall" / "images", root / "out")
     (root / "wall" / "images" / "b.jpg").write_bytes(b"no picture")
     with pytest.raises(ValueError, match=r"b.jpg is not a picture"):
+        bare_images.build(root / "wall" / "images", root / "out", strict=True)
+    with pytest.raises(ValueError, match="holds 1 readable photo"):
         bare_images.build(root / "wall" / "images", root / "out")
     assert asked == []
+
+
+def test_a_broken_photo_is_named_and_left_out(ready, capsys):
+    root, asked = ready
+    (root / "wall" / "images" / "b.jpg").write_bytes(b"no picture")
+    bare_images.build(root / "wall" / "images", root / "out")
+    assert "b.jpg is not a picture" in capsys.readouterr().err
+    assert asked == [("exhaustive", False, 5)]

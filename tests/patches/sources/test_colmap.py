@@ -1,6 +1,7 @@
 """Tracks from COLMAP models: with a database, without one, densified, and broken."""
 
 import contextlib
+import shutil
 import sqlite3
 
 import cv2
@@ -91,8 +92,27 @@ def test_broken_models_are_named_and_leave_nothing(tmp_path, damage, message):
     write_model(root)
     damage(root)
     with pytest.raises(ValueError, match=message):
-        colmap.build(root, tmp_path / "out")
+        colmap.build(root, tmp_path / "out", strict=True)
     assert [path.name for path in tmp_path.iterdir()] == ["wall"]
+
+
+def test_a_photo_that_is_gone_is_left_out_with_its_tracks(tmp_path, capsys):
+    root = tmp_path / "wall"
+    shifts, _, _ = write_model(root, views=3)
+    colmap.build(root, tmp_path / "whole")
+    (root / "images" / "photo2.png").unlink()
+    colmap.build(root, tmp_path / "out")
+    assert "left out: " in (said := capsys.readouterr().err) and "photo2.png is missing" in said
+    whole, fewer = open_source(tmp_path / "whole"), open_source(tmp_path / "out")
+    assert fewer.names.images == [name for name in whole.names.images if name != "photo2.png"]
+    lost = (whole.tracks.image == whole.names.images.index("photo2.png")).sum()
+    assert len(fewer.tracks.point) == len(whole.tracks.point) - lost, "three views less one are still two"
+    spread = [np.ptp(wall_positions(fewer, shifts)[fewer.tracks.point == point], axis=0) for point in range(20)]
+    assert np.max(spread) < 3, "views of a point still show one place of the wall"
+    shutil.rmtree(root / "images")
+    (root / "images").mkdir()
+    with pytest.raises(ValueError, match="holds none of the 5 photos of the model"):
+        colmap.build(root, tmp_path / "none")
 
 
 def test_a_real_set_has_the_counts_of_its_model(shared, tmp_path):

@@ -83,6 +83,21 @@ def test_build_writes_a_store_that_opens(tmp_path: Path) -> None:
         homographies.build(folder, tmp_path / "store", num_views=2, max_keypoints=200, max_side=256)
 
 
+def test_a_broken_picture_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cv2 = pytest.importorskip("cv2")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match="none of the images"):
+        homographies.build(folder, tmp_path / "none")
+    cv2.imwrite(str(folder / "b.png"), bundled.image("camera"))
+    homographies.build(folder, tmp_path / "store", num_views=1, max_keypoints=200, max_side=256)
+    assert "a.png is not a picture" in capsys.readouterr().err
+    assert TrackStore.open(tmp_path / "store").names.images == ["b.png view 0", "b.png view 1"]
+    with pytest.raises(ValueError, match=r"a\.png is not a picture"):
+        homographies.build(folder, tmp_path / "strict", strict=True)
+
+
 def test_stored_pictures_can_be_limited_in_size(tmp_path: Path) -> None:
     cv2 = pytest.importorskip("cv2")
     (tmp_path / "pictures").mkdir()
@@ -99,3 +114,5 @@ def test_flat_pictures_and_empty_folders_are_refused(tmp_path: Path) -> None:
         homographies.make_tracks([np.full((100, 100), 9, np.uint8)], num_views=1, seed=0)
     with pytest.raises(ValueError, match="pictures"):
         homographies.build(tmp_path, tmp_path / "out")
+    with pytest.raises(ValueError, match="--num-views is 0; it must be at least 1"):
+        homographies.build(tmp_path, tmp_path / "out", num_views=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -175,9 +176,27 @@ def test_a_bad_set_is_one_sentence_and_leaves_nothing(tmp_path: Path, case: str,
     message = spoil(folder, case)
     (tmp_path / "made").mkdir()
     with pytest.raises(UserError, match=message) as caught:
-        build(pack(folder, kind), tmp_path / "made" / "out")
+        build(pack(folder, kind), tmp_path / "made" / "out", strict=True)
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "made").iterdir()) == []
+
+
+@pytest.mark.parametrize("case", ["unreadable", "cut short"])
+def test_a_bad_image_is_left_out_and_named(tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_folders(tmp_path / "set", "abcd")
+    build(folder, tmp_path / "whole")
+    message = spoil(folder, case)
+    build(folder, tmp_path / "out")
+    assert re.search(f"left out: {message}", capsys.readouterr().err)
+    whole, fewer = ImageStore.open(tmp_path / "whole"), ImageStore.open(tmp_path / "out")
+    assert [name for name in whole.names if name not in fewer.names] == ["c/0001.png"]
+    assert fewer.num_views.tolist() == [3, 3, 2, 3]
+    rows = [whole.names.index(name) for name in fewer.names]
+    assert np.array_equal(fewer.images, whole.images[rows])
+    for number in range(3):
+        (folder / "c" / f"000{number}.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match="class c has no images"):
+        build(folder, tmp_path / "none")
 
 
 def test_an_archive_that_leads_out_builds_nothing(tmp_path: Path) -> None:

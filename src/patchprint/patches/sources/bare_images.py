@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
 from patchprint import files
 from patchprint.errors import UserError
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import sift_reconstruction
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.colmap_sfm import MEMORY_GB, photos_at_once, sift_reconstruction
+from patchprint.interop.images import list_images, readable_images
 from patchprint.patches import manifest
 from patchprint.patches.sources import colmap
 
@@ -27,7 +28,9 @@ def build(
     densify: bool = False,
     patch_scale: float = 12.0,
     max_mb: float | None = None,
+    memory: float = MEMORY_GB,
     seed: int = 0,
+    strict: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
     """Bare photos that overlap; COLMAP finds cameras and points first.
@@ -43,26 +46,27 @@ def build(
         max_image_size: longer sides are reduced for SIFT.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this.
+        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
+        memory: gigabytes that finding keypoints may take, several photos side by side.
         seed: of everything random.
+        strict: stop at the first photo that cannot be read; by default it is named and left out.
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
     manifest.refuse_overwrite(out, force)
     root, target = Path(src), Path(out)
-    names = list_images(root)
+    cameras = Cameras(single=single_camera)
+    cameras.check()
+    names = readable_images(root, list_images(root), strict)
     if len(names) < 2:
-        raise UserError(f"{root} holds {len(names)} photo; a reconstruction needs at least two")
-    for name in names:
-        read_gray(root / name)
+        raise UserError(f"{root} holds {len(names)} readable photo; a reconstruction needs at least two")
     if matching == "auto":
         matching = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
     place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
     with files.only_writer(place):
         if work is None and force:
             files.remove_folder(place)
-        model = sift_reconstruction(
-            root, place, names, Cameras(single=single_camera), max_keypoints, max_image_size, seed, matching
-        )
+        threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_image_size)
+        model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_image_size, seed, matching, threads)
         facts = colmap.build(
             root,
             out,
@@ -73,6 +77,7 @@ def build(
             patch_scale,
             max_mb,
             root.resolve().name,
+            strict,
             force,
         )
         if work is None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchprint.extras import require
-from patchprint.interop.images import read_gray
-from patchprint.patches.sources.homographies import limit, make_tracks
+from patchprint.interop.images import limit, read_gray
+from patchprint.patches.sources.homographies import make_tracks
 from patchprint.patches.tracks import TrackStore
 
 TRAINING = (

@@ -23,6 +23,7 @@ def build(
     patch_scale: float = 12.0,
     max_mb: float | None = None,
     scene_name: str | None = None,
+    strict: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
     """A COLMAP model and its photos.
@@ -35,8 +36,9 @@ def build(
         database: the database with the keypoints, if not database.db in the folder.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this.
+        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
         scene_name: what the scene is called in the store, if not like the folder.
+        strict: stop at the first photo that is missing, cannot be read or was resized; by default it is named and left out.
         force: replace the store if it exists.
 
     Returns:
@@ -45,7 +47,7 @@ def build(
     manifest.refuse_overwrite(out, force)
     root = Path(src)
     scene = read_scene(Path(sparse) if sparse else root)
-    paths = find_images(scene, Path(images) if images else root / "images")
+    scene, paths = find_images(scene, Path(images) if images else root / "images", strict)
     store = Path(database) if database else root / "database.db"
     if store.is_file() or database:
         scale, angle = frames_from_database(scene, store)

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from patchprint.extras import require
 from patchprint.interop.images import read_gray
 from patchprint.patches.image_bank import StreamedImages
 from patchprint.patches.sources.sfm_scene import SfmScene, detect_keypoints
+from patchprint.progress import progress
 from patchprint.types import Keypoints
 
 _PATCH_SCALE = 12.0
@@ -71,7 +71,7 @@ def add_views(
     rays, widths, tips = _appearance(scene, scale, angle)
     size = np.exp(np.add.reduceat(np.log(widths), start) / np.diff(np.r_[start, len(scene.point)]))
     parts = []
-    for image, path in enumerate(tqdm(paths, desc="densifying", unit="photo", disable=None)):
+    for image, path in enumerate(progress(paths, "densifying", "photo")):
         seen = scene.image == image
         unseen = np.ones(len(scene.xyz), bool)
         unseen[scene.point[seen]] = False

@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from patchprint.detectors import detect
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.geometry import rotation, transport
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.images import limit, list_images, read_gray
 from patchprint.patches import track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import Tracks
+from patchprint.progress import leave_out, progress
 from patchprint.types import Keypoints, wrap_angle
 
 MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
@@ -165,6 +165,7 @@ def build(
     strength: float = 1.0,
     max_side: int = 1024,
     max_mb: float | None = None,
+    strict: bool = False,
     force: bool = False,
 ) -> None:
     """Single images, each shown again under random homographies and other light.
@@ -177,22 +178,31 @@ def build(
         max_keypoints: keypoints in an image.
         strength: of warps and light changes, 1 is the usual one.
         max_side: larger images are made smaller first.
-        max_mb: encode the images again until they take no more megabytes than this.
+        max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
+        strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    names = list_images(src)
-    originals = (limit(read_gray(Path(src) / name), max_side) for name in tqdm(names, desc="pictures", disable=None))
-    images, tracks = make_tracks(originals, num_views, seed, max_keypoints, strength)
+    for name, value in {"num-views": num_views, "max-keypoints": max_keypoints, "max-side": max_side}.items():
+        if value < 1:
+            raise UserError(f"--{name} is {value}; it must be at least 1")
+    names: list[str] = []
+
+    def originals() -> Iterator[np.ndarray]:
+        for name in progress(list_images(src), "warping images", "image"):
+            try:
+                image = limit(read_gray(Path(src) / name), max_side)
+            except (UserError, OSError) as error:
+                leave_out(error, strict)
+                continue
+            names.append(name)
+            yield image
+        if not names:
+            raise UserError(f"none of the images in {src} could be read")
+
+    images, tracks = make_tracks(originals(), num_views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
     encoded = map(encode_png, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
-
-
-def limit(image: np.ndarray, max_side: int) -> np.ndarray:
-    """The picture (H, W), made smaller where one of its sides is longer than ``max_side``."""
-    cv2 = require("cv2", extra="images")
-    factor = max_side / max(image.shape)
-    return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
 
 
 def _find(image: np.ndarray, count: int) -> Keypoints:

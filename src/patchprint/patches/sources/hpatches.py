@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from tqdm import tqdm
 
 from patchprint.errors import UserError
 from patchprint.patches import manifest, splits
 from patchprint.patches.codecs import decode_gray
 from patchprint.patches.sources.hpatches_splits import Split, is_test
 from patchprint.patches.store import PatchStore
+from patchprint.progress import progress
 
 SIDE = 65
 PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma
@@ -83,7 +83,10 @@ def write(
     if split is not None:
         test = np.array([is_test(split, name) for name in names])
         part = splits.beside_test(np.arange(len(names)).repeat(num_points), test.repeat(num_points))
-    blocks = (block[kept].reshape(-1, SIDE, SIDE) for block in tqdm(sequences, "sequences", len(names), disable=None))
+    blocks = (
+        block[kept].reshape(-1, SIDE, SIDE)
+        for block in progress(sequences, "reading sequences", "sequence", len(names))
+    )
     facts = {"strips": [STRIPS[number] for number in kept], "split": split}
     PatchStore.write(
         out, blocks, point, scene, names, PATCH_SCALE, part=part, mine_labels=mine_labels, facts=facts, force=force

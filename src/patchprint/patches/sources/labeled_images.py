@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from tqdm import tqdm
 
 from patchprint import files
 from patchprint.errors import UserError
@@ -25,6 +24,7 @@ from patchprint.patches.sources.archives import FileTree, open_tree
 from patchprint.patches.sources.class_splits import part_of_images
 from patchprint.patches.sources.labeled_layouts import LabeledImage, cifar_pixels, read_listing
 from patchprint.patches.splits import NEITHER
+from patchprint.progress import leave_out, progress
 
 _ASPECT = 4 / 3
 _CACHE_VERSION = 1  # counted up when the same files give another store
@@ -37,6 +37,7 @@ def build(
     train_classes: int | None = None,
     split: Path | None = None,
     side: int = 256,
+    strict: bool = False,
     force: bool = False,
 ) -> None:
     """Images with classes, for metric learning: CUB-200-2011, Cars196, Online Products, In-shop, CIFAR-10, class folders.
@@ -48,6 +49,7 @@ def build(
         train_classes: how many classes are for training, the first ones; half of them by default.
         split: JSON file with the names of the classes for train and test, and for val if you choose them.
         side: shorter side of the stored images, in pixels; smaller ones stay as they are.
+        strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
     manifest.refuse_overwrite(out, force)
@@ -62,18 +64,16 @@ def build(
         images, part = [listing.images[number] for number in kept], part[kept]
         label = np.array([image.label for image in images])
         points, point = np.unique(np.stack([part, label]), axis=1, return_inverse=True)
-        count = np.bincount(point.reshape(-1))
         ImageStore.write(
             out,
-            _pixels(tree, images, side),
+            _pixels(tree, images, side, strict),
             point.reshape(-1),
             points[0].astype(np.uint8),
             points[1],
             listing.classes,
             [image.file if image.row is None else f"{image.file}/{image.row}" for image in images],
             np.array([image.role for image in images], np.uint8),
-            {"single_image_classes": int((count == 1).sum())},
-            force,
+            force=force,
         )
 
 
@@ -109,13 +109,19 @@ def shrink(image: np.ndarray, side: int) -> np.ndarray:
     return cv2.resize(image, size, interpolation=cv2.INTER_AREA)
 
 
-def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int) -> Iterator[np.ndarray]:
-    progress = tqdm(images, desc="images", unit="image", disable=None)
-    for file, rows in itertools.groupby(progress, key=lambda image: image.file):
+def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int, strict: bool) -> Iterator[np.ndarray | None]:
+    """The images one after the other; None where one is left out."""
+    for file, rows in itertools.groupby(progress(images, "reading images", "image"), key=lambda image: image.file):
         data = tree.read(file)
         for image in rows:
-            whole = decode_color(data, f"{file} in {tree.path}") if image.row is None else cifar_pixels(data, image.row)
-            yield shrink(whole, side)
+            try:
+                name = f"{file} in {tree.path}"
+                whole = decode_color(data, name) if image.row is None else cifar_pixels(data, image.row)
+            except UserError as error:
+                leave_out(error, strict)
+                yield None
+            else:
+                yield shrink(whole, side)
 
 
 def _is_complete(store: Path) -> bool:

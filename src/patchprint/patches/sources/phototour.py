@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from patchprint.errors import UserError
 from patchprint.patches import manifest
 from patchprint.patches.codecs import decode_gray
 from patchprint.patches.store import PatchStore
+from patchprint.progress import progress
 
 SIDE = 64
 GRID = 16
@@ -71,7 +71,7 @@ def find_sheets(root: Path, count: int) -> list[Path]:
 
 def read_sheets(sheets: list[Path], count: int) -> Iterator[np.ndarray]:
     """Blocks of patches (B, 64, 64), sheet by sheet; the padding of the last one is left out."""
-    for number, path in enumerate(tqdm(sheets, desc="sheets", unit="sheet", disable=None)):
+    for number, path in enumerate(progress(sheets, "reading sheets", "sheet")):
         data = path.read_bytes()
         if len(data) < int.from_bytes(data[2:6], "little") or data[:2] != b"BM":
             raise UserError(f"{path} is cut short or no BMP file; unpack the set again")

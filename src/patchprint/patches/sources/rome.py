@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from patchprint.errors import UserError
 from patchprint.interop.images import list_images, read_gray
 from patchprint.patches import manifest, splits
 from patchprint.patches.store import PatchStore
+from patchprint.progress import progress
 
 SIDE = 51
 GROUP = 10
@@ -44,7 +44,7 @@ def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bo
 
 
 def _read(folder: Path, names: list[str]) -> Iterator[np.ndarray]:
-    for name in tqdm(names, desc=folder.name, unit="file", disable=None):
+    for name in progress(names, f"reading {folder.name}", "file"):
         image = read_gray(folder / name)
         if image.shape[1] != SIDE or image.shape[0] % SIDE:
             size = f"{image.shape[1]}x{image.shape[0]}"

@@ -7,18 +7,18 @@ there is none, keypoints are detected again and the one nearest to an observatio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from patchprint.detectors import detect
 from patchprint.errors import UserError
 from patchprint.interop import colmap
 from patchprint.interop.images import read_gray
+from patchprint.progress import leave_out, progress
 from patchprint.types import Keypoints
 
 # Detectors agree to a fraction of a pixel where they find the same blob.
@@ -66,6 +66,16 @@ class SfmScene:
         image, index, xy = (values[rows] for values in (self.image, self.index, self.xy))
         return SfmScene(self.names, self.images, image, index, xy, dense, self.xyz[kept])
 
+    def with_images(self, kept: Sequence[int]) -> SfmScene:
+        """Only these photos, by their numbers, and the points that two of them show."""
+        if len(kept) == len(self.names):
+            return self
+        number = np.full(len(self.names), -1)
+        number[kept] = np.arange(len(kept))
+        scene = self.select(self.seen_twice(number[self.image] >= 0))
+        names, images = [self.names[i] for i in kept], [self.images[i] for i in kept]
+        return replace(scene, names=names, images=images, image=number[scene.image])
+
 
 def read_scene(model_folder: Path) -> SfmScene:
     """Points seen in at least two photos, with one observation per photo."""
@@ -94,20 +104,34 @@ def read_scene(model_folder: Path) -> SfmScene:
     return scene.select(scene.seen_twice(np.ones(len(point), bool)))
 
 
-def find_images(scene: SfmScene, folder: Path) -> list[Path]:
-    """The files of the photos; each must be there and have the size that its camera has."""
+def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[SfmScene, list[Path]]:
+    """The files of the photos, and the scene without those that cannot be used.
+
+    A photo must be there, be readable and have the size that its camera has. Others are named and left out, or with ``strict``
+    the first is an error.
+    """
     paths = [folder / name for name in scene.names]
-    for path, image in zip(paths, scene.images, strict=True):
-        if not path.is_file():
-            raise UserError(f"{path} is missing, but the model has tracks in it")
-        camera = image.camera
-        height, width = read_gray(path).shape
-        if (width, height) != (camera.width, camera.height):
-            raise UserError(
-                f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
-                f"the photo was resized after the model was made"
-            )
-    return paths
+    if not any(path.is_file() for path in paths):
+        raise UserError(f"{folder} holds none of the {len(paths)} photos of the model, such as {scene.names[0]}")
+    kept = []
+    for number, (path, image) in enumerate(zip(paths, scene.images, strict=True)):
+        try:
+            _check_image(path, image.camera)
+            kept.append(number)
+        except (UserError, OSError) as error:
+            leave_out(error, strict)
+    return scene.with_images(kept), [paths[number] for number in kept]
+
+
+def _check_image(path: Path, camera: Any) -> None:
+    if not path.is_file():
+        raise UserError(f"{path} is missing, but the model has tracks in it")
+    height, width = read_gray(path).shape
+    if (width, height) != (camera.width, camera.height):
+        raise UserError(
+            f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
+            f"the photo was resized after the model was made"
+        )
 
 
 def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +158,7 @@ def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, n
 def frames_from_detection(scene: SfmScene, paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
     """Scale (V,) and angle (V,) from the detected keypoint nearest to each observation; zero scale where none is near."""
     scale, angle = np.zeros(len(scene.xy)), np.zeros(len(scene.xy))
-    for image, path in enumerate(tqdm(paths, desc="detecting", unit="photo", disable=None)):
+    for image, path in enumerate(progress(paths, "detecting", "photo")):
         rows = np.flatnonzero(scene.image == image)
         keypoints = detect_keypoints(path)
         if len(rows) == 0 or len(keypoints) == 0:

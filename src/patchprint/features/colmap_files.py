@@ -1,0 +1,63 @@
+"""COLMAP databases of described images: whether one can be made, and making it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchprint import files
+from patchprint.errors import UserError
+from patchprint.features.storage import FeatureFolder
+from patchprint.interop import colmap_database
+from patchprint.types import Features, Matches
+
+
+def check_images(features: Mapping[str, Features], images: Path | None = None) -> Path:
+    """The folder with the images of ``features``, or UserError where COLMAP could not use them.
+
+    Args:
+        images: the folder that the names are relative to; a folder of features knows its own.
+    """
+    from patchprint.interop.colmap import pycolmap  # noqa: F401  (says what to install, where it is missing)
+
+    if images is None:
+        if not isinstance(features, FeatureFolder):
+            raise UserError("a COLMAP database needs a folder of features (patchprint describe --format npz)")
+        images = Path(features.manifest["photos_folder"])
+        refuse_turned(features.manifest["settings"]["exif"])
+    if not images.is_dir():
+        raise UserError(f"{images} is not there any more; COLMAP needs the photos themselves for the cameras")
+    return images
+
+
+def refuse_turned(exif: bool) -> None:
+    """Raise UserError where the images are turned by EXIF before keypoints are found in them."""
+    if exif:
+        raise UserError("COLMAP reads photos without turning them by EXIF; describe them without --exif")
+
+
+def write_database(
+    out: str | Path,
+    features: Mapping[str, Features],
+    matches: Mapping[tuple[str, str], Matches] | None = None,
+    images: Path | None = None,
+) -> None:
+    """A database with cameras, images and keypoints; with ``matches`` also these, and the geometry that COLMAP finds in them.
+
+    Args:
+        images: as for `check_images`.
+    """
+    out, folder = Path(out), check_images(features, images)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Made in a folder of its own, so that SQLite's side files never meet the final name.
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
+        database = Path(workshop) / "database.db"
+        keypoints = {name: item.keypoints for name, item in features.items()}
+        colmap_database.write_features(database, folder, keypoints)
+        if matches is not None:
+            indices = {pair: found.indices.cpu().numpy() for pair, found in matches.items()}
+            colmap_database.write_matches(database, indices)
+            colmap_database.verify(database)
+        with files.atomic_file(out) as temporary:
+            database.replace(temporary)

@@ -1,0 +1,78 @@
+"""A folder that ``patchprint sfm`` made grows into another one, and stays as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from patchprint import cli
+from patchprint.interop.colmap import poses_of_model, read_model
+from patchprint.pipelines.sfm_folder import SfmFolder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_photos_are_added_to_a_model(
+    room_photos: Path, room_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, out = contents(room_model), tmp_path / "grown"
+    command = ["sfm", str(room_photos), "--into", str(room_model), "--out", str(out), "--single-camera", "--json"]
+    assert cli.main(command) == 0
+    answer = capsys.readouterr()
+    result = json.loads(answer.out)
+    assert "describing 1 photos with rootsift" in answer.err and "matching 3 pairs" in answer.err
+    assert result["scores"]["rootsift"]["registered"] == 4
+    assert contents(room_model) == before, "the model that was there is untouched, and nothing lies beside it"
+    old, new = (poses_of_model(read_model(folder / "model")) for folder in (room_model, out))
+    for name, pose in old.items():
+        assert np.allclose(pose.center, new[name].center) and np.allclose(pose.rotation, new[name].rotation)
+    assert len(read_model(out / "model").cameras) == 1
+    assert sorted(SfmFolder.open(out).features) == [f"view-{number}.png" for number in range(4)]
+    assert cli.main(command) == 0, "a second call finds everything done"
+    assert json.loads(capsys.readouterr().out)["scores"]["rootsift"]["points"] == result["scores"]["rootsift"]["points"]
+    assert (out / "points.ply").read_bytes().startswith(b"ply")
+
+
+@pytest.mark.parametrize(
+    ("photos", "flags", "message"),
+    [
+        ("three", [], "are in the model"),
+        ("all", ["--model", "sift"], "were described with model rootsift, not sift; leave --model out"),
+        ("all", ["--compare-sift"], "leave the comparison out"),
+        ("renamed", [], "has another photo view-0.png"),
+    ],
+)
+def test_what_cannot_be_added_is_said_before_work_begins(
+    photos: str,
+    flags: list[str],
+    message: str,
+    room_photos: Path,
+    room_model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "renamed").mkdir()
+    shutil.copy(room_photos / "view-3.png", tmp_path / "renamed" / "view-0.png")
+    folder = tmp_path / photos if photos == "renamed" else room_photos.parent / photos
+    out = tmp_path / "out"
+    assert cli.main(["sfm", str(folder), "--into", str(room_model), "--out", str(out), *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_unfinished_folders_and_other_weights_are_refused(room_model: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(room_model, copy)
+    manifest = copy / "features" / "features.json"
+    manifest.write_text(manifest.read_text().replace('"sha256": ""', '"sha256": "abc"'))
+    with pytest.raises(ValueError, match="other weights of the name 'rootsift'"):
+        SfmFolder.open(copy).describer()
+    (copy / "model" / "database.db").unlink()
+    with pytest.raises(ValueError, match=r"model/database\.db is missing"):
+        SfmFolder.open(copy)
