@@ -159,7 +159,9 @@ def _match_many(
         "inliers": None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
         "verdicts": None if rule.geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
     }
-    same = "" if rule.geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
+    same = (
+        "" if rule.geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
+    )
     emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches{same}")
     _write_each(out, lambda path: write_matches(features, matches, path, force))
     return 0
