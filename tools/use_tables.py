@@ -62,7 +62,7 @@ def verdict(results: Path) -> str:
             found = f"{score['models_without_verdict']} models before, {score['false_models']} now"
             rows.append([way, f"different: {group}", str(score["pairs"]), "", found])
         for group, score in scores["same"].items():
-            kept = f"{score['kept']} kept ({100 * score['kept_share']:.1f} %)"
+            kept = f"{score['kept']} kept ({100 * score['kept_share']:.1f} %), {score['kept_right']} right"
             rows.append([way, f"same: {group}", str(score["pairs"]), str(score["recovered"]), kept])
     header = ["matched", "pairs", "number", "recovered", "returned"]
     return table(header, rows, "The verdict on photos that it was not fitted on: results/verdict.json.")

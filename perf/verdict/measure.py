@@ -7,9 +7,11 @@ more as if only the positions of the keypoints were known).
 
 ``different``: pairs of different places, those for which some geometry is estimated (``models_without_verdict``) and those
 for which ``verify`` returns one (``false_models``). ``same``: pairs of the same place; ``recovered`` are those for which one of
-both estimates is right before any verdict (`perf.verdict.pairs`), ``kept`` those of them for which ``verify`` returns a right
-geometry, ``wrong_models`` those for which it returns one that is not right. ``by_probability``: how many pairs show the same
-place among those that are given a probability within each tenth, wrong geometries of the same place left out.
+both estimates is right before any verdict (`perf.verdict.pairs`), ``kept`` those of them for which ``verify`` returns a
+geometry, and ``kept_right`` those for which it is right, which is also a matter of the choice between both.
+``by_geometry``: the same where only one kind of geometry is asked for: right estimates, and those that are returned.
+``by_probability``: how many pairs show the same place among those that are given a probability within each tenth, wrong
+geometries of the same place left out.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ import numpy as np
 
 from patchprint import files, provenance
 from patchprint.features import verify
-from patchprint.features.two_view import GEOMETRIES, estimate_geometry
-from patchprint.features.verdict import FITTED
+from patchprint.features.two_view import GEOMETRIES, THRESHOLD, estimate_geometry
+from patchprint.features.verdict import FITTED, judge, weigh
 from perf.verdict.fit import bare
 from perf.verdict.pairs import (
     DEFAULT_WAY,
@@ -55,7 +57,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     started = time.monotonic()
-    rng = np.random.default_rng([SEED, 1])
+    rng = np.random.default_rng([SEED, 2])
     photos = draw("test", arguments.data)
     different = different_places(photos)
     others = [pair for pair in different if not of_first_images(pair)]
@@ -96,7 +98,14 @@ def of_first_images(pair: Pair) -> bool:
 
 def outcome(pair: MatchedPair) -> Row:
     """What is found without a verdict, and what ``verify`` says and returns."""
-    estimates = [estimate_geometry(pair.a, pair.b, pair.matches, kind) for kind in GEOMETRIES]
+    estimates = {kind: estimate_geometry(pair.a, pair.b, pair.matches, kind) for kind in GEOMETRIES}
+    alone = {
+        kind: {
+            "right": pair.is_right(found),
+            "returned": judge(weigh(pair.a, pair.b, found, THRESHOLD[kind])).answer != "different",
+        }
+        for kind, found in estimates.items()
+    }
     verified = verify(pair.a, pair.b, pair.matches)
     assert verified.verdict is not None
     first, second = pair.photos
@@ -105,8 +114,9 @@ def outcome(pair: MatchedPair) -> Row:
         "pair": f"{first.scene.folder}/{first.name} {second.scene.folder}/{second.name}",
         "way": pair.way,
         "same": pair.same,
-        "estimated": any(found.model is not None for found in estimates),
-        "recovered": any(pair.is_right(found) for found in estimates),
+        "estimated": any(found.model is not None for found in estimates.values()),
+        "recovered": any(found["right"] for found in alone.values()),
+        "alone": alone,
         "answer": verified.verdict.answer,
         "probability": verified.verdict.probability,
         "returned": verified.model is not None,
@@ -130,6 +140,7 @@ def scores(rows: list[Row]) -> dict[str, Any]:
     return {
         "different": _by_group(different, _different),
         "same": _by_group(same, _same),
+        "by_geometry": {kind: _alone(same, different, kind) for kind in GEOMETRIES},
         "by_probability": _by_probability([row for row in rows if row["right"] or not row["same"]]),
         "false_models": [
             {key: row[key] for key in ("pair", "way", "answer", "probability", "geometry", "inliers")}
@@ -159,17 +170,30 @@ def _different(rows: list[Row]) -> dict[str, Any]:
 
 def _same(rows: list[Row]) -> dict[str, Any]:
     recovered = [row for row in rows if row["recovered"]]
-    kept = sum(row["returned"] and row["right"] for row in recovered)
+    kept = sum(row["returned"] for row in recovered)
     return {
         "pairs": len(rows),
         "recovered": len(recovered),
         "kept": kept,
         "kept_share": round(kept / max(len(recovered), 1), 4),
-        "share_of_all": round(sum(row["right"] for row in rows) / max(len(rows), 1), 4),
+        "kept_right": sum(row["right"] for row in recovered),
+        "returned": sum(row["returned"] for row in rows),
+        "right": sum(row["right"] for row in rows),
         "said_same": sum(row["answer"] == "same" for row in rows),
-        "wrong_models": sum(row["returned"] and not row["right"] for row in rows),
         "homographies": sum(row["geometry"] == "homography" for row in rows),
         "fundamental_matrices": sum(row["geometry"] == "fundamental" for row in rows),
+    }
+
+
+def _alone(same: list[Row], different: list[Row], kind: str) -> dict[str, Any]:
+    right = [row["alone"][kind] for row in same if row["alone"][kind]["right"]]
+    kept = sum(found["returned"] for found in right)
+    return {
+        "different": len(different),
+        "false_models": sum(row["alone"][kind]["returned"] for row in different),
+        "right": len(right),
+        "kept": kept,
+        "kept_share": round(kept / max(len(right), 1), 4),
     }
 
 

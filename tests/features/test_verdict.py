@@ -86,6 +86,8 @@ def test_accidents_are_the_number_of_false_alarms() -> None:
     evidence = Evidence("homography", matches=10, agreeing=6, by_position=1e-3, by_frame=0.1)
     expected = (10 - 4) * math.comb(10, 6) * math.comb(6, 4) * 1e-3 ** (6 - 4) * 0.1 ** (6 - 1)
     assert evidence.accidents == pytest.approx(math.log10(expected))
+    assert Evidence("homography", matches=10).accidents == math.inf
+    assert judge(Evidence(None)).probability < 0.001
 
 
 def test_more_evidence_is_more_probable() -> None:

@@ -11,7 +11,7 @@ import torch
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.features.model_choice import describes_better
-from patchprint.features.verdict import judge, weigh
+from patchprint.features.verdict import framed_inliers, judge, weigh
 from patchprint.geometry import project
 from patchprint.types import Features, Matches
 
@@ -95,10 +95,12 @@ def _without_model(matches: Matches, kind: str | None) -> Matches:
 
 
 def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: float) -> Matches:
-    """The homography or the fundamental matrix, by what the matches that agree with either of them say."""
+    """The homography or the fundamental matrix, by what the matches that agree with either of them say.
+
+    Only those count whose scale and angle agree too: others may well be on an epipolar line by accident.
+    """
     assert flat.model is not None and general.model is not None
-    assert flat.inliers is not None and general.inliers is not None
-    agreeing = (flat.inliers | general.inliers).numpy()
+    agreeing = framed_inliers(a, b, flat) | framed_inliers(a, b, general)
     points_a, points_b = (points[agreeing] for points in _matched_points(a, b, flat))
     noise = limit / 1.96  # 95 of 100 distances from a line are below this limit (Hartley and Zisserman, section 4.7)
     choice = describes_better(flat.model.numpy(), general.model.numpy(), points_a, points_b, noise)

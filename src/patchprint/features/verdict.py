@@ -47,8 +47,8 @@ class Evidence:
         The number of false alarms of L. Moisan and B. Stival (A probabilistic criterion to detect rigid point matches
         between two images and estimate the fundamental matrix, IJCV 57, 2004), with frames counted too.
         """
-        if self.kind is None:
-            return 0.0
+        if self.kind is None or self.agreeing == 0:
+            return math.inf
         sample = SAMPLE[self.kind]
         choices = math.log10(max(self.matches - sample, 1)) + _log_choose(self.matches, self.agreeing)
         choices += _log_choose(self.agreeing, sample)
@@ -59,7 +59,8 @@ class Evidence:
         """What the logistic function sees, by name."""
         return {
             "not_by_accident": min(max(-self.accidents, -20.0), 30.0),
-            "agreeing": math.log1p(self.agreeing),
+            "beyond_sample": math.log1p(max(self.agreeing - SAMPLE.get(self.kind or "", 0), 0)),
+            "frames": math.log1p(self.agreeing) * -math.log10(self.by_frame),
             "fundamental": float(self.kind == "fundamental"),
         }
 
@@ -72,7 +73,7 @@ def weigh(a: Features, b: Features, found: Matches, limit: float) -> Evidence:
     rows_a, rows_b = found.indices.cpu().numpy().T
     (xy_a, frames_a), (xy_b, frames_b) = _positions_and_frames(a.keypoints), _positions_and_frames(b.keypoints)
     change = frames_b[rows_b] - frames_a[rows_a]
-    common = complex(np.median(change[inliers].real), np.angle(np.exp(1j * change[inliers].imag).sum()))
+    common = _common(change[inliers])
     agreeing = inliers & _alike(change, common)
     some_a, some_b = _evenly(len(a)), _evenly(len(b))
     near = _agree(model, kind, xy_a[some_a], xy_b[some_b], limit)
@@ -85,6 +86,16 @@ def weigh(a: Features, b: Features, found: Matches, limit: float) -> Evidence:
         by_position=(int(near.sum()) + 1) / (near.size + 1),
         by_frame=(int(alike.sum()) + 1) / (alike.size + 1),
     )
+
+
+def framed_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
+    """Which matches agree with the geometry, and were turned and zoomed as most that do: (M,) bool."""
+    if found.inliers is None or not found.inliers.any():
+        return np.zeros(len(found), dtype=bool)
+    inliers = found.inliers.cpu().numpy()
+    rows_a, rows_b = found.indices.cpu().numpy().T
+    change = _positions_and_frames(b.keypoints)[1][rows_b] - _positions_and_frames(a.keypoints)[1][rows_a]
+    return inliers & _alike(change, _common(change[inliers]))
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -110,6 +121,11 @@ def _positions_and_frames(keypoints: Keypoints) -> tuple[np.ndarray, np.ndarray]
     """xy (N, 2), and log(scale) + i angle (N,): the difference of two is the zoom and the turn from one to the other."""
     scale, angle = keypoints.scale.cpu().double().numpy(), keypoints.angle.cpu().double().numpy()
     return keypoints.xy.cpu().double().numpy(), np.log(np.maximum(scale, 1e-9)) + 1j * angle
+
+
+def _common(change: np.ndarray) -> complex:
+    """The change of frame that most of (M,) changes are near."""
+    return complex(np.median(change.real), np.angle(np.exp(1j * change.imag).sum()))
 
 
 def _alike(change: np.ndarray, common: complex) -> np.ndarray:
