@@ -99,6 +99,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries-groups": weights_tables.tries_groups,
         "chosen-scales": weights_tables.chosen_scales,
         "inliers": use_tables.inliers,
+        "verdict": use_tables.verdict,
         "sfm": use_tables.sfm,
         "compression": use_tables.compression,
         "adapt": use_tables.adapted,

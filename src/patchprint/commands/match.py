@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -26,7 +27,7 @@ from patchprint.features.pair_lists import Pair, check_pairs, choose_pairs, matc
 from patchprint.features.two_view import Kind
 from patchprint.interop.images import read_gray
 from patchprint.progress import progress
-from patchprint.types import Features, Matches
+from patchprint.types import Answer, Features, Matches
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
 Geometry = Literal["auto", "homography", "fundamental", "none"]
@@ -69,7 +70,7 @@ def main(
         exif: turn photos as EXIF says; by default pixels are taken as stored
         mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
-        geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
+        geometry: what the inliers must agree with; auto takes the one that the matches speak for, "none" skips it
         pairs: for features: exhaustive; sequential (each photo with those that follow it by name); retrieval (with those that
             look most like it); or a text file with two names per line
         neighbors: how many photos each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
@@ -129,11 +130,12 @@ def _match_two(
     (found,) = rule.apply(features, [pair]).values()
     seconds = round(time.monotonic() - started, 3)
     first, second = (features[name].keypoints for name in pair)
-    agreeing = "" if found.num_inliers is None else f", {found.num_inliers} of them agree with one {found.geometry}"
+    agreeing = "" if found.model is None else f", {found.num_inliers} of them agree with one {found.geometry}"
+    verdict = "" if found.verdict is None else f": {found.verdict}"
     emit(
         {"model": used.info.name, **as_json(first, second, found), "seconds": seconds},
         json,
-        f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing} ({used.info.name}, {seconds} s)",
+        f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing}{verdict} ({used.info.name}, {seconds} s)",
     )
     _write_each(out, lambda path: write_matches(features, {pair: found}, path, force, folder, two=True))
     return 0
@@ -152,14 +154,19 @@ def _match_many(
     if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
         rule = dataclasses.replace(rule, geometry=None)
     matches = rule.apply(features, choose_pairs(features, pairs, neighbors))
+    answers = Counter(found.verdict.answer for found in matches.values() if found.verdict is not None)
     result = {
         "out": [str(each) for each in out],
         "photos": len(features),
         "pairs": len(matches),
         "matches": sum(len(found) for found in matches.values()),
         "inliers": None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
+        "verdicts": None if rule.geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
     }
-    emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches")
+    same = (
+        "" if rule.geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
+    )
+    emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches{same}")
     _write_each(out, lambda path: write_matches(features, matches, path, force))
     return 0
 
