@@ -80,7 +80,7 @@ _popen = subprocess.Popen
 
 def test_numbers_that_cannot_be_are_refused(tmp_path: Path) -> None:
     for rounds, busy in ((0, 0), (1, -1), (1, 10_000)):
-        with pytest.raises(UserError, match="--rounds is 0|--busy is"):
+        with pytest.raises(UserError, match=r"--rounds is 0|--busy is"):
             check_turns(rounds, busy)
     for bad in ({"photos": 1}, {"megapixels": 0.0}, {"keypoints": 0}):
         with pytest.raises(UserError, match=f"--{next(iter(bad))} is"):
