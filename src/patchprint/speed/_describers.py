@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from patchprint.detectors import detect
-from patchprint.errors import MissingPackageError, UserError
+from patchprint.engines import AUTO, ENGINES, available, chosen
+from patchprint.errors import MissingPackageError
 from patchprint.extras import require
 from patchprint.features import Model, extract, load
 from patchprint.features.model import NetworkModel
@@ -24,7 +25,6 @@ from patchprint.networks.blocks import FilterResponseNorm2d
 from patchprint.speed._turns import Task
 from patchprint.types import Keypoints
 
-AUTO = "auto"  # the engine that `load` takes by itself
 SIFT = "OpenCV SIFT"
 _KORNIA = ("HardNet", "HyNet", "SOSNet")
 _KORNIA_CHUNK = 8192  # patches that kornia's networks get at a time; all of the usual number
@@ -59,9 +59,9 @@ class Describer:
 
 class Ours(Describer):
     def __init__(self, name: str, engine: str, device: torch.device) -> None:
-        self.model = _load(name, engine, device).for_keypoints()
+        self.model = load(name, device, engine).for_keypoints()
         self.name = self.called(name, engine)
-        self.facts = {"model": name, "engine": engine, "sha256": self.model.info.sha256}
+        self.facts = {"model": name, "engine": self.model.engine, "sha256": self.model.info.sha256}
         self.peers = (_same_trunk(self.model), SIFT)
 
     @staticmethod
@@ -202,14 +202,9 @@ def others(device: torch.device) -> Iterator[tuple[str, Create]]:
 
 
 def engine_names(device: torch.device) -> tuple[str, ...]:
-    """The engines of our models that this machine can run, AUTO first."""
-    return (AUTO,)
-
-
-def _load(name: str, engine: str, device: torch.device) -> Model:
-    if engine != AUTO:
-        raise UserError(f"there is no engine {engine!r}; known are {AUTO}")
-    return load(name, device)
+    """The engines of our models that this machine can run, AUTO first, and the one that it stands for left out."""
+    on_device = [name for name in available() if device.type == "cpu" or not ENGINES[name].only_on_cpu]
+    return (AUTO, *(name for name in on_device if name != chosen(device)))
 
 
 def _same_trunk(model: Model) -> str:
