@@ -86,12 +86,13 @@ STEPS = (
     Step("data build homographies photos store --num-views 4 --max-keypoints {keypoints}", makes="store"),
     Step("data info store", says="points"),
     Step("train hardnet --data store --out run --steps {steps} --batch {batch} --network-options width=8", makes="run"),
-    Step("train --out run --resume --steps {more_steps}", says="{more_steps}"),
+    Step("train --out run --resume --steps {more_steps}", says="{more_steps}", long=True),
     Step("calibrate run/last.safetensors --data photos --views 1 --keypoints 100 --write", says="ratio"),
     Step("match a.jpg b.jpg --model run/last.safetensors --max-keypoints {keypoints}", says="matches"),
     Step(
         "adapt photos --out tuned.safetensors --model hardnet.small --steps {steps} --batch {batch}",
         makes="tuned.safetensors tuned.html tuned.json",
+        long=True,
     ),
     # Measuring, and showing what was measured.
     Step("eval bundled --model sift --model hardnet.small --out results --no-cache", makes="results/bundled", long=True),

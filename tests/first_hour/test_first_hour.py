@@ -57,3 +57,27 @@ def done(step: Step, capfd: pytest.CaptureFixture[str]) -> Ended:
 
 def refused(wrong: WrongCommand, desk: Path, before: dict, capfd: pytest.CaptureFixture[str]) -> str:
     return of_wrong_command(wrong, desk, before)(typed(wrong.arguments, capfd))
+
+
+@pytest.mark.slow
+def test_odd_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each is matched with itself, and all are described at once: the good ones are there, the others named."""
+    outcomes = odd_pictures.write(tmp_path / "odd")
+    monkeypatch.chdir(tmp_path / "odd")
+    few = ["--model", "pixels", "--max-keypoints", "50"]
+    problems = {}
+    for name, outcome in outcomes.items():
+        problem = of_odd_picture(name, outcome)(typed(["match", *few, f"./{name}", f"./{name}"], capfd))
+        problems |= {name: problem} if problem else {}
+    assert problems == {}
+    described = typed(["describe", ".", "--out", "../features", *few], capfd)
+    assert described.code == 0, described.err
+    for name, outcome in outcomes.items():
+        there, named = (tmp_path / "features" / f"{name}.npz").is_file(), f"left out: {name}" in described.err
+        assert there != named or name == "a-folder.jpg", name  # a folder is searched for photos
+        assert outcome == "either" or there == (outcome == odd_pictures.READ), name
+
+
+def test_the_list_is_as_long_as_the_issue_asks() -> None:
+    assert len(wrong_commands()) >= 100
+    assert len(odd_pictures.PICTURES) >= 30

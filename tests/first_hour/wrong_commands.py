@@ -140,7 +140,7 @@ adapt photos --out new.pth -> .safetensors
 adapt photos --out photos --force -> photos
 eval bundled --model sift --model siftt --out new -> siftt
 data build homographies photos store -> --force
-adapt photos --out tuned.safetensors -> --force
+adapt photos --out run/last.safetensors -> --force
 train hardnet --data store --out run --batch 16 -> --resume
 train hardnet --data store --out own --batch 16 -> own
 data build photos photos store -> --force
