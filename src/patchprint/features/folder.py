@@ -66,6 +66,8 @@ def describe_folder(
     """
     images, out, settings = Path(images), Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
+    if workers < 1:
+        raise UserError(f"at least 1 worker is needed, got {workers}")
     model = check_settings(settings, images, names)
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if rank == 0:
