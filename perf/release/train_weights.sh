@@ -50,4 +50,4 @@ ship sdgmnet 24
 ship hynet 24
 ship hardnet 24
 ship hardnet.small 24
-ship doap-binary 32
+ship doap-binary 28

@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "sfm": "photos to a COLMAP model, or more photos into one",
     "localize": "where a photo was taken, in a model of patchprint sfm",
     "export": "write a network as ONNX",
+    "bench": "time patchprint and others on this machine",
     "report": "one HTML page from results or runs",
 }
 
@@ -111,6 +112,8 @@ def _one_sentence(box: str, prog: str) -> str:
     lines = [re.sub(r"^[│╭╰╮╯─|+\-\s]*(?=[│|+╭╰\s])[│|+╭╰\s]+|[│╭╰╮╯─|+\s]+$", "", line) for line in box.splitlines()]
     lines = [line for line in lines[1:] if line.strip("-─ ") and not line.startswith(("For full helptext", prog))]
     text = " ".join(lines).partition(" Argument helptext:")[0].partition(" Got errors:")[0]
+    text = re.sub(r"invalid literal for int\(\) with base 10: (\S+)", r"\1 is not a whole number", text)
+    text = re.sub(r"could not convert string to float: (\S+)", r"\1 is not a number", text)
     head, _, meant = text.partition("Perhaps you meant:")
     flags = re.findall(r"--[a-z][\w-]*", meant)
     head = head.strip()

@@ -20,6 +20,6 @@ class MissingPackageError(UserError):
 
 def suggest(word: str, known: Iterable[str]) -> str:
     """A hint for a word that is not among ``known``: the close ones, or all."""
-    names = list(known)
+    names = list(dict.fromkeys(known))
     close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names) or 'none yet'}"

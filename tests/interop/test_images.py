@@ -76,12 +76,17 @@ def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
             decode_color(bad, "a.png in b.zip")
 
 
-def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, image: np.ndarray) -> None:
+def test_broken_files_are_refused_in_one_sentence(
+    tmp_path: Path, image: np.ndarray, capfd: pytest.CaptureFixture[str]
+) -> None:
     Image.fromarray(image).save(tmp_path / "good.jpg")
     Image.fromarray(image).save(tmp_path / "good.png")
     for name in ("good.jpg", "good.png"):
         data = (tmp_path / name).read_bytes()
         (tmp_path / f"cut-{name}").write_bytes(data[: len(data) * 2 // 3])
+    Image.fromarray(image).save(tmp_path / "good.bmp")
+    (tmp_path / "cut.bmp").write_bytes((tmp_path / "good.bmp").read_bytes()[:1500])
+    os.mkfifo(tmp_path / "pipe.jpg")
     (tmp_path / "zero.jpg").touch()
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "folder.jpg").mkdir()
@@ -89,6 +94,8 @@ def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, image: np.ndar
     expected = {
         "cut-good.jpg": "cut short",
         "cut-good.png": "cut short",
+        "cut.bmp": "not a picture",
+        "pipe.jpg": "no file but a pipe",
         "zero.jpg": "0 bytes",
         "text.png": "not a picture",
         "folder.jpg": "folder",
@@ -100,6 +107,7 @@ def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, image: np.ndar
             read_gray(tmp_path / name)
         assert name in str(error.value)
         assert "\n" not in str(error.value)
+    assert capfd.readouterr().err == ""  # OpenCV's own lines
 
 
 def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, image: np.ndarray) -> None:

@@ -36,6 +36,8 @@ def main(
         device: auto, cpu, cuda or mps
         json: print the result as JSON
     """
+    if write:
+        calibration.refuse_ratio(model)
     settings = {"views": views, "keypoints": keypoints, "seed": seed}
     images = None if data is None else [read_gray(data / name) for name in list_images(data)]
     used = load(model, device)

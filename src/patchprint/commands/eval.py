@@ -12,9 +12,10 @@ import tyro
 from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, measure
 from patchprint.commands.output import emit, table
 from patchprint.devices import choose_device
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import Model, load
-from patchprint.files import cache_folder, refuse_overwrite, write_json
+from patchprint.files import cache_folder, refuse_file, write_json
 from patchprint.report.comparison import Comparison, cell, compare, data_name, read_results, train_test_table
 
 
@@ -41,6 +42,8 @@ class Common:
     signs: bool = False
     # cpu, cuda or auto.
     device: str = "auto"
+    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it.
+    engine: str = AUTO
     # Folder for predictions; PATCHPRINT_CACHE or ~/.cache/patchprint if not given.
     cache: Path | None = None
     # Compute all predictions anew and keep none.
@@ -56,16 +59,11 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
     _check(benchmark, common)
     device = choose_device(common.device)
     results, trained_on = [], []
+    for name in common.model:  # before hours of work: all of them can be loaded, and all results written
+        _targets(common, benchmark.name, _load(common, name))
     for position, name in enumerate(common.model):
-        model = load(name, common.device)
-        if common.patch_scale is not None:
-            model = model.with_patch_scale(common.patch_scale)
-        if common.signs:
-            model = model.signs()
-        for data in common.data or ("",):
-            target = _target(common, benchmark.name, data, model)
-            if target is not None:
-                refuse_overwrite(target, common.force)
+        model = _load(common, name)
+        for data, target in _targets(common, benchmark.name, model).items():
             cache = PredictionCache(None if common.no_cache else common.cache or cache_folder("predictions"))
             paths = tuple(map(Path, data.split(","))) if data else ()
             result = measure(
@@ -118,6 +116,21 @@ def _check(benchmark: Benchmark, common: Common) -> None:
     many = len(common.model) * max(1, len(common.data)) > 1
     if many and common.out is not None and common.out.suffix == ".json":
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
+
+
+def _load(common: Common, name: str) -> Model:
+    model = load(name, common.device, common.engine)
+    if common.patch_scale is not None:
+        model = model.with_patch_scale(common.patch_scale)
+    return model.signs() if common.signs else model
+
+
+def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
+    """The result file of every data set; UserError where one cannot be written."""
+    targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
+    for target in filter(None, targets.values()):
+        refuse_file(target, common.force)
+    return targets
 
 
 def _target(common: Common, name: str, data: str, model: Model) -> Path | None:

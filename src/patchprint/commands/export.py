@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from patchprint.commands.output import emit
-from patchprint.files import refuse_overwrite
+from patchprint.errors import UserError
+from patchprint.features.model import BASELINES
+from patchprint.files import refuse_file
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.networks import PatchNetwork, create
 from patchprint.networks.weights import load_network
@@ -37,7 +39,9 @@ def main(
         force: replace an existing file.
         json: print the result as JSON.
     """
-    refuse_overwrite(out, force)
+    refuse_file(out, force)
+    if model in BASELINES:
+        raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
     network = create(model).eval() if untrained else load_network(model)
     info = asdict(network.info)
     metadata = {key: value if isinstance(value, str) else json_module.dumps(value) for key, value in info.items()}

@@ -15,6 +15,7 @@ import tyro
 from patchprint.commands.output import emit, say
 from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.devices import choose_device
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, load
 from patchprint.features.extract import check_max_size, extract
@@ -52,6 +53,7 @@ def main(
     neighbors: int | None = None,
     out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     device: str = "auto",
+    engine: str = AUTO,
     force: bool = False,
     json: bool = False,
 ) -> int:
@@ -75,11 +77,12 @@ def main(
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP); of two photos also a picture of the inliers
             (.png, .jpg)
         device: auto, cpu, cuda or mps
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """
     check_rule(mode, ratio)
-    rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)))
+    rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)), engine)
     if b is None:
         return _match_many(a, rule, pairs, neighbors, out, force, json)
     settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
@@ -95,6 +98,7 @@ class _Rule:
     ratio: float | None
     geometry: Kind | None
     device: str
+    engine: str
 
     def apply(self, features: Mapping[str, Features], pairs: list[Pair]) -> dict[Pair, Matches]:
         some = features[pairs[0][0]] if pairs else None
@@ -115,7 +119,7 @@ def _match_two(
     check_detector(settings["detector"], settings["max_keypoints"])
     check_max_size(settings["max_size"])
     started = time.monotonic()
-    used = load(model, rule.device).for_keypoints()
+    used = load(model, rule.device, rule.engine).for_keypoints()
     paths = dict(zip(pair, (a, b), strict=True))
     pixels = {name: read_gray(path, settings["exif"]) for name, path in paths.items()}  # both, before work begins
     if settings["max_size"] is None and max(each.size for each in pixels.values()) > LARGE:

@@ -9,7 +9,7 @@ import tyro
 
 from patchprint.commands.output import emit
 from patchprint.errors import UserError
-from patchprint.files import refuse_overwrite
+from patchprint.files import refuse_file
 from patchprint.report.comparison import read_results
 from patchprint.report.page import write
 from patchprint.report.results_page import results_page
@@ -37,7 +37,7 @@ def main(
     for source in sources:
         if not source.exists():
             raise UserError(f"there is no {source}; name result files or folders of runs")
-    refuse_overwrite(out, force)
+    refuse_file(out, force)
     runs = [read_run(source) for source in sources if source.is_dir()]
     files = [source for source in sources if not source.is_dir()]
     page = results_page(read_results(files) if files else [], run_sections(runs), title)

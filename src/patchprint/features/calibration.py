@@ -50,6 +50,8 @@ def calibrate(
     seed: int = SEED,
 ) -> RatioChoice:
     """The threshold for ``model`` on warped copies of ``images``, uint8 (H, W); by default photographs of scikit-image."""
+    if views < 1:
+        raise UserError(f"views is {views}; a ratio is chosen on at least 1 warped copy of each photo")
     chosen = map(bundled.image, bundled.TRAINING) if images is None else images
     pairs = homographies.warped_pairs(chosen, views, seed, lambda image: detect(image, "dog", keypoints))
     return choose_ratio(_described(pairs, load(model).for_keypoints()))
@@ -68,10 +70,15 @@ def spread_over(total: int, count: int) -> list[int]:
     return np.linspace(0, total - 1, min(total, count)).round().astype(int).tolist()
 
 
-def write_ratio(path: str | Path, ratio: float) -> None:
-    """Store a threshold in a weight file of patchprint; its weights and their checksum stay as they are."""
+def refuse_ratio(path: str | Path) -> None:
+    """Raise UserError where `write_ratio` would, before a threshold is chosen."""
     if not Path(path).is_file():
         raise UserError(f"{path} is no weight file; a threshold can only be written into a file")
+
+
+def write_ratio(path: str | Path, ratio: float) -> None:
+    """Store a threshold in a weight file of patchprint; its weights and their checksum stay as they are."""
+    refuse_ratio(path)
     weights.rewrite_info(path, dataclasses.replace(weights.read_info(path), ratio=ratio))
 
 

@@ -165,6 +165,8 @@ def _contents(path: Path) -> bytes:
     if not path.exists():
         kind = "a link to nowhere" if path.is_symlink() else "not there"
         raise UserError(f"{path} is {kind}; expected a picture")
+    if not path.is_file():  # a pipe would be waited for
+        raise UserError(f"{path} is no file but a pipe, a socket or a device; expected a picture")
     return path.read_bytes()
 
 
@@ -175,14 +177,14 @@ def _decode(data: bytes, name: str, flags: int, exif: bool) -> np.ndarray:
     if _is_cut_short(data):
         raise UserError(f"{name} is cut short; copy or download it again")
     # Decoding from memory also avoids OpenCV's own opening of files, which fails on non-ASCII names on some systems.
-    level = cv2.setLogLevel(0) if hasattr(cv2, "setLogLevel") else None
+    log = cv2.utils.logging
+    level = log.setLogLevel(log.LOG_LEVEL_SILENT)  # what is wrong is said below, in one sentence
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags | (0 if exif else cv2.IMREAD_IGNORE_ORIENTATION))
     except cv2.error:
         image = None
     finally:
-        if level is not None:
-            cv2.setLogLevel(level)
+        log.setLogLevel(level)
     if image is None:
         raise UserError(f"{name} is not a picture that OpenCV can read")
     return _to_uint8(image, name)

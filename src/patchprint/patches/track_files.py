@@ -6,6 +6,7 @@ begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,13 @@ class StoredTracks:
             yield self.image(number)
 
 
+def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None) -> None:
+    """Raise UserError where `write` would, before the tracks are made."""
+    for name, value in {"patch-scale": patch_scale, "max-mb": max_mb}.items():
+        if value is not None and not 0 < value < math.inf:
+            raise UserError(f"--{name} is {value:g}; it must be a number above 0")
+
+
 def write(
     folder: str | Path,
     images: Iterable[bytes],
@@ -80,6 +88,7 @@ def write(
     Every photo is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, photos are
     encoded again as grey JPEG of falling quality until all of them together are small enough.
     """
+    check_numbers(patch_scale, max_mb)
     tracks.check(names.images)
     part = splits.by_region(tracks) if tracks.part is None else tracks.part
     with manifest.new_store(folder, force) as temporary:

@@ -25,7 +25,8 @@ from patchprint.errors import UserError
 from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, spread_over
 from patchprint.features.model import Model, NetworkModel, load
 from patchprint.features.observations import describe_observations
-from patchprint.files import refuse_overwrite
+from patchprint.files import refuse_file
+from patchprint.interop.images import list_images
 from patchprint.metrics.verification import fpr95
 from patchprint.networks import ModelInfo, weights
 from patchprint.patches.sources import bare_images, colmap
@@ -40,6 +41,7 @@ FEWEST_POINTS = 200
 PAIRS = 20_000
 HELD_OUT_POINTS = 5000  # among which each is looked for
 BASELINES = ("sift", "rootsift")
+BESIDE = (".json", ".html")  # what `patchprint adapt` writes beside the weights
 # What is measured, and what it is called. FPR95 is at its floor for a good start model; confusion still tells models apart.
 MEASURES = {
     "fpr95_held_out_points": "FPR95, held-out points",
@@ -84,7 +86,14 @@ def adapt(
     training run; what is there already is not done again.
     """
     plan, work, started = plan or AdaptPlan(), Path(work), time.monotonic()
-    refuse_overwrite(out, force)
+    for written in (out, *map(Path(out).with_suffix, BESIDE)):
+        refuse_file(written, force)
+    if Path(out).suffix != ".safetensors":
+        raise UserError(f"--out {out}: weights are written as .safetensors")
+    if not 0 < plan.held_out < 1:
+        raise UserError(f"--held-out is {plan.held_out}; it is a part of the photos, above 0 and below 1")
+    if not _has_model(Path(folder)):
+        list_images(folder)
     start = load(plan.model).for_keypoints()
     if not isinstance(start, NetworkModel):
         raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
@@ -181,9 +190,13 @@ def verdict(start: dict[str, float], tuned: dict[str, float], trials: dict[str, 
     return "mixed" if better and worse else "gained" if better else "lost" if worse else "no difference"
 
 
+def _has_model(folder: Path) -> bool:
+    return (folder / "sparse").is_dir() and (folder / "images").is_dir()
+
+
 def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> TrackStore:
     if not store.is_dir():
-        if (folder / "sparse").is_dir() and (folder / "images").is_dir():
+        if _has_model(folder):
             colmap.build(folder, store, densify=True, patch_scale=patch_scale, strict=strict)
         else:
             sfm = store.with_name("sfm")

@@ -123,6 +123,8 @@ class TrainConfig:
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
                 raise UserError(f"{flag(name)} is {value}; it must be a number that is not negative")
+        if self.patch_scale is not None and not 0 < self.patch_scale < math.inf:
+            raise UserError(f"--patch-scale is {self.patch_scale}; it must be a number above 0")
         if not 0 < self.sec_momentum <= 1:
             raise UserError(f"--sec-momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
         if self.sec and self.norm_penalty:
@@ -182,6 +184,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
     """The JSON object in a file; UserError where there is none."""
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError):
+        raise UserError(f"{path} is not there, or a folder; expected a JSON file with settings") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not JSON: {error}") from error
     if not isinstance(values, dict):

@@ -11,7 +11,7 @@ from patchprint.errors import UserError
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import MEMORY_GB, photos_at_once, sift_reconstruction
 from patchprint.interop.images import list_images, readable_images
-from patchprint.patches import manifest
+from patchprint.patches import manifest, track_files
 from patchprint.patches.sources import colmap
 
 EXHAUSTIVE_BELOW = 150
@@ -53,6 +53,10 @@ def build(
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
     manifest.refuse_overwrite(out, force)
+    track_files.check_numbers(patch_scale, max_mb)
+    for name, value in {"max-keypoints": max_keypoints, "max-image-size": max_image_size}.items():
+        if value < 1:
+            raise UserError(f"--{name} is {value}; it must be at least 1")
     root, target = Path(src), Path(out)
     cameras = Cameras(single=single_camera)
     cameras.check()

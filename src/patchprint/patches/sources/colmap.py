@@ -45,6 +45,7 @@ def build(
         How many views densification added (0 without it).
     """
     manifest.refuse_overwrite(out, force)
+    track_files.check_numbers(patch_scale, max_mb)
     root = Path(src)
     scene = read_scene(Path(sparse) if sparse else root)
     scene, paths = find_images(scene, Path(images) if images else root / "images", strict)

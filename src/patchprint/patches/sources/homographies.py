@@ -185,6 +185,9 @@ def build(
     for name, value in {"num-views": num_views, "max-keypoints": max_keypoints, "max-side": max_side}.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
+    if not 0 <= strength < np.inf:
+        raise UserError(f"--strength is {strength:g}; it must be a number that is not negative")
+    track_files.check_numbers(max_mb=max_mb)
     names: list[str] = []
 
     def originals() -> Iterator[np.ndarray]:
