@@ -42,7 +42,7 @@ def match_files() -> str:
         indices, points, inliers = file["indices_0"], file["points_0"], file["inliers_0"]
     assert len(indices) > 20 and points.shape == (len(indices), 4)
 
-    rows = list(csv.DictReader(Path("m.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader(Path("m.csv").read_text(encoding="utf-8").splitlines()))
     assert [int(row["inlier"]) for row in rows] == inliers.astype(int).tolist()
     pair = json.loads(Path("m.json").read_text(encoding="utf-8"))["pairs"][0]
     assert np.array_equal(pair["indices"], indices) and np.allclose(pair["points_a"], points[:, :2], atol=1e-3)

@@ -95,7 +95,9 @@ STEPS = (
         long=True,
     ),
     # Measuring, and showing what was measured.
-    Step("eval bundled --model sift --model hardnet.small --out results --no-cache", makes="results/bundled", long=True),
+    Step(
+        "eval bundled --model sift --model hardnet.small --out results --no-cache", makes="results/bundled", long=True
+    ),
     Step("eval bundled --model sift --out sift.json --no-cache", makes="sift.json"),
     Step("eval --compare sift.json", says="sift"),
     Step("report run sift.json --out report.html", makes="report.html"),

@@ -42,7 +42,13 @@ def of_wrong_command(wrong: WrongCommand, desk: Path, before: dict[str, tuple[in
     def judge(ended: Ended) -> str:
         after = everything_below(desk)
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        return _first({**_refused(ended), f"changed {changed}": changed, f"does not say {wrong.words!r}": wrong.words not in ended.err})
+        return _first(
+            {
+                **_refused(ended),
+                f"changed {changed}": changed,
+                f"does not say {wrong.words!r}": wrong.words not in ended.err,
+            }
+        )
 
     return judge
 

@@ -81,7 +81,10 @@ class Player:
         self.log.write(f"\n$ {name}\n{done.stdout}{done.stderr}[exit code {done.returncode}, {seconds} s]\n")
         self.log.write(f"PROBLEM: {problem}\n" if problem else "")
         self.log.flush()
-        print(f"{'PROBLEM' if problem else 'well':8} {seconds:7.1f} s  {name}{f': {problem}' if problem else ''}", flush=True)
+        print(
+            f"{'PROBLEM' if problem else 'well':8} {seconds:7.1f} s  {name}{f': {problem}' if problem else ''}",
+            flush=True,
+        )
         return Played(name, done.returncode, seconds, problem, lines[-1][:200])
 
     def patchprint(self, arguments: Sequence[str], judge: Callable[[Ended], str], folder: Path | None = None) -> Played:
@@ -119,7 +122,9 @@ def play_steps(player: Player) -> list[Played]:
 
 def play_wrong_commands(player: Player) -> list[Played]:
     before = everything_below(player.desk)
-    return [player.patchprint(wrong.arguments, of_wrong_command(wrong, player.desk, before)) for wrong in wrong_commands()]
+    return [
+        player.patchprint(wrong.arguments, of_wrong_command(wrong, player.desk, before)) for wrong in wrong_commands()
+    ]
 
 
 def play_odd_pictures(player: Player, folder: Path) -> list[Played]:
@@ -155,7 +160,9 @@ def record(player: Player, groups: dict[str, list[Played]], photos: Path, starte
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--photos", type=Path, required=True, help="folder with about a dozen photos of one place (.jpg)")
+    parser.add_argument(
+        "--photos", type=Path, required=True, help="folder with about a dozen photos of one place (.jpg)"
+    )
     parser.add_argument("--hloc", type=Path, help="a copy of github.com/cvg/Hierarchical-Localization")
     parser.add_argument("--work", type=Path, help="folder that must not exist yet; default: a temporary one")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "first-hour.json")

@@ -44,6 +44,10 @@ class Model(ABC):
 
     info: ModelInfo
 
+    def __repr__(self) -> str:
+        what = "bits" if self.kind == "binary" else "floats"
+        return f"{type(self).__name__}({self.info.name}, {self.dim} {what})"
+
     @property
     def id(self) -> ModelId:
         return ModelId(self.info.name, self.info.sha256)
@@ -309,6 +313,8 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu") -
         return model
     if isinstance(model, str) and model in BASELINES:
         return BASELINES[model]()
+    if not isinstance(model, (PatchNetwork, str, Path)):
+        raise UserError(f"a model is given as {type(model).__name__}; expected a name, a weight file or a network")
     if not isinstance(model, PatchNetwork):
         model = weights.load_network(model, place, also_known=BASELINES)
     return ImageModel(model) if isinstance(model, EmbeddingNetwork) else NetworkModel(model)

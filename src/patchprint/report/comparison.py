@@ -56,7 +56,9 @@ def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
         try:
             value = json.loads(Path(path).read_text(encoding="utf-8"))
         except (FileNotFoundError, IsADirectoryError):
-            raise UserError(f"{path} is not there, or a folder; name result files, as in results/oxford/*.json") from None
+            raise UserError(
+                f"{path} is not there, or a folder; name result files, as in results/oxford/*.json"
+            ) from None
         except (ValueError, UnicodeDecodeError):
             raise UserError(f"{path} is not a JSON file") from None
         for entry in value if isinstance(value, list) else [value]:
