@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.geometry import align_similarity, inside, jacobian, project, rotation, transport
+from patchprint.geometry import (
+    align_similarity,
+    epipolar_errors,
+    homography_errors,
+    inside,
+    jacobian,
+    project,
+    rotation,
+    transport,
+)
 from patchprint.types import Keypoints
 
 HOMOGRAPHY = np.array([[0.9, 0.2, 5.0], [-0.1, 1.1, -3.0], [1e-3, -5e-4, 1.0]])
@@ -53,3 +62,29 @@ def test_similarity_of_point_sets_is_found() -> None:
     np.testing.assert_allclose(found, turn, atol=1e-9)
     np.testing.assert_allclose(shift, [1.0, 2.0, 3.0], atol=1e-9)
     assert math.isclose(np.linalg.det(found), 1.0)
+
+
+def test_errors_of_a_homography_count_both_points() -> None:
+    """Under a pure shift both points share the correction: each moves half of the way."""
+    xy = np.array([[10.0, 20.0], [100.0, 50.0], [70.0, 30.0]])
+    shift = np.array([[1.0, 0, 7], [0, 1, -2], [0, 0, 1]])
+    off = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, -1.0]])
+    np.testing.assert_allclose(homography_errors(shift, xy, project(shift, xy) + off), [0, 5 / 2**0.5, 1 / 2**0.5])
+    np.testing.assert_allclose(homography_errors(HOMOGRAPHY, xy, project(HOMOGRAPHY, xy)), 0, atol=1e-9)
+    # The size of the matrix does not matter, and each direction sees the same.
+    there = homography_errors(3 * HOMOGRAPHY, xy, project(HOMOGRAPHY, xy) + 0.1 * off)
+    same = homography_errors(HOMOGRAPHY, xy, project(HOMOGRAPHY, xy) + 0.1 * off)
+    np.testing.assert_allclose(there, same, atol=1e-9)
+    back = homography_errors(np.linalg.inv(HOMOGRAPHY), project(HOMOGRAPHY, xy) + 0.1 * off, xy)
+    np.testing.assert_allclose(there, back, rtol=0.02, atol=1e-9)
+
+
+def test_errors_of_a_fundamental_matrix_are_across_the_lines() -> None:
+    """A camera that moves sideways: points stay in their rows."""
+    sideways = np.array([[0.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+    a = np.array([[10.0, 20.0], [100.0, 50.0]])
+    b = a + np.array([[33.0, 0.0], [-5.0, 2.0]])
+    np.testing.assert_allclose(epipolar_errors(sideways, a, b), [0, 2 / 2**0.5])
+    pairwise = epipolar_errors(sideways, a[:, None], b[None])
+    assert pairwise.shape == (2, 2)
+    np.testing.assert_allclose(np.diag(pairwise), [0, 2 / 2**0.5])

@@ -68,7 +68,9 @@ def test_matches_of_two_images(name: str, images: Path, tmp_path: Path, capsys: 
 
     said = answer(capsys, "match", images / "a.png", images / "b.png", *limit)
     assert said["indices"] == found.indices.tolist()
-    assert said["is_inlier"] == patchprint.verify(a, b, found).inliers.tolist()
+    verified = patchprint.verify(a, b, found)
+    assert said["is_inlier"] == verified.inliers.tolist()
+    assert (said["verdict"], said["probability"]) == (verified.verdict.answer, verified.verdict.probability)
 
     for points, side in zip(found.points(a, b), "ab", strict=True):
         assert torch.allclose(torch.tensor(said[f"points_{side}"]), points, atol=1e-4)

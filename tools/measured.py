@@ -17,13 +17,14 @@ from patchprint.features import list_models
 from patchprint.files import write_json
 from tools.markdown import read
 
-# Kinds of devices, and the result that says how fast patches are described on one.
-SPEEDS = {"cpu": "describing-cpu.json", "cuda": "describing-h200.json"}
+# Kinds of devices, and the result of ``patchprint bench`` that says how fast patches are described on one.
+SPEEDS = {"cpu": "bench-cpu.json", "cuda": "bench-h200.json"}
 
 
 def collect(results: Path) -> dict[str, Any]:
     """For each shipped model and baseline, by name and checksum: mAP on Oxford, and patches a second on each kind of device."""
-    speeds = {kind: read(results / "speed" / name) for kind, name in SPEEDS.items()}
+    files = {kind: results / "speed" / name for kind, name in SPEEDS.items()}
+    speeds = {kind: read(file) for kind, file in files.items() if file.is_file()}
     models: dict[str, Any] = {}
     for info in list_models():
         entry: dict[str, Any] = {"sha256": info.sha256}
@@ -31,7 +32,7 @@ def collect(results: Path) -> dict[str, Any]:
         if path.is_file() and (result := read(path))["model"]["sha256"] == info.sha256:
             entry["oxford_map"] = round(result["scores"]["map"], 3)
         for kind, result in speeds.items():
-            score = result["scores"].get(info.name)
+            score = result["scores"]["describe"]["contenders"].get(f"patchprint {info.name}")
             if score and score["sha256"] == info.sha256:
                 entry.setdefault("patches_per_second", {})[kind] = score["patches_per_second"]
         if len(entry) > 1:

@@ -19,7 +19,8 @@ from typing import Any
 from patchprint.files import write_text
 from patchprint.pipelines.demo import table_rows
 from patchprint.registry import Registry
-from tools import metric_tables, use_tables, weights_tables
+from patchprint.speed import STAGES
+from tools import metric_tables, speed_tables, use_tables, weights_tables
 from tools.markdown import read, table
 
 # Trained like the default model, to show how far that repeats; not shipped.
@@ -96,8 +97,10 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries": weights_tables.tries,
         "tries-neighbours": weights_tables.tries_neighbors,
         "tries-long": weights_tables.tries_long,
+        "tries-groups": weights_tables.tries_groups,
         "chosen-scales": weights_tables.chosen_scales,
         "inliers": use_tables.inliers,
+        "verdict": use_tables.verdict,
         "sfm": use_tables.sfm,
         "compression": use_tables.compression,
         "adapt": use_tables.adapted,
@@ -108,6 +111,8 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "simclr": metric_tables.simclr,
         "metric-choice": metric_tables.choice,
         "metric-step": metric_tables.step_time,
+        **{f"speed-{stage}": speed_tables.stage(stage, "bench-cpu.json") for stage in STAGES},
+        "speed-growth": speed_tables.growth("growth-cpu.json"),
     },
 )
 

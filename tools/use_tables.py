@@ -1,4 +1,4 @@
-"""Tables about prints in use, made from ``results/``: 3D models, compression, tuning to one's own photos."""
+"""Tables about prints in use, made from ``results/``: 3D models, verdicts, compression, tuning to one's own photos."""
 
 from __future__ import annotations
 
@@ -51,6 +51,21 @@ def inliers(results: Path) -> str:
     ]
     caption = "Verified matches of two pairs, and the most by chance: results/experiments/inliers.json."
     return table(["", *(f"{pair}: {rule}" for pair in pairs for rule in rules)], rows, caption)
+
+
+def verdict(results: Path) -> str:
+    """False models of different places, and right ones kept, by group of pairs and way of matching."""
+    result = read(results / "verdict.json")
+    rows = []
+    for way, scores in result["scores"].items():
+        for group, score in scores["different"].items():
+            found = f"{score['models_without_verdict']} models before, {score['false_models']} now"
+            rows.append([way, f"different: {group}", str(score["pairs"]), "", found])
+        for group, score in scores["same"].items():
+            kept = f"{score['kept']} kept ({100 * score['kept_share']:.1f} %), {score['kept_right']} right"
+            rows.append([way, f"same: {group}", str(score["pairs"]), str(score["recovered"]), kept])
+    header = ["matched", "pairs", "number", "recovered", "returned"]
+    return table(header, rows, "The verdict on photos that it was not fitted on: results/verdict.json.")
 
 
 def compression(results: Path) -> str:

@@ -129,6 +129,11 @@ def tries_long(results: Path) -> str:
     return _choices(results / "experiments" / "choice-long.json")
 
 
+def tries_groups(results: Path) -> str:
+    """Whole groups for the binary model, beside the weights before, which had learned on two patches of each."""
+    return _choices(results / "experiments" / "choice-doap-groups.json")
+
+
 def chosen_scales(results: Path) -> str:
     """Validation scores of the shipped weights by patch scale."""
     return _choices(results / "experiments" / "choice-shipped.json")

@@ -22,7 +22,8 @@ import numpy as np
 import torch
 
 from patchprint import files, provenance
-from patchprint.features import extract, load, match, verify
+from patchprint.features import extract, load, match
+from patchprint.features.two_view import Geometry, estimate_geometry
 from patchprint.geometry import transport
 from patchprint.patches.sources import bundled
 from patchprint.types import Features, wrap_angle
@@ -74,9 +75,9 @@ def calibrated_ratio(path: Path) -> float | None:
     return json.loads(path.read_text(encoding="utf-8"))["scores"]["ratio"] if path.exists() else None
 
 
-def counts(a: Features, b: Features, ratio: float | None, geometry: Any) -> dict[str, Any]:
+def counts(a: Features, b: Features, ratio: float | None, geometry: Geometry) -> dict[str, Any]:
     found = match(a, b, "mutual" if ratio is None else "mutual+ratio", ratio)
-    return {"matches": len(found), "inliers": verify(a, b, found, geometry).num_inliers, "ratio": ratio}
+    return {"matches": len(found), "inliers": estimate_geometry(a, b, found, geometry).num_inliers, "ratio": ratio}
 
 
 def by_chance(images: list[Features], ratio: float | None) -> dict[str, Any]:

@@ -1,16 +1,13 @@
-"""Time to cut the patches of one training batch (1024 pairs of 32x32) out of photos.
+"""Time to cut the patches of one training batch (1024 pairs of 32x32) out of photos on a GPU, eager and recorded.
 
-    python -m perf.speed.sampling --data data/castle --out results/speed/sampling-cpu.json     (two cores; kornia beside it)
-    python -m perf.speed.sampling --data data/castle --out results/speed/sampling-h200.json    (a GPU; only the device)
+python -m perf.speed.sampling --data data/castle --out results/speed/sampling-h200.json
 
-On a CPU kornia's ``extract_patches_from_pyramid`` cuts the same patches in the same run. It builds the pyramid of a photo at
-every call, so our time is given with resident pyramids (as in training) and with building those of the same photos.
+Cutting patches in use, beside kornia and OpenCV, is a stage of ``patchprint bench``.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -21,10 +18,9 @@ import torch
 from torch import Tensor
 
 from patchprint import files, provenance
+from patchprint.devices import choose_device
 from patchprint.patches import augment, open_source
 from patchprint.patches.batches import PairBatcher
-from patchprint.patches.image_bank import ResidentImages
-from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.tracks import TrackStore
 
 
@@ -32,26 +28,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--pairs", type=int, default=1024)
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     started = time.monotonic()
-    torch.set_num_threads(options.threads)
-    store = open_source(options.data, options.device)
+    store = open_source(options.data, choose_device("cuda"))
     assert isinstance(store, TrackStore)
-    scores = measure_cuda(store, options) if store.device.type == "cuda" else measure_cpu(store, options)
+    scores = measure(store, options)
     for name, value in scores.items():
         print(f"{name}: {value:.4g}")
-    settings = {key: getattr(options, key) for key in ("device", "pairs", "size", "repeats", "threads")}
+    settings = {key: getattr(options, key) for key in ("pairs", "size", "repeats")}
     data = {"path": options.data, "photos": len(store.images), "points": store.num_points}
     result = provenance.record("sampling", settings=settings, scores=scores, data=data, seed=0, started=started)
     files.write_json(options.out, result.to_json())
 
 
-def measure_cuda(store: TrackStore, options: argparse.Namespace) -> dict[str, float]:
+def measure(store: TrackStore, options: argparse.Namespace) -> dict[str, float]:
     batcher, strong = PairBatcher(store, options.pairs), augment.create("strong")
     step = torch.zeros((), dtype=torch.int64, device=store.device)
     batch = batcher.batch(step)
@@ -81,63 +74,6 @@ def measure_cuda(store: TrackStore, options: argparse.Namespace) -> dict[str, fl
         scores[f"{name}_compiled_graph_ms"] = _device_ms(_as_graph(compiled), options.repeats)
         print(name, "done", flush=True)
     return scores
-
-
-def measure_cpu(store: TrackStore, options: argparse.Namespace) -> dict[str, float]:
-    batch = PairBatcher(store, options.pairs).batch(torch.zeros((), dtype=torch.int64))
-    scores = _host_ms("sample", lambda: store.sample(batch.points, batch.views, options.size), options.repeats)
-    rows = store.observation(batch.points, batch.views).reshape(-1)
-    which = torch.from_numpy(store.tracks.image[rows.numpy()]).long()
-    used = torch.unique(which).tolist()
-    images = [store.images.pixels(number) for number in used]
-    scores["photos_in_batch"] = len(used)
-    rounds = max(1, options.repeats // 10)
-
-    def build_and_sample() -> None:
-        ResidentImages(ImagePyramids.build(images))
-        store.sample(batch.points, batch.views, options.size)
-
-    scores |= _host_ms("build_pyramids_and_sample", build_and_sample, rounds)
-    if importlib.util.find_spec("kornia") is None:
-        print("kornia is not installed; only our own time was taken")
-        return scores
-    import kornia.feature as KF
-
-    lafs = _lafs(store, rows)
-    batches = [torch.from_numpy(pixels)[None, None].float() / 255 for pixels in images]
-    chosen = [(which == number).nonzero()[:, 0] for number in used]
-    theirs = torch.empty(len(rows), 1, options.size, options.size)
-
-    def cut_with_kornia() -> None:
-        for one, index in zip(batches, chosen, strict=True):
-            theirs[index] = KF.extract_patches_from_pyramid(one, lafs[index][None], options.size)[0]
-
-    scores |= _host_ms("kornia", cut_with_kornia, rounds)
-    ours = store.sample(batch.points, batch.views, options.size).reshape(theirs.shape)
-    scores["mean_absolute_difference"] = float((ours - theirs).abs().mean())
-    return scores
-
-
-def _lafs(store: TrackStore, rows: Tensor) -> Tensor:
-    """kornia's frames (N, 2, 3) of observations: half the side of the patch, then the centre."""
-    tracks, index = store.tracks, rows.numpy()
-    half = torch.from_numpy(tracks.scale[index]) * (store.patch_scale / 2)
-    angle = torch.from_numpy(tracks.angle[index])
-    cosine, sine = half * torch.cos(angle), half * torch.sin(angle)
-    linear = torch.stack([torch.stack([cosine, -sine], -1), torch.stack([sine, cosine], -1)], -2)
-    return torch.cat([linear, torch.from_numpy(tracks.xy[index])[:, :, None]], -1)
-
-
-def _host_ms(name: str, function: Callable[[], Any], repeats: int) -> dict[str, float]:
-    """Median wall time of one call, and the processor time of all its threads, which other work inflates less."""
-    function()
-    wall, processor = [], []
-    for _ in range(repeats):
-        begin, begin_processor = time.perf_counter(), time.process_time()
-        function()
-        wall.append((time.perf_counter() - begin) * 1e3)
-        processor.append((time.process_time() - begin_processor) * 1e3)
-    return {f"{name}_ms": statistics.median(wall), f"{name}_processor_ms": statistics.median(processor)}
 
 
 def _device_ms(function: Callable[[], Any], repeats: int) -> float:

@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import files, losses, networks, provenance, rng
+from patchprint import files, provenance
 from patchprint.networks import fast_layers
-from patchprint.patches import Tracks, TrackStore, augment, open_source
-from patchprint.patches.batches import PairBatcher
+from patchprint.patches import Tracks, TrackStore, open_source
+from patchprint.speed import plain_step
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
-from patchprint.types import DescriptorBatch
 
 H200_BF16_TFLOPS = 989.0
 GROUPS = {
@@ -131,30 +130,8 @@ def parts(source: TrackStore, arguments: argparse.Namespace, context: contextlib
 
 
 def time_plain(source: TrackStore, arguments: argparse.Namespace, options: dict[str, Any]) -> dict[str, float]:
-    """Two forward passes, the loss in eager mode, torch's SGD, the loss read back every step; contiguous float32."""
-    device = source.device
-    network = networks.create("sdgmnet", **options).to(device).train()
-    loss = losses.create("sdgm").to(device).train()
-    optimizer = torch.optim.SGD(network.parameters(), lr=1.0, momentum=0.9, weight_decay=1e-4)
-    batcher, augmentation = PairBatcher(source, arguments.pairs), augment.create("sdgmnet")
-    history = []
-
-    def step(number: int) -> None:
-        counter = torch.tensor(number, device=device)
-        key = rng.key(0, counter)
-        batch = batcher.batch(counter)
-        warp = augmentation.warp(key, torch.ones(arguments.pairs, 2, 2, device=device))
-        patches = source.sample(batch.points, batch.views, 32, warp)
-        raw = [network.forward_features(patches[:, view], with_maps=False)[0] for view in (0, 1)]
-        unit = [network.head(value) for value in raw]
-        value = loss(DescriptorBatch(torch.stack(unit, 1), torch.stack(raw, 1), step=counter))["total"]
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-        history.append(value.item())
-
-    numbers = iter(range(10**9))
-    return timed(lambda: step(next(numbers)), device, max(arguments.steps // 4, 2), warmup=5)
+    step = plain_step(resolve("sdgmnet", network_options=options, batch=arguments.pairs), source)
+    return timed(step, source.device, max(arguments.steps // 4, 2), warmup=5)
 
 
 def time_ours(

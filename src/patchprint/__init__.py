@@ -49,9 +49,6 @@ if TYPE_CHECKING:
         draw as draw,
     )
     from patchprint.features import (
-        extract as extract,
-    )
-    from patchprint.features import (
         list_models as list_models,
     )
     from patchprint.features import (
@@ -65,6 +62,7 @@ if TYPE_CHECKING:
     )
     from patchprint.features.calibration import calibrate as calibrate
     from patchprint.features.compress import compress as compress
+    from patchprint.features.extract import extract as extract
     from patchprint.features.feature2d import Feature2D as Feature2D
     from patchprint.features.hloc_extractor import register_with_hloc as register_with_hloc
     from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor

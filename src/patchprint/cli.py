@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "sfm": "photos to a COLMAP model, or more photos into one",
     "localize": "where a photo was taken, in a model of patchprint sfm",
     "export": "write a network as ONNX",
+    "bench": "time patchprint and others on this machine",
     "report": "one HTML page from results or runs",
 }
 

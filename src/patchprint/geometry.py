@@ -78,3 +78,30 @@ def align_similarity(source: np.ndarray, target: np.ndarray) -> tuple[float, np.
     turn = u @ sign @ vt
     scale = float((values * np.diag(sign)).sum() / (a**2).sum())
     return scale, turn, middle_target - scale * turn @ middle_source
+
+
+def homography_errors(homography: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sampson's distance of matches from a homography: how far, to first order, both points together must move to obey it.
+
+    Shape:
+        homography (3, 3), a (N, 2), b (N, 2) -> (N,) pixels.
+    """
+    depth = a @ homography[2, :2] + homography[2, 2]
+    error = a @ homography[:2, :2].T + homography[:2, 2] - b * depth[:, None]
+    by_a = homography[None, :2, :2] - b[:, :, None] * homography[None, 2:, :2]
+    # The derivative by b is -depth times the identity.
+    covariance = by_a @ by_a.transpose(0, 2, 1) + (depth**2)[:, None, None] * np.eye(2)
+    return np.sqrt(np.einsum("ni,nij,nj->n", error, np.linalg.inv(covariance), error))
+
+
+def epipolar_errors(fundamental: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sampson's distance of matches from an epipolar geometry: how far both points together must move to obey it.
+
+    Shape:
+        fundamental (3, 3), a (..., 2), b (..., 2) -> (...,) pixels.
+    """
+    lines_in_b = a @ fundamental[:, :2].T + fundamental[:, 2]
+    lines_in_a = b @ fundamental[:2] + fundamental[2]
+    error = (lines_in_b[..., :2] * b).sum(-1) + lines_in_b[..., 2]
+    slope = (lines_in_b[..., :2] ** 2).sum(-1) + (lines_in_a[..., :2] ** 2).sum(-1)
+    return np.abs(error) / np.sqrt(np.maximum(slope, np.finfo(float).tiny))

@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -233,6 +233,23 @@ class Features:
         return self.descriptors.dtype == torch.uint8
 
 
+Answer = Literal["same", "different", "unsure"]
+_BEYOND = {"0.000": "below 0.001", "1.000": "above 0.999"}  # nothing is certain
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether two images show the same place, and the probability that they do where as many pairs do as do not."""
+
+    answer: Answer
+    probability: float
+
+    def __str__(self) -> str:
+        words = {"same": "the same place", "different": "not the same place", "unsure": "perhaps the same place"}
+        rounded = f"{self.probability:.3f}"
+        return f"{words[self.answer]}, probability {_BEYOND.get(rounded, rounded)}"
+
+
 @dataclass(frozen=True, eq=False)
 class Matches:
     """M correspondences between two Features.
@@ -240,7 +257,8 @@ class Matches:
     Shape:
         indices (M, 2) int64 into the keypoints of a and b; distance (M,) float32, smaller is better;
         inliers (M,) bool or None before geometric verification; model (3, 3) float64, the homography or
-        fundamental matrix that was estimated, or None.
+        fundamental matrix that was estimated, or None; verdict: whether both images show the same place, None before
+        verification.
     """
 
     indices: Tensor
@@ -248,13 +266,15 @@ class Matches:
     inliers: Tensor | None = None
     model: Tensor | None = None
     geometry: str | None = None
+    verdict: Verdict | None = None
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __repr__(self) -> str:
         verified = "" if self.inliers is None else f", {self.num_inliers} agree with one {self.geometry}"
-        return f"Matches({len(self)}{verified})"
+        verdict = "" if self.verdict is None else f": {self.verdict}"
+        return f"Matches({len(self)}{verified}{verdict})"
 
     @property
     def num_inliers(self) -> int | None:

@@ -50,7 +50,8 @@ def test_pairs_from_a_file(described: Path, tmp_path: Path, capsys: pytest.Captu
         "--json",
     ]
     assert cli.main(command) == 0
-    assert json.loads(capsys.readouterr().out)["pairs"] == 2
+    result = json.loads(capsys.readouterr().out)
+    assert result["pairs"] == 2 and result["verdicts"] == {"same": 2, "different": 0, "unsure": 0}
     (tmp_path / "pairs.txt").write_text("view 0.png\tview 9.png\n")
     assert cli.main([*command, "--force"]) == 2
     assert "there is no photo view 9.png" in capsys.readouterr().err

@@ -44,6 +44,8 @@ def test_matches_round_trip_with_and_without_verification(described: Path, tmp_p
     assert torch.equal(back[first, third].inliers, verified.inliers)
     assert torch.equal(back[first, third].model, verified.model)
     assert back[first, third].geometry == verified.geometry
+    assert back[first, second].verdict is None
+    assert back[first, third].verdict == verified.verdict is not None
     with np.load(tmp_path / "m.npz") as values:
         in_a, in_b = verified.points(features[first], features[third])
         assert np.array_equal(values["points_1"], torch.cat([in_a, in_b], 1))

@@ -32,6 +32,15 @@ def test_graf_gives_its_true_homography(graf: Path) -> None:
     assert error.max() < 3
 
 
+def test_a_wall_is_flat_and_a_fountain_is_not(graf: Path, shared: Callable[[str], Path]) -> None:
+    fountain = [cv2.imread(str(shared("eth/fountain") / f"images/000{n}.jpg"), 0)[::2, ::2] for n in (0, 1)]
+    for images, geometry in (([graf / "img1.png", graf / "img3.png"], "homography"), (fountain, "fundamental")):
+        a, b = (patchprint.extract(image, "rootsift", max_keypoints=1000) for image in images)
+        found = patchprint.verify(a, b, patchprint.match(a, b))
+        assert found.geometry == geometry
+        assert found.verdict is not None and found.verdict.answer == "same"
+
+
 @pytest.mark.parametrize(("number", "keypoints"), [(3, None), (4, 1500)])
 def test_inliers_on_graf_are_true_ones(graf: Path, number: int, keypoints: int | None) -> None:
     """With errors in one picture alone, every sixth inlier of these pairs was wrong."""
@@ -47,7 +56,7 @@ def test_inliers_on_graf_are_true_ones(graf: Path, number: int, keypoints: int |
 
 
 def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nearest neighbours always exist, and hundreds of them agree with some fundamental matrix by chance."""
+    """Nearest neighbours always exist, and dozens of them agree with some fundamental matrix by chance."""
     paths = [str(tmp_path / f"{name}.png") for name in ("coffee", "astronaut")]
     for path in paths:
         cv2.imwrite(path, bundled.image(Path(path).stem))
@@ -56,7 +65,10 @@ def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytes
         assert cli.main(["match", *paths, *mode, "--max-keypoints", "500", "--json"]) == 0
         counts.append(json.loads(capsys.readouterr().out))
     assert counts[0]["matches"] < 5 and not counts[0]["inliers"]
-    assert counts[1]["matches"] > 50 and counts[1]["inliers"] > 5
+    assert counts[1]["matches"] > 50
+    for said in counts:
+        assert said["verdict"] == "different" and said["probability"] < 0.2
+        assert said["transform"] is None and said["inliers"] == 0
 
 
 def test_the_stereo_pair_matches_along_its_rows() -> None:

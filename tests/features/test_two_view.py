@@ -29,4 +29,5 @@ def test_verify_finds_the_true_matches(kind: str) -> None:
         assert np.allclose(model, homography, rtol=0.02, atol=0.02)
     if kind == "auto":
         assert checked.geometry == "homography"
+    assert checked.verdict is not None and checked.verdict.answer == "same"
     assert torch.equal(verify(a, b, match(a, b, "mutual"), kind).inliers, checked.inliers)  # type: ignore[arg-type]

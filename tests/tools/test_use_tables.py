@@ -32,6 +32,16 @@ def test_inliers_by_pair_and_rule(tmp_path: Path) -> None:
     assert only == ["sift", "7", "5", "", "7", "5", ""]
 
 
+def test_the_verdict_by_group_of_pairs(tmp_path: Path) -> None:
+    different = {"pairs": 9, "models_without_verdict": 7, "false_models": 1}
+    same = {"pairs": 30, "recovered": 20, "kept": 19, "kept_share": 0.95, "kept_right": 18}
+    scores = {"default": {"different": {"all": different}, "same": {"all": same}}}
+    (tmp_path / "verdict.json").write_text(json.dumps({"scores": scores}), encoding="utf-8")
+    _, _, first, second = rows(use_tables.verdict(tmp_path))
+    assert first == ["default", "different: all", "9", "", "7 models before, 1 now"]
+    assert second == ["default", "same: all", "30", "20", "19 kept (95.0 %), 18 right"]
+
+
 def test_models_show_the_error_of_the_cameras_where_it_is_known(tmp_path: Path) -> None:
     numbers = {"registered": 2, "photos": 3, "points": 1000, "observations": 5000, "track_length": 5.0}
     numbers["reprojection_error_px"] = 0.4

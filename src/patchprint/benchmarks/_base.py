@@ -122,7 +122,11 @@ class Run:
         """Everything that decides a prediction; ``ignoring`` names settings that do not, beside the scoring ones."""
         ignored = self.benchmark.scoring | ignoring
         settings = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in ignored}
-        model = {**dataclasses.asdict(self.model.id), "patch_scale": self.model.patch_scale}
+        model = {
+            **dataclasses.asdict(self.model.id),
+            "patch_scale": self.model.patch_scale,
+            "engine": self.model.engine,
+        }
         return {
             "benchmark": self.benchmark.name,
             "what": what,
@@ -145,7 +149,7 @@ def measure(run: Run) -> Result:
     result = record(
         run.benchmark.name,
         settings=_plain(dataclasses.asdict(run.settings)),
-        model={**dataclasses.asdict(model.id), **patch_scale, "kind": model.kind},
+        model={**dataclasses.asdict(model.id), **patch_scale, "kind": model.kind, "engine": model.engine},
         data={"path": run.data_name, "sha256": run.checksum},
         seed=run.seed,
         scores=_plain(scores),

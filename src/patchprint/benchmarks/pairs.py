@@ -19,7 +19,7 @@ from tqdm import tqdm
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._features import sequence_features
 from patchprint.distances import nearest
-from patchprint.features import verify
+from patchprint.features.two_view import estimate_geometry
 from patchprint.geometry import project
 from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.correspondence import reprojection_errors
@@ -97,7 +97,7 @@ def score_pair(
     index = neighbor[:, 0].numpy()
     errors = reprojection_errors(a.keypoints[drawn], b.keypoints[index], homography)
     matches = Matches(torch.from_numpy(np.stack([drawn, index], 1)), distance[:, 0].float())
-    estimate = verify(a, b, matches, "homography").model
+    estimate = estimate_geometry(a, b, matches, "homography").model  # without a verdict, as the paper does it
     error = corner_error(None if estimate is None else estimate.numpy(), homography, a.image_size)
     return {
         "drawn": len(drawn),

@@ -14,6 +14,7 @@ from patchprint import files
 from patchprint.commands.output import emit, say
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.devices import choose_device
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, embeddings, formats
 from patchprint.features.folder import DescribeSettings, describe_folder
@@ -42,6 +43,7 @@ def main(
     pairs: str = "exhaustive",
     workers: int = 1,
     device: str = "auto",
+    engine: str = AUTO,
     force: bool = False,
     json: bool = False,
 ) -> int:
@@ -64,16 +66,19 @@ def main(
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
         workers: processes that work side by side; under torchrun the photos are shared out as well
         device: auto, cpu, cuda or mps
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it
         force: replace what is there
         json: print the result as JSON
     """
     first = int(os.environ.get("RANK", 0)) == 0
     chosen = str(choose_device(device))
-    whole = load(model, chosen)
+    whole = load(model, chosen, engine)
     if isinstance(whole, ImageModel):
         return _describe_whole_images(images, out, whole, format, exif, strict, force, json)
     mask_folder = str(masks.resolve()) if masks else ""
-    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, exif, max_size, chosen, mask_folder)
+    settings = DescribeSettings(
+        model, detector, max_keypoints, upright, spread, exif, max_size, chosen, engine, mask_folder
+    )
     files.refuse_overlap(out, images)
     if first:
         formats.check_output(out, format, exif, force)

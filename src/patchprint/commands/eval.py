@@ -12,6 +12,7 @@ import tyro
 from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, measure
 from patchprint.commands.output import emit, table
 from patchprint.devices import choose_device
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import Model, load
 from patchprint.files import cache_folder, refuse_file, write_json
@@ -41,6 +42,8 @@ class Common:
     signs: bool = False
     # cpu, cuda or auto.
     device: str = "auto"
+    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it.
+    engine: str = AUTO
     # Folder for predictions; PATCHPRINT_CACHE or ~/.cache/patchprint if not given.
     cache: Path | None = None
     # Compute all predictions anew and keep none.
@@ -116,7 +119,7 @@ def _check(benchmark: Benchmark, common: Common) -> None:
 
 
 def _load(common: Common, name: str) -> Model:
-    model = load(name, common.device)
+    model = load(name, common.device, common.engine)
     if common.patch_scale is not None:
         model = model.with_patch_scale(common.patch_scale)
     return model.signs() if common.signs else model

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
 from patchprint.commands.output import emit, say
 from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.devices import choose_device
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, load
 from patchprint.features.extract import check_max_size, extract
@@ -25,7 +27,7 @@ from patchprint.features.pair_lists import Pair, check_pairs, choose_pairs, matc
 from patchprint.features.two_view import Kind
 from patchprint.interop.images import read_gray
 from patchprint.progress import progress
-from patchprint.types import Features, Matches
+from patchprint.types import Answer, Features, Matches
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
 Geometry = Literal["auto", "homography", "fundamental", "none"]
@@ -51,6 +53,7 @@ def main(
     neighbors: int | None = None,
     out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     device: str = "auto",
+    engine: str = AUTO,
     force: bool = False,
     json: bool = False,
 ) -> int:
@@ -67,18 +70,19 @@ def main(
         exif: turn photos as EXIF says; by default pixels are taken as stored
         mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
         ratio: threshold of the ratio test; default: the model's calibrated one, else 0.8
-        geometry: what the inliers must agree with; auto takes a homography where it explains the matches, "none" skips it
+        geometry: what the inliers must agree with; auto takes the one that the matches speak for, "none" skips it
         pairs: for features: exhaustive; sequential (each photo with those that follow it by name); retrieval (with those that
             look most like it); or a text file with two names per line
         neighbors: how many photos each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP); of two photos also a picture of the inliers
             (.png, .jpg)
         device: auto, cpu, cuda or mps
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """
     check_rule(mode, ratio)
-    rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)))
+    rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)), engine)
     if b is None:
         return _match_many(a, rule, pairs, neighbors, out, force, json)
     settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
@@ -94,6 +98,7 @@ class _Rule:
     ratio: float | None
     geometry: Kind | None
     device: str
+    engine: str
 
     def apply(self, features: Mapping[str, Features], pairs: list[Pair]) -> dict[Pair, Matches]:
         some = features[pairs[0][0]] if pairs else None
@@ -114,7 +119,7 @@ def _match_two(
     check_detector(settings["detector"], settings["max_keypoints"])
     check_max_size(settings["max_size"])
     started = time.monotonic()
-    used = load(model, rule.device).for_keypoints()
+    used = load(model, rule.device, rule.engine).for_keypoints()
     paths = dict(zip(pair, (a, b), strict=True))
     pixels = {name: read_gray(path, settings["exif"]) for name, path in paths.items()}  # both, before work begins
     if settings["max_size"] is None and max(each.size for each in pixels.values()) > LARGE:
@@ -125,11 +130,12 @@ def _match_two(
     (found,) = rule.apply(features, [pair]).values()
     seconds = round(time.monotonic() - started, 3)
     first, second = (features[name].keypoints for name in pair)
-    agreeing = "" if found.num_inliers is None else f", {found.num_inliers} of them agree with one {found.geometry}"
+    agreeing = "" if found.model is None else f", {found.num_inliers} of them agree with one {found.geometry}"
+    verdict = "" if found.verdict is None else f": {found.verdict}"
     emit(
         {"model": used.info.name, **as_json(first, second, found), "seconds": seconds},
         json,
-        f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing} ({used.info.name}, {seconds} s)",
+        f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing}{verdict} ({used.info.name}, {seconds} s)",
     )
     _write_each(out, lambda path: write_matches(features, {pair: found}, path, force, folder, two=True))
     return 0
@@ -148,14 +154,19 @@ def _match_many(
     if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
         rule = dataclasses.replace(rule, geometry=None)
     matches = rule.apply(features, choose_pairs(features, pairs, neighbors))
+    answers = Counter(found.verdict.answer for found in matches.values() if found.verdict is not None)
     result = {
         "out": [str(each) for each in out],
         "photos": len(features),
         "pairs": len(matches),
         "matches": sum(len(found) for found in matches.values()),
         "inliers": None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
+        "verdicts": None if rule.geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
     }
-    emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches")
+    same = (
+        "" if rule.geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
+    )
+    emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches{same}")
     _write_each(out, lambda path: write_matches(features, matches, path, force))
     return 0
 

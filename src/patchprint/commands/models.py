@@ -76,9 +76,11 @@ def _notes(trained: list[ModelInfo], measured: dict[str, Any]) -> str:
     """What the columns mean, what to choose, and what the weights learned from."""
     if not trained:
         return "no weights are shipped; load takes files too: patchprint.load('net.safetensors')"
+    machine = measured["machines"].get(_kind_of_machine())
     notes = [
-        "patch: side in units of the keypoint's scale, and pixels. mAP: six Oxford sequences. patches/s: the network alone, on "
-        f"{measured['machines'][_kind_of_machine()]}.",
+        "patch: side in units of the keypoint's scale, and pixels. mAP: six Oxford sequences. patches/s: the network alone, "
+        + (f"on {machine}" if machine else "not measured on a device like yours")
+        + "; patchprint bench measures here.",
         "hardnet.small is the one for CPUs. Photos from far apart: --detector hessian-affine. --json tells more.",
     ]
     names = defaultdict(list)

@@ -10,6 +10,7 @@ import tyro
 from patchprint import files, provenance
 from patchprint.commands.output import emit, say, table
 from patchprint.devices import choose_device
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.folder import DescribeSettings
 from patchprint.features.model import DEFAULT_MODEL
@@ -45,6 +46,7 @@ def main(
     workers: int = 1,
     memory: float = MEMORY_GB,
     device: str = "auto",
+    engine: str = AUTO,
     seed: int = 0,
     force: bool = False,
     json: bool = False,
@@ -75,6 +77,7 @@ def main(
         workers: processes that describe photos side by side, as far as the memory allows
         memory: gigabytes that finding keypoints may take, side by side; one photo of 6 megapixels takes 2
         device: auto, cpu, cuda or mps
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino; auto: bfloat16 where the CPU has it
         seed: of everything random
         force: start again, removing what is there
         json: print the result as JSON
@@ -83,7 +86,9 @@ def main(
         max_keypoints = KEYPOINTS
     where = str(choose_device(device))
     mask_folder = str(masks.resolve()) if masks else ""
-    settings = DescribeSettings(model, detector, max_keypoints, upright, spread, device=where, masks=mask_folder)
+    settings = DescribeSettings(
+        model, detector, max_keypoints, upright, spread, device=where, engine=engine, masks=mask_folder
+    )
     cameras = Cameras(single_camera, camera_model, camera_params)
     plan = SfmPlan(settings, pairs, ratio, cameras, compare_sift, workers, seed, neighbors, memory, strict)
     if into is None:

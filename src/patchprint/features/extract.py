@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from patchprint.detectors import MAX_KEYPOINTS, detect
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
 from patchprint.interop.images import ImageLike, limit, read_gray
@@ -29,6 +30,7 @@ def extract(
     exif: bool = False,
     max_size: int | None = None,
     device: str | torch.device = "cpu",
+    engine: str = AUTO,
 ) -> Features:
     """Detect and describe the keypoints of one image.
 
@@ -43,10 +45,11 @@ def extract(
         exif: turn the image as its EXIF orientation says (default: pixels as they are stored, as COLMAP has them).
         max_size: shrink an image whose longer side has more pixels than this. Keypoints stay in the coordinates of the image.
         device: where a model given by name runs.
+        engine: how it is computed there (`load`).
     """
     check_max_size(max_size)
     pixels = read_gray(image, exif)
-    loaded = load(model, device).for_keypoints()
+    loaded = load(model, device, engine).for_keypoints()
     path = Path(image) if isinstance(image, (str, Path)) else None
     if max_size is not None and max_size < max(pixels.shape):
         smaller = _Smaller(pixels, max_size)

@@ -16,6 +16,7 @@ import torch
 
 from patchprint import files
 from patchprint.detectors import MAX_KEYPOINTS, check_detector
+from patchprint.engines import AUTO
 from patchprint.errors import MissingPackageError, UserError
 from patchprint.features import storage
 from patchprint.features.extract import check_max_size, extract
@@ -37,6 +38,7 @@ class DescribeSettings:
     exif: bool = False
     max_size: int | None = None
     device: str = "cpu"
+    engine: str = AUTO
     # Folder of masks, one for each photo that has one (`interop.images.find_mask`); black is where no keypoint may be.
     masks: str = ""
 
@@ -98,7 +100,7 @@ def check_settings(settings: DescribeSettings, images: Path, names: list[str]) -
         raise UserError(
             f"{settings.masks} holds no mask of a photo in {images}; the mask of {names[0]} is called {names[0]}.png"
         )
-    return load(settings.model, "cpu").for_keypoints()
+    return load(settings.model, settings.device, settings.engine).for_keypoints()
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _claim(out: Path, images: Path, names: list[str], settings: DescribeSettings
     plan = {
         "photos_folder": str(images.resolve()),
         "photos": names,
-        "settings": {k: v for k, v in asdict(settings).items() if k != "device"},
+        "settings": {k: v for k, v in asdict(settings).items() if k not in ("device", "engine")},
         "model": asdict(model.id),
         "ratio": model.ratio,
     }
@@ -152,7 +154,7 @@ _state: dict[str, tuple[DescribeSettings, Model]] = {}
 
 
 def _prepare(settings: DescribeSettings) -> None:
-    _state["current"] = settings, load(settings.model, settings.device)
+    _state["current"] = settings, load(settings.model, settings.device, settings.engine)
 
 
 def _prepare_worker(settings: DescribeSettings, workers: int) -> None:

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.features import colmap_files, drawing
 from patchprint.interop import hloc
-from patchprint.types import Features, Keypoints, Matches
+from patchprint.types import Answer, Features, Keypoints, Matches, Verdict
 
 Pair = tuple[str, str]
 COLUMNS = ("image_a", "image_b", "index_a", "index_b", "x_a", "y_a", "x_b", "y_b", "distance", "inlier")
@@ -89,6 +89,8 @@ def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
         "matches": len(found),
         "inliers": found.num_inliers,
         "geometry": found.geometry,
+        "verdict": None if found.verdict is None else found.verdict.answer,
+        "probability": None if found.verdict is None else found.verdict.probability,
         "transform": None if found.model is None else found.model.tolist(),
         "indices": found.indices.tolist(),
         "points_a": points_a.tolist(),
@@ -123,7 +125,7 @@ def _write_npz(matched: MatchedImages, out: Path) -> None:
 
 def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:
     """``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified ones also ``inliers`` (M,),
-    ``geometry`` and, where one was found, ``model`` (3, 3)."""
+    ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3)."""
     arrays = {
         "indices": found.indices.numpy(),
         "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
@@ -131,6 +133,8 @@ def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarr
     }
     if found.inliers is not None:
         arrays |= {"inliers": found.inliers.numpy(), "geometry": np.array(found.geometry or "")}
+    if found.verdict is not None:
+        arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
     if found.model is not None:
         arrays["model"] = found.model.numpy()
     return arrays
@@ -143,7 +147,11 @@ def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
 
     indices, distance = (torch.from_numpy(values[f"{name}_{number}"]) for name in ("indices", "distance"))
     geometry = str(values[f"geometry_{number}"]) if f"geometry_{number}" in values else ""
-    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None)
+    verdict = None
+    if f"verdict_{number}" in values:
+        answer = cast(Answer, str(values[f"verdict_{number}"]))
+        verdict = Verdict(answer, float(values[f"probability_{number}"]))
+    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict)
 
 
 def _write_json(matched: MatchedImages, out: Path) -> None:

@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint import engines
 from patchprint.devices import choose_device
+from patchprint.distances import pack_bits
 from patchprint.errors import UserError
 from patchprint.features.compress import sign_bits
 from patchprint.interop import opencv
@@ -75,6 +77,11 @@ class Model(ABC):
     @property
     def ratio(self) -> float | None:
         return self.info.ratio
+
+    @property
+    def engine(self) -> str | None:
+        """What computes its network, if it has one; engines agree up to 0.01 in a component of a descriptor."""
+        return None
 
     @property
     def width(self) -> int:
@@ -147,6 +154,10 @@ class SignsModel(Model):
             raise UserError(f"the prints of {model.info.name} are bits already; leave the signs out")
         self.info = dataclasses.replace(model.info, name=f"{model.info.name}+bits", kind="binary", ratio=None)
 
+    @property
+    def engine(self) -> str | None:
+        return self.model.engine
+
     def patch_side(self, stored: int | None) -> int:
         return self.model.patch_side(stored)
 
@@ -161,20 +172,32 @@ class SignsModel(Model):
 
 
 class NetworkModel(Model):
-    """A patch network with its weights."""
+    """A patch network with its weights, computed by an engine.
 
-    def __init__(self, network: PatchNetwork) -> None:
+    Engines but "float32" compute with the weights as they were when something was first described.
+    """
+
+    def __init__(self, network: PatchNetwork, engine: str = "float32") -> None:
         self.network = network
         self.info = network.info
+        self._wanted = engine
+        self._engine: engines.Engine | None = None
+
+    @property
+    def engine(self) -> str:
+        return engines.chosen(self._sampling_device()) if self._wanted == engines.AUTO else self._wanted
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         size = self.input_size
         if patches.ndim == 4 and patches.shape[-1] != size and len(patches):
             values = patches.float() / (255 if patches.dtype == torch.uint8 else 1)
             patches = F.interpolate(values, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
-        elif len(patches) == 0:
-            patches = torch.zeros(0, 1, size, size)
-        return self.network.describe(patches).cpu()
+        if len(patches) == 0:
+            return self.network.describe(torch.zeros(0, 1, size, size))
+        if self._engine is None:
+            self._engine = engines.create(self.network, self.engine)
+        raw = self._engine.raw(patches)
+        return pack_bits(raw) if self.kind == "binary" else self.network.head(raw)
 
     def _sampling_device(self) -> torch.device:
         return next(self.network.parameters()).device
@@ -300,24 +323,30 @@ BASELINES: dict[str, Callable[[], Model]] = {
 ModelLike = str | Path | PatchNetwork | Model
 
 
-def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu") -> Model:
+def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", engine: str = engines.AUTO) -> Model:
     """A model by name, from a file, or around a network.
 
     Args:
         model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
+        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, or auto:
+            bfloat16 on a CPU that multiplies in it (`patchprint.engines.chosen`). A given network is computed in float32.
     """
     place = choose_device(device)
+    if engine != engines.AUTO:
+        engines.check(engine, place)
     if isinstance(model, Model):
         return model
     if isinstance(model, str) and model in BASELINES:
         return BASELINES[model]()
     if not isinstance(model, (PatchNetwork, str, Path)):
         raise UserError(f"a model is given as {type(model).__name__}; expected a name, a weight file or a network")
-    if not isinstance(model, PatchNetwork):
+    if isinstance(model, PatchNetwork):
+        engine = "float32"  # it may be learning, which the others would not notice
+    else:
         model = weights.load_network(model, place, also_known=BASELINES)
-    return ImageModel(model) if isinstance(model, EmbeddingNetwork) else NetworkModel(model)
+    return ImageModel(model) if isinstance(model, EmbeddingNetwork) else NetworkModel(model, engine)
 
 
 def list_models() -> list[ModelInfo]:

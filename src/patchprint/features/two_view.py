@@ -1,4 +1,4 @@
-"""Geometric verification: which matches agree with one homography or one fundamental matrix."""
+"""Geometric verification: whether two images show one place, and which matches agree with its geometry."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import torch
 
 from patchprint.errors import UserError
 from patchprint.extras import require
+from patchprint.features.model_choice import describes_better
+from patchprint.features.verdict import framed_inliers, judge, weigh
 from patchprint.geometry import project
 from patchprint.types import Features, Matches
 
+Geometry = Literal["homography", "fundamental"]
 Kind = Literal["auto", "homography", "fundamental"]
+GEOMETRIES: tuple[Geometry, ...] = ("homography", "fundamental")
 THRESHOLD = {"homography": 3.0, "fundamental": 1.5}  # pixels
 FEWEST = {"homography": 4, "fundamental": 8}
 Points = np.ndarray  # (M, 2) float64
 Estimate = tuple[np.ndarray, np.ndarray]  # model (3, 3), inliers (M,) bool
 _POLISHES = 10
-# COLMAP's rule, a homography that explains so large a part of the epipolar inliers is the model, with 0.7 for its 0.8, since a
-# homography's inliers are counted in both pictures here. Facades lie near the limit and may fall on either side.
-PLANAR = 0.7
 
 
 def verify(
@@ -33,37 +34,82 @@ def verify(
     max_iterations: int = 10_000,
     confidence: float = 0.9999,
 ) -> Matches:
-    """Find the geometry with OpenCV's MAGSAC++ and mark the inliers; the same input gives the same result.
+    """Whether the images show the same place, and which matches agree with one geometry; equal input gives equal results.
 
     Args:
-        kind: "homography" (flat scenes, turning cameras), "fundamental" (everything else), or "auto": both, and the
-            homography if it explains at least 0.7 of what the fundamental matrix explains.
-        threshold: largest error of an inlier in pixels; 3 for homographies (in each of the pictures), 1.5 for fundamental
+        kind: "homography" (flat scenes, turning cameras), "fundamental" (everything else), or "auto": both, and the one that
+            describes the matches better for what it costs (`model_choice.criterion`), if both are more than chance.
+        threshold: largest error of an inlier in pixels; 3 for homographies (in each of the images), 1.5 for fundamental
             matrices.
 
     Returns:
-        The same matches with ``inliers``, ``model`` (None where too few agree) and ``geometry``.
+        The same matches with ``verdict``, ``inliers``, ``model`` and ``geometry``. Where the verdict is "different" there is no
+        model and no inlier: what agreed did so by chance.
     """
     if kind not in ("auto", *THRESHOLD):
         raise UserError(f"unknown geometry {kind!r}; known are auto, homography and fundamental")
-    if kind == "auto":
-        flat = verify(a, b, matches, "homography", threshold, max_iterations, confidence)
-        general = verify(a, b, matches, "fundamental", threshold, max_iterations, confidence)
-        return flat if (flat.num_inliers or 0) >= PLANAR * (general.num_inliers or 0) else general
-    points_a = a.keypoints.xy.cpu().numpy()[matches.indices[:, 0].cpu().numpy()].astype(np.float64)
-    points_b = b.keypoints.xy.cpu().numpy()[matches.indices[:, 1].cpu().numpy()].astype(np.float64)
+    judged = []
+    for each in GEOMETRIES if kind == "auto" else (kind,):
+        found = estimate_geometry(a, b, matches, each, threshold, max_iterations, confidence)
+        verdict = judge(weigh(a, b, found, THRESHOLD[each] if threshold is None else threshold))
+        judged.append(dataclasses.replace(found, verdict=verdict))
+    trusted = [found for found in judged if found.verdict and found.verdict.answer != "different"]
+    if len(trusted) == 2:
+        return _better(a, b, trusted[0], trusted[1], threshold or THRESHOLD["fundamental"])
+    if trusted:
+        return trusted[0]
+    likeliest = max(judged, key=lambda found: found.verdict.probability if found.verdict else 0.0)
+    return _without_model(likeliest, likeliest.geometry)
+
+
+def estimate_geometry(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    kind: Geometry,
+    threshold: float | None = None,
+    max_iterations: int = 10_000,
+    confidence: float = 0.9999,
+) -> Matches:
+    """The geometry that most matches agree with, by OpenCV's MAGSAC++, however few they are; arguments as for `verify`.
+
+    Returns:
+        The same matches with ``inliers``, ``model`` (None where not even the fewest agree) and ``geometry``.
+    """
+    points_a, points_b = _matched_points(a, b, matches)
     estimate = _homography if kind == "homography" else _fundamental
     limit = THRESHOLD[kind] if threshold is None else threshold
     found = None
     if len(matches) >= FEWEST[kind]:
         found = estimate(points_a, points_b, limit, max_iterations, confidence)
     if found is None:
-        nothing = torch.zeros(len(matches), dtype=torch.bool)
-        return dataclasses.replace(matches, inliers=nothing, model=None, geometry=kind)
+        return _without_model(matches, kind)
     model, agreeing = found
     return dataclasses.replace(
         matches, inliers=torch.from_numpy(agreeing), model=torch.from_numpy(model), geometry=kind
     )
+
+
+def _without_model(matches: Matches, kind: str | None) -> Matches:
+    return dataclasses.replace(matches, inliers=torch.zeros(len(matches), dtype=torch.bool), model=None, geometry=kind)
+
+
+def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: float) -> Matches:
+    """The homography or the fundamental matrix, by what the matches that agree with either of them say.
+
+    Only those count whose scale and angle agree too: others may well be on an epipolar line by accident.
+    """
+    assert flat.model is not None and general.model is not None
+    agreeing = framed_inliers(a, b, flat) | framed_inliers(a, b, general)
+    points_a, points_b = (points[agreeing] for points in _matched_points(a, b, flat))
+    noise = limit / 1.96  # 95 of 100 distances from a line are below this limit (Hartley and Zisserman, section 4.7)
+    choice = describes_better(flat.model.numpy(), general.model.numpy(), points_a, points_b, noise)
+    return flat if choice == "homography" else general
+
+
+def _matched_points(a: Features, b: Features, matches: Matches) -> tuple[Points, Points]:
+    points_a, points_b = matches.points(a, b)
+    return points_a.cpu().double().numpy(), points_b.cpu().double().numpy()
 
 
 def _fundamental(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:

@@ -59,13 +59,18 @@ def export_onnx(
         onnx.save(model, temporary)
 
 
+def as_array(patches: Tensor) -> np.ndarray:
+    """Patches as the graph takes them: uint8 or float in [0, 1] -> float32 in [0, 1]."""
+    return (patches.float() / 255 if patches.dtype == torch.uint8 else patches.float()).cpu().numpy()
+
+
 def run_onnx(path: str | Path, patches: Tensor, runtime: str) -> Tensor:
     """Prints of ``patches`` by the exported file, computed by "onnxruntime" or by "opencv" (cv2.dnn).
 
     Shape:
         patches (N, C, S, S) float in [0, 1] -> (N, D) float32.
     """
-    array = patches.float().cpu().numpy()
+    array = as_array(patches)
     if runtime == "onnxruntime":
         session = require("onnxruntime", extra="onnx").InferenceSession(str(path), providers=["CPUExecutionProvider"])
         return torch.from_numpy(session.run([OUTPUT], {INPUT: array})[0])

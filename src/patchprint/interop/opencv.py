@@ -48,6 +48,15 @@ def from_keypoints(keypoints: Keypoints) -> list[Any]:
     ]
 
 
+def sift_keypoints(image: np.ndarray, keypoints: Keypoints) -> list[Any]:
+    """Keypoints to ``list[cv2.KeyPoint]`` with octaves that SIFT's pyramid of this image has."""
+    points = from_keypoints(keypoints)
+    last_octave = int(math.log2(max(4, min(image.shape)))) - 2
+    for point in points:
+        point.octave = _clamp_octave(point.octave, last_octave)
+    return points
+
+
 def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False) -> np.ndarray:
     """SIFT (or RootSIFT) descriptors at given keypoints, unit length.
 
@@ -56,11 +65,7 @@ def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False
     """
     if len(keypoints) == 0:
         return np.zeros((0, 128), np.float32)
-    points = from_keypoints(keypoints)
-    last_octave = int(math.log2(max(4, min(image.shape)))) - 2
-    for point in points:
-        point.octave = _clamp_octave(point.octave, last_octave)
-    returned, descriptors = create_sift().compute(image, points)
+    returned, descriptors = create_sift().compute(image, sift_keypoints(image, keypoints))
     if len(returned) != len(keypoints):
         raise RuntimeError(f"OpenCV described {len(returned)} of {len(keypoints)} keypoints")
     return normalize_sift(descriptors, root)

@@ -9,15 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from perf.speed import large_image, matching
+from perf.speed import large_image
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def test_matching_is_timed() -> None:
-    numbers = matching.measure(count=50, repeats=1, threads=1, seed=0)
-    assert all(value > 0 for value in numbers["milliseconds"].values())
-    assert len(numbers["milliseconds"]) == 5
 
 
 def test_large_pictures_are_described_and_searched() -> None:

@@ -1,0 +1,72 @@
+"""How a network that is only used is computed: one engine behind every description, chosen by what the machine has.
+
+``create`` gives the engine of a name, or with "auto" the one that `chosen` names. To add one: a file with a class that has
+`Engine`'s two methods, and a line in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import torch
+
+from patchprint.engines._base import Engine
+from patchprint.engines.onnxruntime import OnnxRuntimeEngine
+from patchprint.engines.openvino import OpenVinoEngine
+from patchprint.engines.pytorch import BFloat16Engine, Float32Engine, multiplies_in_bfloat16
+from patchprint.errors import UserError
+from patchprint.extras import require
+from patchprint.networks import PatchNetwork
+from patchprint.registry import Registry
+
+ENGINES: Registry[type[Engine]] = Registry(
+    "engine",
+    {
+        "float32": Float32Engine,
+        "bfloat16": BFloat16Engine,
+        "onnxruntime": OnnxRuntimeEngine,
+        "openvino": OpenVinoEngine,
+    },
+)
+AUTO = "auto"
+
+
+def create(network: PatchNetwork, name: str = AUTO) -> Engine:
+    """The engine of ``name`` for a network, which stays where it is."""
+    device = next(network.parameters()).device
+    if name == AUTO:
+        name = chosen(device)
+    check(name, device)
+    return ENGINES[name](network)
+
+
+def check(name: str, device: torch.device) -> None:
+    """Raise UserError where an engine is not known, not installed, or cannot be used on a device."""
+    engine = ENGINES[name]
+    if device.type != "cpu" and engine.only_on_cpu:
+        raise UserError(f"the engine {name} computes on the CPU, and the model is on {device}; leave the engine out")
+    require(engine.package, engine.extra)
+
+
+def chosen(device: torch.device) -> str:
+    """What "auto" means on a device: always the same on the same machine, whatever else runs there.
+
+    On the CPU what ``PATCHPRINT_ENGINE`` names, else bfloat16 where the processor multiplies in it; elsewhere float32. The
+    engines that first have to export and compile a network are taken only where they are named: few photos would wait for that.
+    """
+    if device.type != "cpu":
+        return "float32"
+    wanted = os.environ.get("PATCHPRINT_ENGINE", AUTO)
+    if wanted != AUTO:
+        check(wanted, device)
+        return wanted
+    return "bfloat16" if multiplies_in_bfloat16() else "float32"
+
+
+def available() -> list[str]:
+    """Engines whose packages are installed."""
+    return [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package) is not None]
+
+
+__all__ = ["AUTO", "ENGINES", "Engine", "available", "chosen", "create"]

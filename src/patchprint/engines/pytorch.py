@@ -1,0 +1,84 @@
+"""PyTorch itself: the network as it is in float32, or a copy of it that is laid out for bfloat16."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from patchprint.engines._base import Compute, Engine
+from patchprint.networks import PatchNetwork
+
+_CHUNK_ON_GPU = 1024
+
+
+class Float32Engine(Engine):
+    """The network itself: the same bits for a patch alone and among others, and the reference for all other engines."""
+
+    only_on_cpu = False
+
+    def __init__(self, network: PatchNetwork) -> None:
+        self.network = network
+
+    def raw(self, patches: Tensor) -> Tensor:
+        if next(self.network.parameters()).device.type == "cpu":
+            return super().raw(patches)
+        return self.network.raw(patches, _CHUNK_ON_GPU).cpu()
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Compute]:
+        # Several threads compute, and must not switch the mode of one network under each other's feet.
+        network = copy.deepcopy(self.network).eval() if self.network.training else self.network
+
+        def compute(patches: Tensor) -> Tensor:
+            # PyTorch takes another way for a single one, with other last digits.
+            return network.raw(patches if len(patches) > 1 else patches.expand(2, -1, -1, -1))[: len(patches)]
+
+        yield compute
+
+
+class BFloat16Engine(Engine):
+    """A copy with norms multiplied into convolutions, channels last, computed in bfloat16.
+
+    Sums, FRN and the last norm are in float32. Descriptors differ from those in float32 by at most 0.01 in any component.
+    """
+
+    def __init__(self, network: PatchNetwork) -> None:
+        self.network = inference_copy(network)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Compute]:
+        # While the context is open, weights are rounded once.
+        with torch.autocast("cpu", torch.bfloat16):
+            yield lambda patches: self.network.raw(patches)
+
+
+def inference_copy(network: PatchNetwork) -> PatchNetwork:
+    """A copy that computes the same faster, and cannot be trained: batch norms folded, no dropout, channels last."""
+    copied = copy.deepcopy(network).eval()
+    for module in list(copied.modules()):
+        if isinstance(module, nn.Sequential):
+            _fold_norms(module)
+    for weight in copied.parameters():
+        if weight.ndim == 4:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+    return copied
+
+
+def multiplies_in_bfloat16() -> bool:
+    """Whether this processor does."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def _fold_norms(layers: nn.Sequential) -> None:
+    """Multiply batch norms into the convolutions before them, but for a last one, which works in float32."""
+    for index, (layer, following) in enumerate(itertools.pairwise(layers)):
+        is_last = index + 2 == len(layers)
+        if type(layer) is nn.Conv2d and isinstance(following, nn.BatchNorm2d) and not is_last:
+            layers[index] = fuse_conv_bn_eval(layer, following)
+            layers[index + 1] = nn.Identity()

@@ -1,0 +1,78 @@
+"""One training step, ours and in the manner of the authors' code, on patches of photos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from patchprint import losses, networks, rng
+from patchprint.patches import Tracks, TrackStore, augment
+from patchprint.patches.batches import PairBatcher
+from patchprint.patches.source import PatchSource
+from patchprint.speed._photos import Photos
+from patchprint.training import TrainConfig, assembly, resolve
+from patchprint.training.step import TrainStep
+from patchprint.types import DescriptorBatch
+
+RECIPES = ("hardnet", "sdgmnet")  # the two trunks: batch norm, and filter response norm
+_RECORDED = 5  # steps after which ours is compiled and recorded on a GPU
+
+
+def pairs_on(device: torch.device) -> int:
+    """The papers' batch where there is a GPU; a CPU takes its time."""
+    return 1024 if device.type == "cuda" else 64
+
+
+def config_of(recipe: str, pairs: int) -> TrainConfig:
+    return resolve(recipe, batch=pairs)
+
+
+def as_source(photos: Photos, device: torch.device) -> PatchSource:
+    """The keypoints of the photos as points that are seen twice each, at the same place: time does not ask where."""
+    counts = [len(found) for found in photos.keypoints]
+    point = np.repeat(np.arange(sum(counts)), 2)
+    columns = {
+        name: np.concatenate([getattr(found, name).numpy() for found in photos.keypoints])[point]
+        for name in ("xy", "scale", "angle")
+    }
+    image = np.repeat(np.arange(len(counts)), counts)[point]
+    return TrackStore.from_images(photos.images, Tracks.from_observations(image, point=point, **columns), device=device)
+
+
+def own_step(recipe: str, source: PatchSource, pairs: int) -> Callable[[], None]:
+    config = config_of(recipe, pairs)
+    step = TrainStep(config, source, assembly.create(config, source.device))
+    if source.device.type == "cuda":
+        for _ in range(_RECORDED):
+            step.run()
+    return step.run
+
+
+def plain_step(config: TrainConfig, source: PatchSource) -> Callable[[], None]:
+    """Two forward passes, the loss in eager mode, torch's SGD, the loss read back every step; contiguous float32."""
+    device = source.device
+    network = networks.create(config.network, **config.network_options).to(device).train()
+    loss = losses.create(config.loss, **config.loss_settings).to(device).train()
+    optimizer = torch.optim.SGD(network.parameters(), lr=config.lr, momentum=0.9, weight_decay=1e-4)
+    batcher, augmentation = PairBatcher(source, config.batch), augment.create(config.augmentation)
+    number = 0
+
+    def step() -> None:
+        nonlocal number
+        counter = torch.tensor(number, device=device)
+        key = rng.key(config.seed, counter)
+        batch = batcher.batch(counter)
+        warp = augmentation.warp(key, torch.ones(config.batch, 2, 2, device=device))
+        patches = source.sample(batch.points, batch.views, network.input_size, warp)
+        raw = [network.forward_features(patches[:, view], with_maps=False)[0] for view in (0, 1)]
+        unit = [network.head(value) for value in raw]
+        value = loss(DescriptorBatch(torch.stack(unit, 1), torch.stack(raw, 1), step=counter))["total"]
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        value.item()
+        number += 1
+
+    return step

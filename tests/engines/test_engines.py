@@ -1,0 +1,162 @@
+"""Every engine says what the network says, alone or among others, from several threads, and is refused where it cannot work."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from patchprint import engines, networks
+from patchprint.distances import pair_distances
+from patchprint.engines.pytorch import inference_copy
+from patchprint.errors import UserError
+from patchprint.features import load
+from patchprint.features.model import NetworkModel
+from patchprint.networks import PatchNetwork
+
+# How far a component of a unit descriptor may be from the one in float32.
+TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2}
+NETWORKS = ("hardnet", "sosnet", "hynet", "sdgmnet", "tfeat", "doap-st", "l2net-cs")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+
+
+def narrow(name: str) -> PatchNetwork:
+    """A network with random weights and batch statistics that do something."""
+    torch.manual_seed(0)
+    network = networks.create(name) if name == "tfeat" else networks.create(name, width=8)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.5, 0.5)
+            module.running_var.uniform_(0.5, 2.0)
+    return network.eval()
+
+
+def patches(network: PatchNetwork, count: int) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    size = (count, 1, network.input_size, network.input_size)
+    return torch.randint(0, 256, size, dtype=torch.uint8, generator=generator)
+
+
+# The exporter has tests of its own for every network.
+EXPORTED = [("hynet", engine) for engine in engines.available() if engine not in ("float32", "bfloat16")]
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"), [*((name, engine) for name in NETWORKS for engine in ("float32", "bfloat16")), *EXPORTED]
+)
+def test_it_says_what_the_network_says(name: str, engine: str) -> None:
+    network = narrow(name)
+    model = NetworkModel(network, engine)
+    given = patches(network, 70)
+    found = model.describe_patches(given)
+    assert (found - network.describe(given)).abs().max() <= TOLERANCE[engine]
+    assert found.dtype == torch.float32
+    assert model.describe_patches(given[:0]).shape == (0, model.dim)
+    as_floats = model.describe_patches(given.float() / 255)
+    assert (as_floats - found).abs().max() <= TOLERANCE[engine]
+
+
+@pytest.mark.parametrize("engine", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["hardnet", "sdgmnet"])
+def test_a_patch_has_the_same_descriptor_alone_and_among_others(name: str, engine: str) -> None:
+    model = NetworkModel(narrow(name), engine)
+    given = patches(model.network, 131)
+    together = model.describe_patches(given)
+    for count in (1, 2, 3, 64, 65):
+        difference = (model.describe_patches(given[-count:]) - together[-count:]).abs().max()
+        assert difference <= (0 if engine == "float32" else 1e-2), count
+
+
+def test_bits_are_nearly_the_same() -> None:
+    network = networks.create("doap", width=8, dim=64, kind="binary").eval()
+    given = patches(network, 64)
+    exact, fast = (NetworkModel(network, engine).describe_patches(given) for engine in ("float32", "bfloat16"))
+    assert pair_distances(exact, fast).mean() < 2  # of 64
+
+
+def test_all_cores_work_and_pytorch_keeps_its_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        names: set[str] = set()
+        meet = threading.Barrier(3, timeout=30)
+        network = narrow("hardnet")
+        alone = network.raw(patches(network, 200))
+        computing = network.raw
+
+        def raw(given: Tensor) -> Tensor:
+            if len(names) < 3:
+                names.add(threading.current_thread().name)
+                meet.wait()  # passes only when three threads are here at once
+            assert torch.get_num_threads() == 1
+            return computing(given)
+
+        monkeypatch.setattr(network, "raw", raw)
+        found = engines.create(network, "float32").raw(patches(network, 200))
+        assert len(names) == 3
+        assert torch.equal(found, alone)
+        assert torch.get_num_threads() == 3
+        seen: list[int] = []
+        later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        later.start()
+        later.join()
+        assert seen == [3]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_a_thread_raises_is_raised() -> None:
+    network = narrow("hardnet")
+    with pytest.raises(UserError, match="must have shape"):
+        engines.create(network, "float32").raw(torch.zeros(300, 1, 16, 16))
+
+
+def test_a_learning_network_is_described_as_it_is_now() -> None:
+    network = narrow("hardnet").train()
+    model = load(network)
+    assert model.engine == "float32"
+    given = patches(network, 4)
+    first = model.describe_patches(given)
+    assert network.training
+    with torch.no_grad():
+        next(network.parameters()).mul_(-1)
+    assert not torch.equal(model.describe_patches(given), first)
+
+
+def test_a_copy_for_use_leaves_the_network_alone() -> None:
+    network = narrow("hardnet")
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    copied = inference_copy(network)
+    assert sum(isinstance(module, torch.nn.BatchNorm2d) for module in copied.modules()) == 1
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+
+
+def test_auto_depends_on_the_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
+    monkeypatch.setattr(engines, "multiplies_in_bfloat16", lambda: True)
+    assert engines.chosen(torch.device("cpu")) == "bfloat16"
+    monkeypatch.setattr(engines, "multiplies_in_bfloat16", lambda: False)
+    assert engines.chosen(torch.device("cpu")) == "float32"
+    monkeypatch.setenv("PATCHPRINT_ENGINE", "bfloat16")
+    assert engines.chosen(torch.device("cpu")) == "bfloat16"
+    assert engines.chosen(torch.device("cuda")) == "float32"
+    monkeypatch.setenv("PATCHPRINT_ENGINE", "slow")
+    with pytest.raises(UserError, match="there is no engine 'slow'"):
+        engines.chosen(torch.device("cpu"))
+
+
+def test_wrong_engines_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="there is no engine 'float23'; did you mean float32"):
+        load("hardnet", engine="float23")
+    with pytest.raises(UserError, match="the engine bfloat16 computes on the CPU"):
+        engines.check("bfloat16", torch.device("cuda"))
+    monkeypatch.setitem(__import__("sys").modules, "openvino", None)
+    with pytest.raises(UserError, match="patchprint\\[fast\\]"):
+        load("hardnet", engine="openvino")
