@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-fast lint tables docs data clean
+.PHONY: demo test test-fast first-hour lint tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -16,6 +16,14 @@ test: $(VENV)/.dev
 # Without the tests that are marked slow.
 test-fast: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# Nightly: what a new user does first, with the wheel in a fresh virtual environment, on real photos; about an hour on two cores.
+# HLOC=FOLDER, a copy of github.com/cvg/Hierarchical-Localization, lets it take part.
+HOUR_PHOTOS ?= ../shared/data/photos/sceaux/images
+HLOC ?=
+
+first-hour:
+	$(PYTHON) tests/first_hour/play.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -47,3 +47,22 @@ def test_baselines_are_measured_but_not_written_to(photos: Path, capsys: pytest.
     assert capsys.readouterr().out.startswith("rootsift: ratio ")
     assert cli.main([*command, "--write"]) == 2
     assert "rootsift is no weight file" in capsys.readouterr().err
+
+
+def test_a_bad_photo_is_left_out_and_named(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (photos / "broken.jpg").write_text("no photo")
+    command = ["calibrate", "rootsift", "--data", str(photos), *SMALL]
+    assert cli.main(command) == 0
+    printed = capsys.readouterr()
+    assert "left out" in printed.err and "broken.jpg" in printed.err and "rootsift: ratio " in printed.out
+    assert cli.main([*command, "--strict"]) == 2
+    assert "broken.jpg" in capsys.readouterr().err
+    for photo in photos.glob("*.png"):
+        photo.unlink()
+    assert cli.main(command) == 2
+    assert "none of the photos" in capsys.readouterr().err
+
+
+def test_no_copies_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["calibrate", "pixels", "--views", "0"]) == 2
+    assert "at least 1 warped copy" in capsys.readouterr().err

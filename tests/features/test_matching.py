@@ -81,3 +81,8 @@ def test_empty_and_tiny(n: int, m: int, mode: Mode, make: object) -> None:
     found = match(a, b, mode)
     assert found.indices.shape == (len(found), 2)
     assert verify(a, b, found).num_inliers == 0
+
+
+def test_what_are_no_features_is_said() -> None:
+    with pytest.raises(ValueError, match=r"given as str; make them with patchprint\.extract"):
+        match("a.jpg", "b.jpg")  # type: ignore[arg-type]

@@ -171,3 +171,13 @@ def test_folders_of_features_refuse_it_before_they_begin(image_model: Path, tmp_
 def test_models_of_patches_refuse_whole_images(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} describes patches at keypoints, not whole images"):
         load(name).describe_images([texture()])
+
+
+def test_a_model_says_what_it_is(network: PatchNetwork) -> None:
+    assert repr(load("rootsift")) == "SiftModel(rootsift, 128 floats)"
+    assert repr(load(network).signs()).endswith(" bits)")
+
+
+def test_what_is_no_model_is_said() -> None:
+    with pytest.raises(ValueError, match="given as NoneType; expected a name"):
+        load(None)  # type: ignore[arg-type]

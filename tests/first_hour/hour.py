@@ -101,6 +101,7 @@ STEPS = (
     Step("eval bundled --model sift --out sift.json --no-cache", makes="sift.json"),
     Step("eval --compare sift.json", says="sift"),
     Step("report run sift.json --out report.html", makes="report.html"),
+    Step("bench --rounds 1 --keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
     Step("study hynet-gradients --out study", makes="study/hynet-gradients.json"),
     # Other programs.
     Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),

@@ -32,12 +32,12 @@ AMOUNTS = Amounts(keypoints=2000, steps=30, batch=64)
 
 _RECORD = """
 import importlib.metadata, json, sys
+from patchprint.files import write_json
 from patchprint.provenance import record
 told = json.load(sys.stdin)
 names = ("torch", "numpy", "opencv-python-headless", "pycolmap", "h5py", "kornia", "onnxruntime", "tyro")
 told["settings"]["installed"] = {name: importlib.metadata.version(name) for name in names}
-result = record("first-hour", command="make first-hour", **told)
-result.save(sys.argv[1])
+write_json(sys.argv[1], record("first-hour", command="make first-hour", **told).to_json())
 """
 
 
@@ -169,7 +169,7 @@ def main() -> int:
     chosen = parser.parse_args()
     photos = sorted(chosen.photos.glob("*.jpg"))
     if len(photos) < 4:
-        parser.error(f"{chosen.photos} holds {len(photos)} photos; make first-hour PHOTOS=FOLDER names others")
+        parser.error(f"{chosen.photos} holds {len(photos)} photos; make first-hour HOUR_PHOTOS=FOLDER names others")
     started = time.monotonic()
     work = chosen.work or Path(tempfile.mkdtemp(prefix="first-hour-"))
     work.mkdir(parents=True, exist_ok=True)

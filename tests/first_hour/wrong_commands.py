@@ -197,6 +197,19 @@ train hardnet --data store --out new --batch 100000 -> --batch
 study hynet-gradients --out new --budget 0 -> budget
 study hynet-gradients --out new --jobs 0 -> jobs
 match a.jpg b.jpg --device gpu -> gpu
+match a.jpg b.jpg --engine float64 -> float32
+describe photos --out new --engine onx -> onnxruntime
+bench --rounds 0 -> rounds
+bench --keypoints 0 -> keypoints
+bench --megapixels 0 -> megapixels
+bench --data nowhere -> nowhere
+bench --models sdgment -> sdgmnet
+bench --stages describ -> did you mean describe?
+bench --engines float64 -> float
+bench --out notes.txt -> notes.txt
+bench --photos 0 -> photos
+bench --busy -1 -> busy
+bench --growth --counts 0 -> counts
 """
 
 

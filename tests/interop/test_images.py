@@ -66,6 +66,13 @@ def test_arrays(image: np.ndarray) -> None:
     assert set(np.unique(read_gray(image > 128))) == {0, 255}
 
 
+def test_pictures_of_pillow_may_be_written_to(image: np.ndarray) -> None:
+    """Torch warns of arrays that may not."""
+    assert not np.asarray(Image.fromarray(image)).flags.writeable
+    read = read_gray(Image.fromarray(image))  # type: ignore[arg-type]
+    assert read.flags.writeable and np.array_equal(read, image)
+
+
 def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
     colors = np.stack([image, image.T[:1].repeat(60, 0)[:, :1].repeat(80, 1), 255 - image], -1)
     Image.fromarray(colors).save(tmp_path / "a.png")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import tyro
 
 from patchprint.commands.output import emit
+from patchprint.errors import UserError
 from patchprint.features import calibration, load
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.images import list_images, read_gray, readable_images
 from patchprint.provenance import record
 
 
@@ -21,6 +23,7 @@ def main(
     keypoints: int = calibration.KEYPOINTS,
     seed: int = calibration.SEED,
     write: bool = False,
+    strict: bool = False,
     device: str = "auto",
     json: bool = False,
 ) -> int:
@@ -33,13 +36,14 @@ def main(
         keypoints: per photo
         seed: of warps and light
         write: store the threshold in the weight file; its weights and their checksum stay as they are
+        strict: stop at the first photo that cannot be read; by default it is named and left out
         device: auto, cpu, cuda or mps
         json: print the result as JSON
     """
     if write:
         calibration.refuse_ratio(model)
     settings = {"views": views, "keypoints": keypoints, "seed": seed}
-    images = None if data is None else [read_gray(data / name) for name in list_images(data)]
+    images = None if data is None else _photos(data, strict)
     used = load(model, device)
     choice = calibration.calibrate(used, images, **settings)
     if write:
@@ -57,3 +61,10 @@ def main(
     )
     emit(result.to_json(), json, f"{used.info.name}: ratio {choice.ratio:.2f} {kept}")
     return 0
+
+
+def _photos(folder: Path, strict: bool) -> list[np.ndarray]:
+    names = readable_images(folder, list_images(folder), strict)
+    if not names:
+        raise UserError(f"none of the photos in {folder} could be read")
+    return [read_gray(folder / name) for name in names]

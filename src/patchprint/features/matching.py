@@ -40,6 +40,11 @@ def match(
     Returns:
         Matches ordered by their index in a.
     """
+    for given in (a, b):
+        if not isinstance(given, Features):
+            raise UserError(
+                f"features are given as {type(given).__name__}; make them with patchprint.extract(image, model)"
+            )
     if a.model != b.model:
         raise UserError(
             f"descriptors of two different models cannot be matched: {_name(a)} and {_name(b)}; describe both images with one"

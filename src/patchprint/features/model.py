@@ -46,6 +46,10 @@ class Model(ABC):
 
     info: ModelInfo
 
+    def __repr__(self) -> str:
+        what = "bits" if self.kind == "binary" else "floats"
+        return f"{type(self).__name__}({self.info.name}, {self.dim} {what})"
+
     @property
     def id(self) -> ModelId:
         return ModelId(self.info.name, self.info.sha256)
@@ -336,6 +340,8 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", e
         return model
     if isinstance(model, str) and model in BASELINES:
         return BASELINES[model]()
+    if not isinstance(model, (PatchNetwork, str, Path)):
+        raise UserError(f"a model is given as {type(model).__name__}; expected a name, a weight file or a network")
     if isinstance(model, PatchNetwork):
         engine = "float32"  # it may be learning, which the others would not notice
     else:

@@ -60,7 +60,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
         if channels not in (1, 3, 4):
             raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
         array = array[..., 0] if channels == 1 else to_gray(array[..., :3])
-    return np.ascontiguousarray(array)
+    return np.require(array, requirements=["C", "W"])  # pixels of Pillow may not be written to, of which torch warns
 
 
 def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:

@@ -92,8 +92,6 @@ def adapt(
         raise UserError(f"--out {out}: weights are written as .safetensors")
     if not 0 < plan.held_out < 1:
         raise UserError(f"--held-out is {plan.held_out}; it is a part of the photos, above 0 and below 1")
-    if not _has_model(Path(folder)):
-        list_images(folder)
     start = load(plan.model).for_keypoints()
     if not isinstance(start, NetworkModel):
         raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
@@ -113,6 +111,8 @@ def adapt(
         log_every=max(plan.steps // 40, 1),
         tensorboard=False,
     )
+    if not (work / "tracks").is_dir() and not _has_model(Path(folder)):
+        list_images(folder)  # says what is wrong with the folder
     report("1/3  points that several photos show")
     store = _tracks(Path(folder), work / "tracks", start.info.patch_scale, plan.strict)
     learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
