@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from patchprint.speed import growth_table, stage_table
+from patchprint.speed import stage_table
 from tools.markdown import read, table
 
 
@@ -19,16 +19,6 @@ def stage(name: str, file: str) -> Callable[[Path], str]:
         header, rows = stage_table(found)
         title = found["title"][0].upper() + found["title"][1:]
         return table(header, rows, f"{title}; {_machine(result)}: results/speed/{file}.")
-
-    return make
-
-
-def growth(file: str) -> Callable[[Path], str]:
-    def make(results: Path) -> str:
-        result = read(results / "speed" / file)
-        powers = ", ".join(f"{score['power_of_time']:.2f} ({name})" for name, score in result["scores"].items())
-        header, rows = growth_table(result["scores"])
-        return table(header, rows, f"Time grows by the power {powers}; {_machine(result)}: results/speed/{file}.")
 
     return make
 
