@@ -29,11 +29,3 @@ def test_a_stage_with_its_machine(tmp_path: Path) -> None:
     assert lines[-1] == "100 patches; 2 cores, Slow Chip, 1 kept busy by another process: results/speed/file.json."
     save(tmp_path, scores, device="cuda", busy_cores=0)
     assert "100 patches; Quick Card: results" in speed_tables.stage("describe", "file.json")(tmp_path)
-
-
-def test_growth_with_its_power(tmp_path: Path) -> None:
-    rows = [{"keypoints": 1000, "seconds": 0.5, "peak_mib": 300.4}]
-    save(tmp_path, {"net": {"rows": rows, "power_of_time": 0.987}}, device="cpu")
-    lines = speed_tables.growth("file.json")(tmp_path).splitlines()
-    assert lines[2] == "| net | 1,000 | 0.5 | 500 | 300 |"
-    assert lines[-1].startswith("Time grows by the power 0.99 (net); 2 cores")
