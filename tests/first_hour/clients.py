@@ -157,7 +157,7 @@ def onnxruntime_describes() -> str:
     patches = torch.rand(5, 1, 32, 32, generator=torch.Generator().manual_seed(0))
     session = onnxruntime.InferenceSession("net.onnx")
     theirs = session.run(None, {session.get_inputs()[0].name: patches.numpy()})[0]
-    ours = patchprint.load("sdgmnet").describe_patches(patches)
+    ours = patchprint.load("sdgmnet", engine="float32").describe_patches(patches)
     difference = float(np.abs(theirs - ours.numpy()).max())
     assert difference < 1e-4
     return f"largest difference {difference:.1e}"
@@ -186,7 +186,7 @@ def cpp_programs_describe() -> str:
     rows = [(100.0, 80.0, 5.0, 0.0), (160.5, 120.25, 16.0, 30.0), (200.0, 160.0, 8.0, 250.0)]
     table = torch.tensor(rows)
     keypoints = patchprint.Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
-    model = patchprint.load("sdgmnet")
+    model = patchprint.load("sdgmnet", engine="float32")
     ours = patchprint.extract("a.jpg", model, keypoints=keypoints).descriptors
     found = []
     for program in ("describe_opencv", "describe_onnxruntime"):

@@ -129,7 +129,7 @@ def test_our_models_are_compared_with_the_same_trunk(photos: Photos) -> None:
 def test_whoever_is_not_installed_is_named(photos: Photos, monkeypatch: pytest.MonkeyPatch) -> None:
     for missing in ("kornia", "kornia.feature", "pycolmap"):
         monkeypatch.setitem(sys.modules, missing, None)
-    scores = bench(photos, ["describe", "photo"], [MODEL], rounds=1, device="cpu").scores
+    scores = bench(photos, ["describe", "photo"], [MODEL], ["auto"], rounds=1, device="cpu").scores
     assert list(scores["describe"]["contenders"]) == [f"patchprint {MODEL}"]
     assert {"OpenCV SIFT", "OpenCV ORB"} < set(scores["photo"]["contenders"])
     assert {"kornia HardNet", "kornia HyNet", "kornia SOSNet", "COLMAP SIFT"} <= set(scores["left_out"])

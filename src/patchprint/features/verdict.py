@@ -45,15 +45,16 @@ class Evidence:
         """Decimal logarithm of how many geometries as good as this one are expected where all matches are wrong.
 
         The number of false alarms of L. Moisan and B. Stival (A probabilistic criterion to detect rigid point matches
-        between two images and estimate the fundamental matrix, IJCV 57, 2004), with frames counted too.
+        between two images and estimate the fundamental matrix, IJCV 57, 2004), with frames counted too; infinite where no
+        more matches agree than some geometry can be made of.
         """
-        if self.kind is None or self.agreeing == 0:
+        sample = SAMPLE.get(self.kind or "", 0)
+        if self.agreeing <= sample:
             return math.inf
-        sample = SAMPLE[self.kind]
         choices = math.log10(max(self.matches - sample, 1)) + _log_choose(self.matches, self.agreeing)
         choices += _log_choose(self.agreeing, sample)
-        by_position = max(self.agreeing - sample, 0) * math.log10(self.by_position)
-        return choices + by_position + max(self.agreeing - 1, 0) * math.log10(self.by_frame)
+        by_position = (self.agreeing - sample) * math.log10(self.by_position)
+        return choices + by_position + (self.agreeing - 1) * math.log10(self.by_frame)
 
     def numbers(self) -> dict[str, float]:
         """What the logistic function sees, by name."""

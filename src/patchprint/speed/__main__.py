@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=())
     parser.add_argument("--engines", nargs="+", default=())
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--counts", nargs="+", type=int, default=COUNTS)
     parser.add_argument("--device", default="auto")
@@ -28,7 +29,7 @@ def main() -> None:
     if given.growth:
         result = growth(photos, given.models, given.counts, device=given.device)
     else:
-        result = bench(photos, given.stages, given.models, given.engines, given.rounds, device=given.device)
+        result = bench(photos, given.stages, given.models, given.engines, given.rounds, given.busy, given.device)
     write_json(given.out, result.to_json())
 
 
