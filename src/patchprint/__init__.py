@@ -92,9 +92,10 @@ __version__ = "0.1.0"
 _NAMES = {
     "patchprint.detectors": ("detect",),
     "patchprint.errors": ("UserError",),
-    "patchprint.features": ("Model", "describe", "draw", "extract", "list_models", "load", "match", "verify"),
+    "patchprint.features": ("Model", "describe", "draw", "list_models", "load", "match", "verify"),
     "patchprint.features.calibration": ("calibrate",),
     "patchprint.features.compress": ("compress",),
+    "patchprint.features.extract": ("extract",),
     "patchprint.features.feature2d": ("Feature2D",),
     "patchprint.features.hloc_extractor": ("register_with_hloc",),
     "patchprint.features.laf_descriptor": ("LAFDescriptor",),
