@@ -27,7 +27,7 @@ def test_json_file_trains_without_the_command_line_packages(training_store, tmp_
         ('{"data": [], "out": "x"}', "lacks 'recipe'", 2),
         ('{"recipe": "hardnet", "out": "x"}', "lacks 'data'", 2),
         ('{"recipe": "hardnet", "data": [], "out": "x", "stepz": 1}', "did you mean steps", 2),
-        (None, "No such file", 1),
+        (None, "is not there", 2),
     ],
 )
 def test_bad_json_files(text, words, code, tmp_path, monkeypatch, capsys):

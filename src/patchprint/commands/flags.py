@@ -20,12 +20,13 @@ from patchprint.detectors import DETECTORS
 from patchprint.features.model import BASELINES
 from patchprint.networks.weights import weight_names
 
+WEIGHTS = "{" + ",".join(weight_names()) + "}|FILE"
 # Values of flags that mean the same in every command.
 _VALUES = {
     "detector": "{" + ",".join(DETECTORS) + "}",
     "model": "{" + ",".join([*weight_names(), *BASELINES]) + "}|FILE",
+    "models": WEIGHTS,
 }
-WEIGHTS = "{" + ",".join(weight_names()) + "}|FILE"
 _OF_TYPE = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
