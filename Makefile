@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 test-fast: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-# Nightly: what a new user does first, with the wheel in a fresh virtual environment, on real photos; about an hour on two cores.
+# Nightly: what a new user does first, with the wheel in a fresh virtual environment, on real photos.
 # HLOC=FOLDER, a copy of github.com/cvg/Hierarchical-Localization, lets it take part.
 HOUR_PHOTOS ?= ../shared/data/photos/sceaux/images
 HLOC ?=
