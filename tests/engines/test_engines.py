@@ -11,7 +11,7 @@ from torch import Tensor
 
 from patchprint import engines, networks
 from patchprint.distances import pair_distances
-from patchprint.engines.pytorch import inference_copy
+from patchprint.engines.pytorch import inference_copy, multiplies_in_bfloat16
 from patchprint.errors import UserError
 from patchprint.features import load
 from patchprint.features.model import NetworkModel
@@ -110,6 +110,18 @@ def test_all_cores_work_and_pytorch_keeps_its_number_of_threads(monkeypatch: pyt
         assert seen == [3]
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("engine", engines.available())
+def test_wrong_patches_are_one_sentence(engine: str) -> None:
+    with pytest.raises(UserError, match="must have shape"):
+        NetworkModel(narrow("hardnet"), engine).describe_patches(torch.zeros(3, 32, 32))
+
+
+def test_bfloat16_is_left_alone_where_pytorch_may_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert not multiplies_in_bfloat16()
 
 
 def test_what_a_thread_raises_is_raised() -> None:

@@ -69,4 +69,4 @@ def available() -> list[str]:
     return [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package) is not None]
 
 
-__all__ = ["AUTO", "ENGINES", "Engine", "available", "chosen", "create"]
+__all__ = ["AUTO", "ENGINES", "Engine", "available", "check", "chosen", "create"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 from pathlib import Path
 
 from torch import Tensor, nn
 
+from patchprint import __version__
 from patchprint.files import cache_folder
 from patchprint.interop.onnx import export_onnx
 from patchprint.networks import PatchNetwork, weights
@@ -17,7 +17,7 @@ from patchprint.networks import PatchNetwork, weights
 def exported(network: PatchNetwork) -> Path:
     """The file of a network, which gives raw vectors; known by network, weights and our version."""
     checksum = weights.weights_sha256(network.state_dict())
-    known_by = [network.info.network, network.info.options, checksum, importlib.metadata.version("patchprint")]
+    known_by = [network.info.network, network.info.options, checksum, __version__]
     name = hashlib.sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder("engines")
     path = folder / f"{name}.onnx"

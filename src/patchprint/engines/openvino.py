@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.engines._base import CHUNK, Compute, Engine
+from patchprint.engines._base import Compute, Engine
 from patchprint.engines._exported import exported
 from patchprint.extras import require
 from patchprint.files import cache_folder
 from patchprint.interop.onnx import as_array
 from patchprint.networks import PatchNetwork
+from patchprint.networks.base import CHUNK_ON_CPU
 
 
 class OpenVinoEngine(Engine):
@@ -27,7 +28,7 @@ class OpenVinoEngine(Engine):
         openvino = require(self.package, self.extra)
         core = openvino.Core()
         model = core.read_model(exported(network))
-        self._shape = (CHUNK, 1, network.input_size, network.input_size)
+        self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
         model.reshape(self._shape)
         in_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         self._compiled = core.compile_model(

@@ -14,8 +14,6 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from patchprint.engines._base import Compute, Engine
 from patchprint.networks import PatchNetwork
 
-_CHUNK_ON_GPU = 1024
-
 
 class Float32Engine(Engine):
     """The network itself: the same bits for a patch alone and among others, and the reference for all other engines."""
@@ -28,7 +26,7 @@ class Float32Engine(Engine):
     def raw(self, patches: Tensor) -> Tensor:
         if next(self.network.parameters()).device.type == "cpu":
             return super().raw(patches)
-        return self.network.raw(patches, _CHUNK_ON_GPU).cpu()
+        return self.network.raw(patches).cpu()
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -71,8 +69,10 @@ def inference_copy(network: PatchNetwork) -> PatchNetwork:
 
 
 def multiplies_in_bfloat16() -> bool:
-    """Whether this processor does."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    """Whether this processor does, and PyTorch's convolutions let it: ``ONEDNN_MAX_CPU_ISA`` may forbid them."""
+    if not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()):
+        return False
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def _fold_norms(layers: nn.Sequential) -> None:

@@ -194,6 +194,7 @@ class NetworkModel(Model):
             patches = F.interpolate(values, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
         if len(patches) == 0:
             return self.network.describe(torch.zeros(0, 1, size, size))
+        self.network.check(patches)  # not every engine would say it in one sentence
         if self._engine is None:
             self._engine = engines.create(self.network, self.engine)
         raw = self._engine.raw(patches)

@@ -62,7 +62,8 @@ def run_study(name: str, study: Study, options: Options) -> Report:
 def _adopt(plans: Sequence[Plan], studies: Sequence[Path]) -> None:
     """Copy what other studies did with the same settings, data and measures: all that is left of a run without its weights."""
     for each in plans:
-        found = [path for study in studies for path in (study / "runs").glob(f"*-{each.checksum}.json")]
+        known = [path for study in studies for path in (study / "runs").glob(f"*-{each.checksum}.json")]
+        found = [path for path in known if (path.with_suffix("") / "metrics.jsonl").is_file()]
         if found and not _is_done(each) and not each.folder.exists():
             each.runs.mkdir(parents=True, exist_ok=True)
             result = {**json.loads(found[0].read_text(encoding="utf-8")), "labels": each.case.labels}

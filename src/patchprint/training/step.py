@@ -206,7 +206,7 @@ class _Describe(nn.Module):
 
 
 def use_bf16(config: TrainConfig, device: torch.device) -> bool:
-    """Whether the network computes in bfloat16: on request, and by itself where the hardware multiplies in it."""
+    """Whether the network computes in bfloat16: on request, and by itself on GPUs that multiply in it and CPUs with AMX."""
     if config.precision != "auto":
         return config.precision == "bf16"
     if device.type == "cuda":
