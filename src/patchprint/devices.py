@@ -1,6 +1,9 @@
-"""Which device a computation runs on."""
+"""Which device a computation runs on, and how many cores of it."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 import torch
 
@@ -21,3 +24,14 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
     if index and not (index.isdecimal() and int(index) < (torch.cuda.device_count() if kind == "cuda" else 1)):
         raise UserError(f"this machine has no device {name!r}; take {kind}")
     return torch.device(name)
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """PyTorch computes with one thread: for work so short that cores would mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

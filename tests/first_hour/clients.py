@@ -165,6 +165,7 @@ def onnxruntime_describes() -> str:
 
 def cpp_programs_describe() -> str:
     """The C++ examples, built by CMake, describe keypoints of a photo as patchprint does."""
+    import cv2
     import numpy as np
     import torch
 
@@ -187,12 +188,15 @@ def cpp_programs_describe() -> str:
     table = torch.tensor(rows)
     keypoints = patchprint.Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
     model = patchprint.load("sdgmnet", engine="float32")
-    ours = patchprint.extract("a.jpg", model, keypoints=keypoints).descriptors
+    cv2.imwrite(
+        "a.pgm", cv2.imread("a.jpg", cv2.IMREAD_GRAYSCALE)
+    )  # the examples do without OpenCV's readers of pictures
+    ours = patchprint.extract("a.pgm", model, keypoints=keypoints).descriptors
     found = []
     for program in ("describe_opencv", "describe_onnxruntime"):
         # OpenCV 4 of Debian has no FRN-like layers in some versions; the README of the examples says which are needed.
         printed = subprocess.run(
-            [str(build / program), "net.onnx", "a.jpg"],
+            [str(build / program), "net.onnx", "a.pgm"],
             input="\n".join(" ".join(map(str, row)) for row in rows),
             capture_output=True,
             text=True,

@@ -92,3 +92,22 @@ def test_the_same_numbers_give_the_same_file(tmp_path: Path) -> None:
     assert drawing(tmp_path / "a.svg", toy_study(), DONE, DONE, DONE, DONE) == drawing(
         tmp_path / "b.svg", toy_study(), DONE, DONE, DONE, DONE
     )
+
+
+def test_means_near_each_other_are_points(tmp_path: Path) -> None:
+    bars = toy_study(figures=(Bars("FPR95 %", bars="norms", groups=("recipe",)),))
+    low, high = (record(0, fpr95=4.0),), (record(0, fpr95=40.0),)
+    apart = drawing(tmp_path / "apart.svg", bars, low, high, low, high)
+    near = drawing(tmp_path / "near.svg", bars, low, low, low, low)
+    assert near.count("<path") < apart.count("<path"), "no bars"
+
+
+def test_means_of_several_orders_stand_on_a_logarithmic_axis(tmp_path: Path) -> None:
+    bars = toy_study(figures=(Bars("FPR95 %", bars="norms", groups=("recipe",)),))
+    low, high = (record(0, fpr95=0.01),), (record(0, fpr95=100.0),)
+    assert r"10^{1}" in drawing(tmp_path / "a.svg", bars, low, high, low, high)
+
+
+def test_a_column_without_numbers_says_so(tmp_path: Path) -> None:
+    bars = toy_study(figures=(Bars("FPR95 %", bars="norms", groups=("recipe",)),))
+    assert ">not measured<" in drawing(tmp_path / "a.svg", bars, MISSING, MISSING, MISSING, MISSING)

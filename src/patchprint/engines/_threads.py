@@ -15,6 +15,8 @@ from typing import TypeVar
 
 import torch
 
+from patchprint.devices import one_core
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -38,21 +40,12 @@ def each(
 
     workers = min(torch.get_num_threads(), len(items))
     if workers == 1:
-        _alone(work)
+        with one_core():  # so that an item gives the same bits alone and among others
+            work()
     else:
         for future in [_pool(torch.get_num_threads()).submit(work) for _ in range(workers)]:
             future.result()
     return results  # type: ignore[return-value]
-
-
-def _alone(work: Callable[[], None]) -> None:
-    """Do it here, with one thread inside of layers, so that an item gives the same bits alone and among others."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        work()
-    finally:
-        torch.set_num_threads(before)
 
 
 @cache

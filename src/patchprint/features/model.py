@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint import engines
-from patchprint.devices import choose_device
+from patchprint.devices import choose_device, one_core
 from patchprint.distances import pack_bits
 from patchprint.errors import UserError
 from patchprint.features.compress import sign_bits
@@ -101,11 +101,14 @@ class Model(ABC):
         keypoints = Keypoints.given(keypoints)
         if len(keypoints) == 0:
             return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
-        pyramids = ImagePyramids.build([image], self._sampling_device())
+        with one_core():
+            pyramids = ImagePyramids.build([image], self._sampling_device())
         parts = []
         for start in range(0, len(keypoints), _CHUNK):
-            chosen = keypoints[start : start + _CHUNK]
-            parts.append(self.describe_patches(cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)))
+            with one_core():
+                chosen = keypoints[start : start + _CHUNK]
+                patches = cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)
+            parts.append(self.describe_patches(patches))
         return torch.cat(parts)
 
     def describe_images(self, images: Sequence[ImageLike]) -> Tensor:

@@ -19,11 +19,10 @@ from torch import Tensor
 from patchprint.errors import UserError
 from patchprint.types import Keypoints
 
-# Binomial filter that lies symmetrically around the corner shared by four pixels, where the pixel of the next level sits.
-_HALVING_FILTER = torch.tensor([1.0, 5.0, 10.0, 10.0, 5.0, 1.0]) / 32.0
 _SMALLEST_SIDE = 8
 _CHUNK = 2048
 _STRIP_PIXELS = 1 << 22
+_MOST_PIXELS_IN_FLOATS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +89,17 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
     spacing = area.abs().sqrt() * (2.0 / size)
     level = torch.log2(spacing.clamp(min=1e-6)).round().clamp(min=0).long()
     level = torch.minimum(level, pyramids.num_levels[image] - 1)
-    offset, width, height = (t[image, level] for t in (pyramids.offset, pyramids.width, pyramids.height))
 
     # In a level, pixels are 2**level times as large, and the outer edge of the picture (-0.5) stays where it is.
     shrink = torch.exp2(-level.float())
     center = (center + 0.5) * shrink[:, None] - 0.5
     frame = frame * shrink[:, None, None]
-
     u = (torch.arange(size, device=center.device, dtype=torch.float32) * 2 + 1) / size - 1
+    # Not for huge photos, whose pixels are turned into floats on the way.
+    if len(pyramids) == 1 and pyramids.device.type == "cpu" and pyramids.pixels.numel() <= _MOST_PIXELS_IN_FLOATS:
+        return _read_level_by_level(pyramids, level, center, frame, u)
+
+    offset, width, height = (t[image, level] for t in (pyramids.offset, pyramids.width, pyramids.height))
     x = _along(center[:, 0], frame[:, 0], u).clamp(min=0).minimum((width - 1).float()[:, None, None])
     y = _along(center[:, 1], frame[:, 1], u).clamp(min=0).minimum((height - 1).float()[:, None, None])
     left, top = x.floor(), y.floor()
@@ -113,6 +115,23 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
     above = read(corner) * (1 - dx) + read(corner + step_x) * dx
     below = read(corner + step_y) * (1 - dx) + read(corner + step_y + step_x) * dx
     return ((above * (1 - dy) + below * dy) / 255.0).unsqueeze(1)
+
+
+def _read_level_by_level(pyramids: ImagePyramids, level: Tensor, center: Tensor, frame: Tensor, u: Tensor) -> Tensor:
+    """The same out of one photo by ``grid_sample``, the fastest way on a CPU; the values differ by roundings."""
+    size = len(u)
+    patches = torch.empty(len(level), 1, size, size)
+    for number in torch.unique(level).tolist():
+        rows = (level == number).nonzero()[:, 0]
+        start, width, height = (int(t[0, number]) for t in (pyramids.offset, pyramids.width, pyramids.height))
+        pixels = pyramids.pixels[start : start + width * height].view(1, 1, height, width) / 255.0
+        # It counts from -1 in the middle of the first pixel to 1 in the middle of the last one.
+        grid = torch.empty(len(rows), size, size, 2)
+        for axis, per_pixel in enumerate((2.0 / max(width - 1, 1), 2.0 / max(height - 1, 1))):
+            grid[..., axis] = _along(center[rows, axis] * per_pixel - 1, frame[rows, axis] * per_pixel, u)
+        found = F.grid_sample(pixels, grid.view(1, -1, size, 2), padding_mode="border", align_corners=True)
+        patches[rows] = found.view(-1, 1, size, size)
+    return patches
 
 
 def keypoint_frames(keypoints: Keypoints, patch_scale: float) -> Tensor:
@@ -154,13 +173,21 @@ def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
 def _halved(image: Tensor) -> Tensor:
     """Half the size, (H, W) -> (H // 2, W // 2) float32; in strips, since a filter needs many times the memory of its input."""
     height, width = image.shape
-    kernel = _HALVING_FILTER.to(image.device)
     strip = max(16, _STRIP_PIXELS // width // 2)
     parts = []
     for start in range(0, height // 2, strip):
         stop = min(start + strip, height // 2)
         rows = torch.arange(2 * start - 2, 2 * stop + 2, device=image.device).clamp(0, height - 1)
-        part = F.pad(image[rows].float()[None, None], (2, 2, 0, 0), mode="replicate")
-        part = F.conv2d(part, kernel.view(1, 1, 1, 6), stride=(1, 2))
-        parts.append(F.conv2d(part, kernel.view(1, 1, 6, 1), stride=(2, 1))[0, 0])
+        columns = F.pad(image[rows].float()[None, None], (2, 2, 0, 0), mode="replicate")[0, 0]
+        parts.append(_halved_rows(_halved_rows(columns).t()).t() / 1024)
     return torch.cat(parts)
+
+
+def _halved_rows(rows: Tensor) -> Tensor:
+    """32 times the rows halved, (2 N + 4, W) -> (N, W): a binomial filter around the edge that two rows share.
+
+    The pixel of the next level sits there. Sums of slices are a few times faster than a convolution of one channel.
+    """
+    count = len(rows) // 2 - 2
+    taps = [rows[start : start + 2 * count - 1 : 2] for start in range(6)]
+    return (taps[0] + taps[5]).add_(taps[1] + taps[4], alpha=5).add_(taps[2] + taps[3], alpha=10)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _WIDTH = 10.0
 _POINTS = 200  # of a function
 _LEVEL_COLORS = ("red", "black", "gray")
+_NEAR, _FAR = 2.0, 20.0  # ratios of means, below which bars are points, above which their axis is logarithmic
 
 
 class Figure(ABC):
@@ -40,7 +41,8 @@ class Figure(ABC):
 class Bars(Figure):
     """A column of the table as groups of bars, with its spread; a diamond stands at the published value.
 
-    Rows that differ in other labels alone are one bar, their mean.
+    Rows that differ in other labels alone are one bar, their mean. Means that lie near each other are points instead,
+    since bars from zero would all look alike, and those that differ by more than an order stand on a logarithmic axis.
 
     Args:
         column: its title.
@@ -62,12 +64,16 @@ class Bars(Figure):
         groups = [group for group in _split(rows, self.groups) if group not in self.levels]
         bars = list(_split([row for row in rows if _title(row, self.groups) in groups], (self.bars,)))
         all_axes = strip.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        ratio = self._ratio(column, rows)
         for axes, (title, chosen) in zip(all_axes, panels.items(), strict=True):
             for name, members in _split(chosen, self.groups).items():
                 if name in self.levels:
                     self._draw_level(axes, column, name, members)
                 else:
-                    self._draw_group(axes, column, groups.index(name), bars, members)
+                    self._draw_group(axes, column, groups.index(name), bars, members, as_points=ratio < _NEAR)
+            axes.set_yscale("log" if ratio > _FAR else "linear")
+            if not ratio:
+                axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center")
             axes.set_xticks(range(len(groups)), groups, rotation=20 if len(groups) > 3 else 0)
             axes.set(title=title, xlabel=", ".join(self.groups), xlim=(-0.5, len(groups) - 0.5))
         all_axes[0].set_ylabel(self.column)
@@ -75,13 +81,27 @@ class Bars(Figure):
         colors = [(f"C{number}", bar) for number, bar in enumerate(bars)]
         _legend(strip, f"{self.bars}:", colors + list(zip(_LEVEL_COLORS, self.levels, strict=False)), has_published)
 
-    def _draw_group(self, axes: Any, column: Column, place: int, bars: list[str], members: list[Row]) -> None:
+    def _ratio(self, column: Column, rows: list[Row]) -> float:
+        """Of the largest mean to the smallest; between the limits where one is not above zero, 0 where there is none."""
+        found = grouped(rows, (*self.panels, *self.groups, self.bars))
+        means = [mean for mean, _ in (bar.summary(column) for bar in found) if mean is not None]
+        if not means:
+            return 0.0
+        return max(means) / min(means) if min(means) > 0 else (_NEAR + _FAR) / 2
+
+    def _draw_group(
+        self, axes: Any, column: Column, place: int, bars: list[str], members: list[Row], *, as_points: bool
+    ) -> None:
         found = grouped(members, (self.bars,))
         width = min(0.25, 0.8 / len(found))
         for number, bar in enumerate(found):
             mean, spread = bar.summary(column)
             x = place + (number - (len(found) - 1) / 2) * width
-            axes.bar(x, mean or 0, width, yerr=spread, color=f"C{bars.index(bar.labels[self.bars])}", capsize=2)
+            color = f"C{bars.index(bar.labels[self.bars])}"
+            if mean is not None and as_points:
+                axes.errorbar(x, mean, spread, fmt="o", color=color, capsize=3)
+            elif mean is not None:
+                axes.bar(x, mean, width, yerr=spread, color=color, capsize=2)
             published = bar.published(column)
             if published is not None:
                 axes.plot(x, published, "kD", markersize=3)
