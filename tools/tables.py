@@ -19,7 +19,7 @@ from typing import Any
 from patchprint.files import write_text
 from patchprint.pipelines.demo import table_rows
 from patchprint.registry import Registry
-from tools import metric_tables, speed_tables, use_tables, weights_tables
+from tools import metric_tables, speed_tables, study_tables, use_tables, weights_tables
 from tools.markdown import read, table
 
 # Trained like the default model, to show how far that repeats; not shipped.
@@ -91,8 +91,13 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "shipped": weights_tables.shipped,
         "hpatches": weights_tables.hpatches,
         "eth": weights_tables.eth,
-        "comparison": weights_tables.comparison,
-        "statistics": weights_tables.statistics,
+        "comparison": study_tables.page("comparison", 1),
+        "statistics": study_tables.statistics,
+        **{
+            f"study-{name}": study_tables.page(name)
+            for name in ("hynet-frn", "hynet-similarity", "l2net-dif", "sec-patches")
+        },
+        "doap-before": weights_tables.doap_before,
         "tries": weights_tables.tries,
         "tries-neighbours": weights_tables.tries_neighbors,
         "tries-long": weights_tables.tries_long,

@@ -1,29 +1,13 @@
-"""Tables about trained weights, made from ``results/``: what is shipped, how it scores, what was tried, how methods compare."""
+"""Tables about trained weights, made from ``results/``: what is shipped, how it scores, what was tried."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from patchprint.benchmarks import ubc
 from patchprint.networks import weights
 from tools.markdown import read, table
-
-# Published counterparts of the recipes, for the order of the methods; the sets are others.
-_PUBLISHED = {
-    "l2net": "L2-Net+",
-    "tfeat": "TFeat",
-    "doap": "DOAP+",
-    "hardnet": "HardNet+ (lr 10)",
-    "cdf": "CDF",
-    "sosnet": "SOSNet",
-    "hynet": "HyNet",
-    "hardnet-frn": "HardNet+FRN",
-    "sdgmnet": "SDGMNet (best test epoch)",
-}
 
 
 def shipped(results: Path) -> str:
@@ -69,51 +53,6 @@ def eth(results: Path) -> str:
     return table(header, rows, "Sparse models of two scenes, by model and ratio test: results/eth/.")
 
 
-def comparison(results: Path) -> str:
-    """FPR95 in percent, train > test, mean over seeds; beside it the mean that the papers print for UBC."""
-    files = sorted((results / "experiments").glob("comparison*.json"), key=lambda path: path.stem)
-    runs = [run for path in files for run in read(path)["scores"]["runs"]]
-    columns = sorted({(run["train"], test) for run in runs for test in run["fpr95"]}, key=lambda c: (c[1], c[0]))
-    rows = []
-    for recipe in dict.fromkeys(run["recipe"] for run in runs):
-        mine = [run for run in runs if run["recipe"] == recipe]
-        for label, kind in ((f"`{recipe}`", "fpr95"), (f"`{recipe}`, signs", "fpr95_of_signs")):
-            scores = _by_column(mine, kind)
-            if all(scores.get(column) for column in columns):
-                published = ubc.PUBLISHED.get(_PUBLISHED.get(recipe, ""), ()) if kind == "fpr95" else ()
-                rows.append(
-                    [
-                        label,
-                        *(_mean_and_spread(scores[column]) for column in columns),
-                        f"{fmean(fmean(scores[column]) for column in columns):.3f}",
-                        f"{fmean(published):.2f}" if published else "",
-                    ]
-                )
-    header = ["", *(f"{train} > {test}" for train, test in columns), "mean", "published mean (UBC)"]
-    return table(header, rows, "FPR95 in percent, train > test, mean over seeds: results/experiments/comparison*.json.")
-
-
-def statistics(results: Path) -> str:
-    """SDGMNet's running statistics over training (its Tables II to IV), mean over the training sets."""
-    result = read(results / "experiments" / "comparison.json")
-    curves: dict[int, list[dict[str, float]]] = defaultdict(list)
-    for run in result["scores"]["runs"]:
-        for line in run.get("statistics", ()) if run["recipe"] == "sdgmnet" else ():
-            curves[line["step"]].append(line)
-    names = ("positive", "positive_std", "negative", "negative_std", "relative", "relative_std")
-    rows = [
-        [
-            str(step),
-            *(f"{fmean(line[f'loss/{name}'] for line in lines):.3f}" for name in names),
-            *(f"{fmean(line[f'loss/power_{sign}'] for line in lines):.0f}" for sign in ("positive", "negative")),
-        ]
-        for step, lines in sorted(curves.items())
-        if step % (max(curves) // 5) == 0
-    ]
-    header = ["step", "theta+", "std", "theta-", "std", "theta+ - theta-", "std", "power+", "power-"]
-    return table(header, rows, "`sdgmnet` in training, mean over three sets: results/experiments/comparison.json.")
-
-
 def tries(results: Path) -> str:
     """What was tried first, judged on validation data alone."""
     return _choices(results / "experiments" / "choice-tries.json")
@@ -134,6 +73,22 @@ def tries_groups(results: Path) -> str:
     return _choices(results / "experiments" / "choice-doap-groups.json")
 
 
+def doap_before(results: Path) -> str:
+    """The binary model on whole groups beside the weights that were shipped before, on every test there is."""
+    sets = ("liberty", "notredame", "oxford-landmarks")
+    before = "experiments/doap-binary-before/{}.json"
+    now = {"oxford": "oxford/doap-binary.json", "hpatches": "hpatches/oxford-doap-binary.json"}
+    now |= {name: f"ubc/{name}-doap-binary.json" for name in sets}
+    rows = []
+    for label, files in (("whole groups", now), ("before: pairs", {name: before.format(name) for name in now})):
+        scores = {name: read(results / file)["scores"] for name, file in files.items()}
+        tasks = [scores["hpatches"][task]["map"]["python"] for task in ("verification", "matching", "retrieval")]
+        numbers = [scores["oxford"]["map"], *tasks, *(scores[name]["fpr95"] for name in sets)]
+        rows.append([label, *(f"{number:.3f}" for number in numbers)])
+    header = ["`doap-binary`", "Oxford mAP", "verif.", "match.", "retr.", *(f"FPR95 % {name}" for name in sets)]
+    return table(header, rows, "Now: results/oxford/, results/hpatches/, results/ubc/; before: results/experiments/doap-binary-before/.")
+
+
 def chosen_scales(results: Path) -> str:
     """Validation scores of the shipped weights by patch scale."""
     return _choices(results / "experiments" / "choice-shipped.json")
@@ -150,19 +105,6 @@ def _choices(path: Path) -> str:
             rows.append([f"`{name}`", f"{scale} sigma", f"{depth:.4f}", f"{score['flat']:.4f}", f"{score['mean']:.4f}"])
     caption = f"Validation scores by patch scale: results/experiments/{path.name}."
     return table(["", "patch at test", "depth: accuracy", "flat: AP", "mean"], rows, caption)
-
-
-def _by_column(runs: Iterable[dict[str, Any]], kind: str) -> dict[tuple[str, str], list[float]]:
-    scores: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for run in runs:
-        for test, value in run.get(kind, {}).items():
-            scores[run["train"], test].append(value)
-    return scores
-
-
-def _mean_and_spread(values: list[float]) -> str:
-    spread = f" ± {(max(values) - min(values)) / 2:.3f}" if len(values) > 1 else ""
-    return f"{fmean(values):.3f}{spread}"
 
 
 def _sparse(scores: dict[str, Any]) -> list[str]:

@@ -17,60 +17,8 @@ def save(folder: Path, name: str, scores: dict[str, Any], **more: Any) -> None:
     (folder / name).write_text(json.dumps(result), encoding="utf-8")
 
 
-def run(recipe: str, train: str, seed: int, **scores: float) -> dict[str, Any]:
-    return {"recipe": recipe, "train": train, "seed": seed, "fpr95": scores}
-
-
 def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
-
-
-def test_comparison_gives_mean_and_spread_of_the_seeds(tmp_path: Path) -> None:
-    """The runs of further seeds may lie in further files."""
-    save(
-        tmp_path,
-        "experiments/comparison.json",
-        {"runs": [run("hardnet", "x", 0, y=1.0), run("hardnet", "y", 0, x=4.0)]},
-    )
-    save(tmp_path, "experiments/comparison-seed1.json", {"runs": [run("hardnet", "x", 1, y=2.0)]})
-    lines = weights_tables.comparison(tmp_path).splitlines()
-    assert cells(lines[0])[1:4] == ["y > x", "x > y", "mean"]
-    assert cells(lines[2]) == ["`hardnet`", "4.000", "1.500 ± 0.500", "2.750", "1.52"]
-
-
-def test_comparison_leaves_out_a_method_that_lacks_a_column(tmp_path: Path) -> None:
-    runs = [run("hardnet", "x", 0, y=1.0), run("hardnet", "y", 0, x=1.0), run("cdf", "x", 0, y=1.0)]
-    save(tmp_path, "experiments/comparison.json", {"runs": runs})
-    text = weights_tables.comparison(tmp_path)
-    assert "`hardnet`" in text
-    assert "`cdf`" not in text
-
-
-def test_signs_stand_below_floats(tmp_path: Path) -> None:
-    runs = [{**run("hardnet", "x", 0, y=1.0), "fpr95_of_signs": {"y": 3.0}}]
-    save(tmp_path, "experiments/comparison.json", {"runs": runs})
-    lines = weights_tables.comparison(tmp_path).splitlines()
-    assert cells(lines[3])[:2] == ["`hardnet`, signs", "3.000"]
-
-
-def test_statistics_average_over_training_sets(tmp_path: Path) -> None:
-    names = ("positive", "positive_std", "negative", "negative_std", "relative", "relative_std")
-    runs = []
-    for value in (1.0, 2.0):
-        lines = [
-            {
-                "step": step,
-                **{f"loss/{name}": value for name in names},
-                "loss/power_positive": 100 * value,
-                "loss/power_negative": 9,
-            }
-            for step in range(10, 60, 10)
-        ]
-        runs.append({**run("sdgmnet", f"set{value}", 0), "statistics": lines})
-    save(tmp_path, "experiments/comparison.json", {"runs": runs})
-    lines = weights_tables.statistics(tmp_path).splitlines()
-    assert cells(lines[2]) == ["10", *["1.500"] * 6, "150", "9"]
-    assert len([line for line in lines if line.startswith("| ")]) == 2 + 5
 
 
 def test_tries_are_named_after_their_run(tmp_path: Path) -> None:
