@@ -239,7 +239,11 @@ _BEYOND = {"0.000": "below 0.001", "1.000": "above 0.999"}  # nothing is certain
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether two images show the same place, and the probability that they do where as many pairs do as do not."""
+    """Whether two images show the same place, and the probability that they do.
+
+    The probability is meant for a collection in which as many pairs do as do not, of those in which more matches agree than a
+    geometry can be made of by itself.
+    """
 
     answer: Answer
     probability: float

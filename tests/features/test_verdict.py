@@ -88,7 +88,8 @@ def test_accidents_are_the_number_of_false_alarms() -> None:
     assert evidence.accidents == pytest.approx(math.log10(expected))
     four = dataclasses.replace(evidence, matches=4, agreeing=4)  # a homography can be made of any four
     assert four.accidents == math.inf
-    assert judge(four).answer == judge(Evidence(None)).answer == "different"
+    assert judge(four) == judge(Evidence(None)) == judge(Evidence("homography", matches=10))
+    assert judge(four).answer == "different"
 
 
 def test_more_evidence_is_more_probable() -> None:

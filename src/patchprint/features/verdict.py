@@ -41,26 +41,31 @@ class Evidence:
     by_frame: float = 1.0
 
     @property
+    def beyond_sample(self) -> int:
+        """How many more matches agree than such a geometry can be made of."""
+        return max(self.agreeing - SAMPLE[self.kind], 0) if self.kind else 0
+
+    @property
     def accidents(self) -> float:
         """Decimal logarithm of how many geometries as good as this one are expected where all matches are wrong.
 
         The number of false alarms of L. Moisan and B. Stival (A probabilistic criterion to detect rigid point matches
         between two images and estimate the fundamental matrix, IJCV 57, 2004), with frames counted too; infinite where no
-        more matches agree than some geometry can be made of.
+        more matches agree than a geometry can be made of.
         """
-        sample = SAMPLE.get(self.kind or "", 0)
-        if self.agreeing <= sample:
+        if not self.beyond_sample:
             return math.inf
+        sample = self.agreeing - self.beyond_sample
         choices = math.log10(max(self.matches - sample, 1)) + _log_choose(self.matches, self.agreeing)
         choices += _log_choose(self.agreeing, sample)
-        by_position = (self.agreeing - sample) * math.log10(self.by_position)
+        by_position = self.beyond_sample * math.log10(self.by_position)
         return choices + by_position + (self.agreeing - 1) * math.log10(self.by_frame)
 
     def numbers(self) -> dict[str, float]:
-        """What the logistic function sees, by name."""
+        """What the logistic function sees, by name; it is asked only where matches agree beyond the sample."""
         return {
             "not_by_accident": min(max(-self.accidents, -20.0), 30.0),
-            "beyond_sample": math.log1p(max(self.agreeing - SAMPLE.get(self.kind or "", 0), 0)),
+            "beyond_sample": math.log1p(self.beyond_sample),
             "frames": math.log1p(self.agreeing) * -math.log10(self.by_frame),
             "fundamental": float(self.kind == "fundamental"),
         }
@@ -102,6 +107,8 @@ def framed_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
 def judge(evidence: Evidence) -> Verdict:
     """The verdict on evidence: "same" and "different" place where the probability is beyond a limit, "unsure" between them."""
     fitted = _fitted()
+    if not evidence.beyond_sample:
+        return Verdict("different", fitted["without_evidence"])
     numbers = evidence.numbers()
     logit = fitted["constant"] + sum(weight * numbers[name] for name, weight in fitted["weights"].items())
     probability = 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0)))
