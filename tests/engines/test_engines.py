@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint import engines, networks
+from patchprint.benchmarks import bundled
 from patchprint.distances import pair_distances
 from patchprint.engines.pytorch import inference_copy, multiplies_in_bfloat16
 from patchprint.errors import UserError
@@ -79,6 +80,16 @@ def test_bits_are_nearly_the_same() -> None:
     given = patches(network, 64)
     exact, fast = (NetworkModel(network, engine).describe_patches(given) for engine in ("float32", "bfloat16"))
     assert pair_distances(exact, fast).mean() < 2  # of 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "tolerance"), [("sdgmnet", 0.002), ("hardnet.small", 0.002), ("doap-binary", 0.005)])
+def test_matching_is_as_good_as_in_float32(model: str, tolerance: float) -> None:
+    """On two photos of scikit-image; results/engines has the same of all Oxford sequences."""
+    pair = bundled.stereo_pair(bundled.Settings(keypoints=400))
+    exact = bundled.matching(load(model, engine="float32"), pair)["ap"]
+    for engine in engines.available():
+        assert bundled.matching(load(model, engine=engine), pair)["ap"] == pytest.approx(exact, abs=tolerance), engine
 
 
 def test_all_cores_work_and_pytorch_keeps_its_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

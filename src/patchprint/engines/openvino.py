@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,8 +26,9 @@ class OpenVinoEngine(Engine):
     extra = "fast"
 
     def __init__(self, network: PatchNetwork) -> None:
-        openvino = require(self.package, self.extra)
-        core = openvino.Core()
+        self._openvino = require(self.package, self.extra)
+        self._setting_up = threading.Lock()
+        core = self._openvino.Core()
         model = core.read_model(exported(network))
         self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
         model.reshape(self._shape)
@@ -45,11 +47,18 @@ class OpenVinoEngine(Engine):
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
-        request = self._compiled.create_infer_request()
         batch = np.zeros(self._shape, np.float32)
+        # Tensors are handed over once, by one thread at a time: where two did so for each chunk, they once waited for each
+        # other for ever, inside of OpenVINO.
+        with self._setting_up:
+            request = self._compiled.create_infer_request()
+            request.set_input_tensor(self._openvino.Tensor(batch, shared_memory=True))
+            found = request.get_output_tensor().data
 
         def compute(patches: Tensor) -> Tensor:
             batch[: len(patches)] = as_array(patches)
-            return torch.from_numpy(request.infer([batch])[0][: len(patches)].copy())
+            request.start_async()
+            request.wait()
+            return torch.from_numpy(found[: len(patches)].copy())
 
         yield compute
