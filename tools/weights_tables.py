@@ -86,7 +86,9 @@ def doap_before(results: Path) -> str:
         numbers = [scores["oxford"]["map"], *tasks, *(scores[name]["fpr95"] for name in sets)]
         rows.append([label, *(f"{number:.3f}" for number in numbers)])
     header = ["`doap-binary`", "Oxford mAP", "verif.", "match.", "retr.", *(f"FPR95 % {name}" for name in sets)]
-    return table(header, rows, "Now: in oxford, hpatches and ubc; before: results/experiments/doap-binary-before/*.json.")
+    return table(
+        header, rows, "Now: in oxford, hpatches and ubc; before: results/experiments/doap-binary-before/*.json."
+    )
 
 
 def chosen_scales(results: Path) -> str:
