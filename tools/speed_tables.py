@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from patchprint.engines import ENGINES
 from patchprint.speed import stage_table
 from tools.markdown import read, table
 
@@ -29,3 +30,16 @@ def _machine(result: dict[str, Any]) -> str:
     if settings["device"] == "cuda":
         return machine["gpu"]
     return f"{machine['cores']} cores, {machine['cpu']}" + (f", {busy} kept busy by another process" if busy else "")
+
+
+def engines(results: Path) -> str:
+    """mAP on Oxford by model and engine."""
+    found = [read(path) for path in sorted((results / "engines").glob("oxford-*.json"))]
+    names = list(dict.fromkeys(result["model"]["name"] for result in found))
+    columns = [name for name in ENGINES if any(result["model"]["engine"] == name for result in found)]
+    scores = {(result["model"]["name"], result["model"]["engine"]): result["scores"]["map"] for result in found}
+    rows = [
+        [f"`{name}`", *(f"{scores[name, engine]:.4f}" if (name, engine) in scores else "" for engine in columns)]
+        for name in names
+    ]
+    return table(["", *columns], rows, "mAP on the six Oxford sequences by engine: results/engines/.")

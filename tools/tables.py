@@ -97,6 +97,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
             f"study-{name}": study_tables.page(name)
             for name in ("hynet-frn", "hynet-similarity", "l2net-dif", "sec-patches")
         },
+        "engines": speed_tables.engines,
         "doap-before": weights_tables.doap_before,
         "tries": weights_tables.tries,
         "tries-neighbours": weights_tables.tries_neighbors,

@@ -7,7 +7,7 @@
 #include "patches.hpp"
 
 int main(int argc, char** argv) {
-    return runExample(argc, argv, [](const std::string& path, const cv::Mat& image, const std::vector<cv::KeyPoint>& keypoints) {
+    return runExample(argc, argv, [](const std::string& path, const std::vector<cv::Mat>& levels, const std::vector<cv::KeyPoint>& keypoints) {
         Ort::Env environment(ORT_LOGGING_LEVEL_WARNING, "patchprint");
         Ort::Session session(environment, path.c_str(), Ort::SessionOptions());
         Ort::AllocatorWithDefaultOptions allocator;
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
         std::vector<float> pixels;  // (N, 1, side, side) in [0, 1]; the network normalizes further
         for (const cv::KeyPoint& k : keypoints) {
             cv::Mat patch;
-            cutPatch(image, k, patchScale, side).convertTo(patch, CV_32F, 1 / 255.0);
+            cutPatch(levels, k, patchScale, side).convertTo(patch, CV_32F, 1 / 255.0);
             pixels.insert(pixels.end(), patch.begin<float>(), patch.end<float>());
         }
         const std::vector<int64_t> shape = {static_cast<int64_t>(keypoints.size()), 1, side, side};

@@ -19,11 +19,11 @@ std::string metadata(const std::string& path, const std::string& name) {
 }
 
 int main(int argc, char** argv) {
-    return runExample(argc, argv, [](const std::string& path, const cv::Mat& image, const std::vector<cv::KeyPoint>& keypoints) {
+    return runExample(argc, argv, [](const std::string& path, const std::vector<cv::Mat>& levels, const std::vector<cv::KeyPoint>& keypoints) {
         const double patchScale = storedNumber(path, "patch_scale", metadata(path, "patch_scale"));
         const int side = static_cast<int>(storedNumber(path, "input_size", metadata(path, "input_size")));
         std::vector<cv::Mat> patches;
-        for (const cv::KeyPoint& k : keypoints) patches.push_back(cutPatch(image, k, patchScale, side));
+        for (const cv::KeyPoint& k : keypoints) patches.push_back(cutPatch(levels, k, patchScale, side));
         cv::dnn::Net net = cv::dnn::readNetFromONNX(path);
         net.setInput(cv::dnn::blobFromImages(patches, 1 / 255.0));  // float in [0, 1]; the network normalizes further
         const cv::Mat descriptors = net.forward();

@@ -30,16 +30,31 @@ inline std::vector<cv::KeyPoint> readKeypoints(std::istream& lines) {
     return keypoints;
 }
 
-// A patch covers a square of side patchScale * sigma around the keypoint, turned by its angle; size is twice sigma.
-inline cv::Mat cutPatch(const cv::Mat& image, const cv::KeyPoint& k, double patchScale, int side) {
-    const double width = patchScale * k.size / 2, angle = k.angle * CV_PI / 180;
-    const int finer = std::max(1, static_cast<int>(std::ceil(width / side)));  // oversample, then average: no aliasing
-    const int samples = side * finer;
-    const double step = width / samples, c = std::cos(angle) * step, s = std::sin(angle) * step, middle = (samples - 1) / 2.0;
-    const cv::Matx23d toImage(c, -s, k.pt.x - (c - s) * middle, s, c, k.pt.y - (s + c) * middle);
-    cv::Mat fine, patch;
-    cv::warpAffine(image, fine, toImage, {samples, samples}, cv::INTER_LINEAR | cv::WARP_INVERSE_MAP, cv::BORDER_REPLICATE);
-    cv::resize(fine, patch, {side, side}, 0, 0, cv::INTER_AREA);
+// The photo and its halved copies. The pixel of a copy sits at the corner that four pixels share, in the middle of the filter.
+inline std::vector<cv::Mat> halvedCopies(const cv::Mat& image) {
+    const cv::Mat filter = (cv::Mat_<float>(1, 6) << 1, 5, 10, 10, 5, 1) / 32;
+    std::vector<cv::Mat> levels{image};
+    while (std::min(levels.back().rows, levels.back().cols) >= 16) {
+        const cv::Size half(levels.back().cols / 2, levels.back().rows / 2);
+        cv::Mat smooth, copy;
+        cv::sepFilter2D(levels.back(), smooth, CV_32F, filter, filter, {2, 2}, 0, cv::BORDER_REPLICATE);
+        cv::resize(smooth({0, 0, 2 * half.width, 2 * half.height}), copy, half, 0, 0, cv::INTER_NEAREST);
+        copy.convertTo(copy, CV_8U);
+        levels.push_back(copy);
+    }
+    return levels;
+}
+
+// A patch covers a square of side patchScale * sigma around the keypoint, turned by its angle; size is twice sigma. It is read
+// from the copy whose pixels are nearest in size to those of the patch, as in training.
+inline cv::Mat cutPatch(const std::vector<cv::Mat>& levels, const cv::KeyPoint& k, double patchScale, int side) {
+    const double spacing = patchScale * k.size / 2 / side, angle = k.angle * CV_PI / 180;
+    const int level = std::clamp(static_cast<int>(std::lround(std::log2(spacing))), 0, static_cast<int>(levels.size()) - 1);
+    const double shrink = std::ldexp(1.0, -level), x = (k.pt.x + 0.5) * shrink - 0.5, y = (k.pt.y + 0.5) * shrink - 0.5;
+    const double c = std::cos(angle) * spacing * shrink, s = std::sin(angle) * spacing * shrink, middle = (side - 1) / 2.0;
+    const cv::Matx23d toImage(c, -s, x - (c - s) * middle, s, c, y - (s + c) * middle);
+    cv::Mat patch;
+    cv::warpAffine(levels[level], patch, toImage, {side, side}, cv::INTER_LINEAR | cv::WARP_INVERSE_MAP, cv::BORDER_REPLICATE);
     return patch;
 }
 
@@ -54,14 +69,14 @@ inline void printRows(const float* values, size_t rows, size_t columns) {
         for (size_t j = 0; j < columns; ++j) std::printf("%.7g ", values[i * columns + j]);
 }
 
-// Runs describe(network file, photo, keypoints); what is wrong becomes one sentence and exit code 2.
+// Runs describe(network file, photo and its halved copies, keypoints); what is wrong becomes one sentence and exit code 2.
 template <class Describe>
 int runExample(int argc, char** argv, Describe describe) {
     if (argc != 3) return std::fprintf(stderr, "usage: %s net.onnx photo.pgm < keypoints.txt\n", argv[0]), 2;
     try {
         const cv::Mat image = readPgm(argv[2]);
         const std::vector<cv::KeyPoint> keypoints = readKeypoints(std::cin);
-        if (!keypoints.empty()) describe(argv[1], image, keypoints);
+        if (!keypoints.empty()) describe(argv[1], halvedCopies(image), keypoints);
         return 0;
     } catch (const std::exception& error) {
         return std::fprintf(stderr, "%s\n", error.what()), 2;

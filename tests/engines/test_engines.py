@@ -12,6 +12,7 @@ from torch import Tensor
 from patchprint import engines, networks
 from patchprint.benchmarks import bundled
 from patchprint.distances import pair_distances
+from patchprint.engines import openvino
 from patchprint.engines.pytorch import inference_copy, multiplies_in_bfloat16
 from patchprint.errors import UserError
 from patchprint.features import load
@@ -19,7 +20,7 @@ from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork
 
 # How far a component of a unit descriptor may be from the one in float32.
-TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2}
+TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2, "int8": 0.1}
 NETWORKS = ("hardnet", "sosnet", "hynet", "sdgmnet", "tfeat", "doap-st", "l2net-cs")
 
 
@@ -183,3 +184,43 @@ def test_wrong_engines_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(__import__("sys").modules, "openvino", None)
     with pytest.raises(UserError, match="patchprint\\[fast\\]"):
         load("hardnet", engine="openvino")
+
+
+def has_openvino() -> bool:
+    return "int8" in engines.available()
+
+
+@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+def test_many_photos_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
+    good = narrow("hardnet")
+    assert engines.chosen_for_many(good) == "int8"
+    assert engines.chosen_for_many(good) == "int8", "out of the cache"
+    monkeypatch.setenv("PATCHPRINT_ENGINE", "float32")
+    assert engines.chosen_for_many(good) == "float32"
+
+
+@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+def test_a_network_that_loses_too_much_in_8_bits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = narrow("hardnet")
+    monkeypatch.setattr(openvino, "_LEAST_AGREEMENT", 1.1)
+    with pytest.raises(UserError, match=r"hardnet loses too much: .*; take the engine openvino"):
+        engines.create(network, "int8")
+    monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
+    assert engines.chosen_for_many(network) == engines.chosen(torch.device("cpu"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+def test_prints_in_8_bits_match_those_in_float32() -> None:
+    """A photo of the one kind with a photo of the other, on a pair of scikit-image."""
+    pair = bundled.stereo_pair(bundled.Settings(keypoints=400))
+    exact, rounded = (load("sdgmnet", engine=engine) for engine in ("float32", "int8"))
+    same = bundled.matching(exact, pair)["ap"]
+
+    class Mixed:
+        def describe_keypoints(self, image: object, keypoints: object) -> Tensor:
+            model = exact if image is pair.images[0] else rounded
+            return model.describe_keypoints(image, keypoints)
+
+    assert bundled.matching(Mixed(), pair)["ap"] == pytest.approx(same, abs=0.005)

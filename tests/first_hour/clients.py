@@ -188,13 +188,11 @@ def cpp_programs_describe() -> str:
     table = torch.tensor(rows)
     keypoints = patchprint.Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
     model = patchprint.load("sdgmnet", engine="float32")
-    cv2.imwrite(
-        "a.pgm", cv2.imread("a.jpg", cv2.IMREAD_GRAYSCALE)
-    )  # the examples do without OpenCV's readers of pictures
+    # The examples do without OpenCV's readers of pictures.
+    cv2.imwrite("a.pgm", cv2.imread("a.jpg", cv2.IMREAD_GRAYSCALE))
     ours = patchprint.extract("a.pgm", model, keypoints=keypoints).descriptors
     found = []
     for program in ("describe_opencv", "describe_onnxruntime"):
-        # OpenCV 4 of Debian has no FRN-like layers in some versions; the README of the examples says which are needed.
         printed = subprocess.run(
             [str(build / program), "net.onnx", "a.pgm"],
             input="\n".join(" ".join(map(str, row)) for row in rows),
@@ -202,6 +200,10 @@ def cpp_programs_describe() -> str:
             text=True,
             check=False,
         )
+        too_old = re.search(r"OpenCV\((4\.\d)\.", printed.stderr)
+        if too_old:  # below 4.10, which the README of the examples asks for
+            found.append(f"{program} was built, and OpenCV {too_old[1]} cannot read the network")
+            continue
         assert printed.returncode == 0, f"{program}: {printed.stderr}"
         theirs = torch.from_numpy(np.loadtxt(printed.stdout.splitlines(), dtype=np.float32))
         cosine = float((theirs * ours).sum(1).min())

@@ -102,7 +102,7 @@ def test_patches_are_those_of_the_sampler(
     which = torch.zeros(len(ROWS), dtype=torch.int64)
     frames = keypoint_frames(keypoints, PATCH_SCALE)
     ours = sample_patches(ImagePyramids.build([image]), which, keypoints.xy, frames, SIDE)
-    assert (theirs - ours).abs().mean((1, 2, 3)).max() < 0.02
+    assert (theirs - ours).abs().mean((1, 2, 3)).max() < 0.005
     assert (theirs - ours.flip(0)).abs().mean((1, 2, 3)).min() > 0.1, "other patches would not pass"
 
 
@@ -111,12 +111,12 @@ def test_a_shipped_network_describes_as_in_python(
     built: Path, image: torch.Tensor, keypoints: Keypoints, tmp_path: Path
 ) -> None:
     """In ONNX Runtime alone: the OpenCV of Debian 12 cannot read the networks."""
-    model = load("hardnet.small")
+    model = load("hardnet.small", engine="float32")
     metadata = {"patch_scale": str(model.patch_scale), "input_size": str(model.input_size)}
     export_onnx(model.network, model.input_size, tmp_path / "net.onnx", metadata)
     theirs = describe(built / "describe_onnxruntime", tmp_path / "net.onnx", tmp_path / "photo.pgm")
     ours = model.describe_keypoints(image.numpy(), keypoints)
-    assert ((theirs * ours).sum(1) > 0.97).all(), "the same print, but for how pixels are averaged"
+    assert ((theirs * ours).sum(1) > 0.995).all()
     assert ((theirs * ours.flip(0)).sum(1) < 0.9).all()
 
 

@@ -13,7 +13,7 @@ import torch
 
 from patchprint.engines._base import Engine
 from patchprint.engines.onnxruntime import OnnxRuntimeEngine
-from patchprint.engines.openvino import OpenVinoEngine
+from patchprint.engines.openvino import Int8Engine, OpenVinoEngine
 from patchprint.engines.pytorch import BFloat16Engine, Float32Engine, multiplies_in_bfloat16
 from patchprint.errors import UserError
 from patchprint.extras import require
@@ -27,6 +27,7 @@ ENGINES: Registry[type[Engine]] = Registry(
         "bfloat16": BFloat16Engine,
         "onnxruntime": OnnxRuntimeEngine,
         "openvino": OpenVinoEngine,
+        "int8": Int8Engine,
     },
 )
 AUTO = "auto"
@@ -53,7 +54,7 @@ def chosen(device: torch.device) -> str:
     """What "auto" means on a device: always the same on the same machine, whatever else runs there.
 
     On the CPU what ``PATCHPRINT_ENGINE`` names, else bfloat16 where the processor multiplies in it; elsewhere float32. The
-    engines that first have to export and compile a network are taken only where they are named: few photos would wait for that.
+    engines that first have to export and compile a network are left to `chosen_for_many`: few photos would wait for that.
     """
     if device.type != "cpu":
         return "float32"
@@ -64,9 +65,25 @@ def chosen(device: torch.device) -> str:
     return "bfloat16" if multiplies_in_bfloat16() else "float32"
 
 
+def chosen_for_many(network: PatchNetwork) -> str:
+    """What "auto" means for work of minutes, where some seconds to prepare an engine do not count.
+
+    On the CPU "int8" where OpenVINO is installed and the network loses little by it; else the same as `chosen`.
+    """
+    device = next(network.parameters()).device
+    usual = chosen(device)
+    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or "int8" not in available():
+        return usual
+    try:
+        create(network, "int8")
+    except UserError:
+        return usual
+    return "int8"
+
+
 def available() -> list[str]:
     """Engines whose packages are installed."""
     return [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package) is not None]
 
 
-__all__ = ["AUTO", "ENGINES", "Engine", "available", "check", "chosen", "create"]
+__all__ = ["AUTO", "ENGINES", "Engine", "available", "check", "chosen", "chosen_for_many", "create"]

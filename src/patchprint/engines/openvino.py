@@ -1,22 +1,31 @@
-"""OpenVINO, in bfloat16 where the processor multiplies in it, else in float32."""
+"""OpenVINO: in bfloat16 where the processor multiplies in it, else in float32; or with convolutions of 8-bit integers."""
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.engines._base import Compute, Engine
+from patchprint.engines._dead_leaves import dead_leaves
 from patchprint.engines._exported import exported
+from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import cache_folder
 from patchprint.interop.onnx import as_array
 from patchprint.networks import PatchNetwork
 from patchprint.networks.base import CHUNK_ON_CPU
+
+_SHOWN = 512  # patches by which the ranges of 8-bit activations are found
+_LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
 
 
 class OpenVinoEngine(Engine):
@@ -29,7 +38,7 @@ class OpenVinoEngine(Engine):
         self._openvino = require(self.package, self.extra)
         self._setting_up = threading.Lock()
         core = self._openvino.Core()
-        model = core.read_model(exported(network))
+        model = core.read_model(self._file(core, network))
         self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
         model.reshape(self._shape)
         in_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
@@ -44,6 +53,10 @@ class OpenVinoEngine(Engine):
                 "CACHE_DIR": str(cache_folder("engines")),
             },
         )
+
+    def _file(self, core: Any, network: PatchNetwork) -> Path:
+        """What is compiled."""
+        return exported(network)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -62,3 +75,55 @@ class OpenVinoEngine(Engine):
             return torch.from_numpy(found[: len(patches)].copy())
 
         yield compute
+
+
+class Int8Engine(OpenVinoEngine):
+    """Weights and inputs of all convolutions have 8 bits; the rest is as without.
+
+    Weights are rounded by output channel, inputs within the range that they have for patches which look like photos
+    (`dead_leaves`), so that the same weights give the same engine everywhere. A network that loses too much by it is refused.
+    """
+
+    def _file(self, core: Any, network: PatchNetwork) -> Path:
+        source = exported(network)
+        folder = source.with_name(f"{source.stem}-int8")
+        if not folder.is_dir():
+            patches = dead_leaves(_SHOWN, network.input_size)
+            model = core.read_model(source)
+            _round_to_8_bits(self._openvino, model, _ranges(self._openvino, model, patches.numpy()))
+            found = torch.from_numpy(core.compile_model(model, "CPU")([patches.numpy()])[0])
+            with torch.no_grad():
+                agreement = float(F.cosine_similarity(found, network.raw(patches).cpu()).mean())
+            if agreement < _LEAST_AGREEMENT:
+                raise UserError(
+                    f"with integers of 8 bits {network.info.name} loses too much: the cosine with its own descriptors is "
+                    f"{agreement:.3f}; take the engine openvino"
+                )
+            with tempfile.TemporaryDirectory(dir=source.parent) as made:
+                self._openvino.save_model(model, Path(made, "network.xml"), compress_to_fp16=False)
+                with contextlib.suppress(OSError):  # another process was faster
+                    Path(made).rename(folder)
+        return folder / "network.xml"
+
+
+def _convolutions(model: Any) -> list[Any]:
+    return [operation for operation in model.get_ordered_ops() if operation.get_type_name() == "Convolution"]
+
+
+def _ranges(openvino: Any, model: Any, patches: np.ndarray) -> list[tuple[float, float]]:
+    """Smallest and largest input of each convolution."""
+    watched = openvino.Model([each.input_value(0) for each in _convolutions(model)], model.get_parameters())
+    compiled = openvino.compile_model(watched, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found = compiled([patches])
+    return [(float(found[output].min()), float(found[output].max())) for output in compiled.outputs]
+
+
+def _round_to_8_bits(openvino: Any, model: Any, ranges: list[tuple[float, float]]) -> None:
+    """Put what OpenVINO knows as a request for 8-bit integers before both inputs of every convolution."""
+    rounded = openvino.opset13.fake_quantize
+    for convolution, (low, high) in zip(_convolutions(model), ranges, strict=True):
+        limits = [np.float32(min(low, 0)), np.float32(max(high, 0))] * 2
+        convolution.input(0).replace_source_output(rounded(convolution.input_value(0), *limits, levels=256).output(0))
+        weight = convolution.input_value(1)
+        largest = np.abs(weight.get_node().data).max((1, 2, 3), keepdims=True).astype(np.float32)
+        convolution.input(1).replace_source_output(rounded(weight, *[-largest, largest] * 2, levels=255).output(0))

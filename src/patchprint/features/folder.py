@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -24,6 +24,8 @@ from patchprint.features.model import DEFAULT_MODEL, Model, load
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop.images import find_mask, list_images, read_gray
 from patchprint.progress import leave_out, note, progress
+
+MANY_PHOTOS = 50  # from which on an engine is prepared that takes some seconds to start
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def describe_folder(
     if workers < 1:
         raise UserError(f"at least 1 worker is needed, got {workers}")
     model = check_settings(settings, images, names)
+    if settings.engine == AUTO and len(names) >= MANY_PHOTOS:
+        settings = replace(settings, engine=model.engine_for_many())
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if rank == 0:
         _claim(out, images, [*(known or ()), *names], settings, model, force)

@@ -80,8 +80,12 @@ class Model(ABC):
 
     @property
     def engine(self) -> str | None:
-        """What computes its network, if it has one; engines agree up to 0.01 in a component of a descriptor."""
+        """What computes its network, if it has one; engines agree up to 0.01 in a component of a descriptor, int8 up to 0.1."""
         return None
+
+    def engine_for_many(self) -> str:
+        """What computes it best for many photos."""
+        return self.engine or engines.AUTO
 
     @property
     def width(self) -> int:
@@ -189,6 +193,9 @@ class NetworkModel(Model):
     @property
     def engine(self) -> str:
         return engines.chosen(self._sampling_device()) if self._wanted == engines.AUTO else self._wanted
+
+    def engine_for_many(self) -> str:
+        return engines.chosen_for_many(self.network) if self._wanted == engines.AUTO else self._wanted
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         size = self.input_size
@@ -334,8 +341,8 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", e
         model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
-        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, or auto:
-            bfloat16 on a CPU that multiplies in it (`patchprint.engines.chosen`). A given network is computed in float32.
+        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, or
+            auto: bfloat16 on a CPU that multiplies in it (`patchprint.engines.chosen`). A given network is computed in float32.
     """
     place = choose_device(device)
     if engine != engines.AUTO:
