@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour lint tables docs data clean
+.PHONY: demo test test-fast first-hour faults load lint tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -24,6 +24,23 @@ HLOC ?=
 
 first-hour:
 	$(PYTHON) tests/first_hour/play.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
+
+# Nightly: kills, full and read-only disks, several writers, in everything that patchprint writes; each night another SEED.
+SIZES ?= 200
+KILLS ?= 100
+WORKS ?= 30
+SEED ?=
+
+faults: $(VENV)/.dev
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.play --sizes $(SIZES) --kills $(KILLS) --works $(WORKS) \
+		$(if $(SEED),--seed $(SEED))
+
+# Nightly: COUNT photos described in one run and MINUTES of training, with constant memory and no file left open.
+COUNT ?= 10000
+MINUTES ?= 30
+
+load: $(VENV)/.dev
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.load --photos $(COUNT) --minutes $(MINUTES)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

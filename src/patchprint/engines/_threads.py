@@ -6,6 +6,7 @@ Here a core that is slow takes fewer chunks.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,11 @@ def each(
         for future in [_pool(torch.get_num_threads()).submit(work) for _ in range(workers)]:
             future.result()
     return results  # type: ignore[return-value]
+
+
+# A forked child has none of its parent's threads, and would wait for them for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _pool.cache_clear())
 
 
 @cache
