@@ -321,12 +321,15 @@ def _new_folder(path: Path) -> Path:
 def _temporary(path: Path, make: Callable[[Path], Path]) -> Iterator[Path]:
     """A file or folder beside ``path``, removed in the end; locked, so that `_tidy` takes no living one for a leftover."""
     _tidy(path.parent)
-    temporary = make(path)
-    lock = _lock_of(temporary)
-    while lock is not None and not temporary.exists():  # another process tidied up before we had the lock
-        os.close(lock)
+    while True:
         temporary = make(path)
-        lock = _lock_of(temporary)
+        try:
+            lock = _lock_of(temporary)
+        except FileNotFoundError:  # another process tidied up before we had the lock
+            continue
+        if lock is None or temporary.exists():
+            break
+        os.close(lock)
     try:
         yield temporary
     finally:

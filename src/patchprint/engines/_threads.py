@@ -49,11 +49,6 @@ def each(
     return results  # type: ignore[return-value]
 
 
-# A forked child has none of its parent's threads, and would wait for them for ever.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _pool.cache_clear())
-
-
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
     """Threads that compute with one core each."""
@@ -72,3 +67,8 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     # A thread's own number stays, but PyTorch also remembers the last one for threads that begin later.
     torch.set_num_threads(before)
     return pool
+
+
+# A forked child has none of its parent's threads, and would wait for them for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
