@@ -136,6 +136,9 @@ def sift_reconstruction(
         mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
         cpu = pycolmap.Device.cpu
         with writing(database), Progress("COLMAP describes the photos"):
+            # Its threads would add the photos in the order in which they are done, and another order gives another model.
+            pycolmap.Database.open(database).close()
+            pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
             pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
         verification = pycolmap.TwoViewGeometryOptions()
         verification.ransac.random_seed = seed
