@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from patchprint.detectors import DETECTORS, detect
+from patchprint.engines import AUTO, MANY
 from patchprint.errors import MissingPackageError
 from patchprint.extras import require
 from patchprint.features import describe, match
@@ -19,7 +20,7 @@ from patchprint.interop.kornia import to_lafs
 from patchprint.patches.sampler import ImagePyramids, cut_patches, keypoint_frames
 from patchprint.registry import Registry
 from patchprint.speed import _training
-from patchprint.speed._describers import AUTO, SIFT, Create, Describer, others, ours
+from patchprint.speed._describers import SIFT, Create, Describer, others, ours
 from patchprint.speed._photos import Photos
 from patchprint.speed._turns import Task
 from patchprint.types import Keypoints
@@ -69,8 +70,8 @@ class Setup:
 
     @property
     def usual_engines(self) -> tuple[str, ...]:
-        """The one that users get; all that were asked for where it is not among them."""
-        return (AUTO,) if AUTO in self.engines else self.engines
+        """Those that users get, for a few photos and for many; all that were asked for where the first is not among them."""
+        return tuple(name for name in self.engines if name in (AUTO, MANY)) if AUTO in self.engines else self.engines
 
     def is_there(self, name: str, attempt: Task) -> bool:
         try:
