@@ -29,6 +29,8 @@ LATENCY = 500  # keypoints, of a camera that is followed
 SIDE = 32  # pixels along the patches that every network here takes
 PATCH_SCALE = 12.0  # side of a patch in sigma, where only time counts: kornia's default
 MATCHED = "hardnet.small"  # its descriptors are matched: 128 floats, or their signs
+_MATRIX = 2048  # side of the matrices whose product shows what the machine can do
+_COPIED = 256 << 20  # bytes, more than any cache holds
 _SMALL = np.zeros((64, 64), np.uint8)  # a photo that only asks whether a detector is installed
 ON_GPU = 32_768  # patches that keep a GPU busy; a CPU gets those of one photo
 
@@ -84,6 +86,22 @@ class Setup:
     def _make(self, name: str, create: Create) -> None:
         if name not in self._made:
             self._made[name] = create()
+
+
+def limits(setup: Setup) -> Work:
+    """What the machine itself can do: products of large matrices, and a copy that fits into no cache."""
+    tasks: dict[str, Task] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for kind in (torch.float32, torch.bfloat16):
+        name = f"matrix product, {str(kind).removeprefix('torch.')}"
+        a, b = (torch.rand(_MATRIX, _MATRIX, device=setup.device).to(kind) for _ in range(2))
+        tasks[name] = partial(torch.mm, a, b)
+        facts[name] = {"multiply_adds": _MATRIX**3}
+    source, target = (torch.zeros(_COPIED, dtype=torch.uint8, device=setup.device) for _ in range(2))
+    tasks["copy of memory"] = partial(target.copy_, source)
+    facts["copy of memory"] = {"bytes": 2 * _COPIED}
+    title = f"matrices of {_MATRIX} x {_MATRIX}, and {_COPIED >> 20} MiB read and written"
+    return Work(title, tasks, facts=facts)
 
 
 def detecting(setup: Setup) -> Work:
@@ -196,6 +214,7 @@ STAGES: Registry[Callable[[Setup], Work]] = Registry(
         "match": matching,
         "step": training,
         "photo": whole_photo,
+        "limits": limits,
     },
 )
 
