@@ -7,6 +7,7 @@ import functools
 import hashlib
 import http.server
 import io
+import random
 import shutil
 import ssl
 import subprocess
@@ -334,6 +335,43 @@ def test_links_and_damage_are_refused(tmp_path):
     (tmp_path / "junk.zip").write_bytes(b"junk")
     with pytest.raises(ValueError, match="is no zip or tar file"):
         downloads.unpack(tmp_path / "junk.zip", tmp_path)
+
+
+def archive_of(kind: str, path: Path) -> Path:
+    """A whole archive with a few files."""
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for number in range(5):
+                bundle.writestr(f"toy/{number}.txt", f"{number} " * 200)
+    else:
+        with tarfile.open(path, f"w:{kind}") as bundle:  # type: ignore[call-overload]
+            for number in range(5):
+                entry = tarfile.TarInfo(f"toy/{number}.txt")
+                entry.size = 400
+                bundle.addfile(entry, io.BytesIO(f"{number} ".encode() * 200))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["zip", "gz", "bz2", "xz", ""])
+def test_damaged_archives_are_refused_by_name_or_unpacked(tmp_path: Path, kind: str) -> None:
+    """Bytes changed or cut at 60 places; what zipfile and tarfile raise then is of many kinds."""
+    whole = archive_of(kind, tmp_path / "whole").read_bytes()
+    generator = random.Random(kind)
+    refusals = []
+    for case in range(60):
+        damaged = bytearray(whole)
+        for _ in range(1 + case % 4):
+            damaged[generator.randrange(len(whole))] = generator.randrange(256)
+        (tmp_path / "damaged").write_bytes(damaged[: generator.randrange(len(whole))] if case % 5 == 0 else damaged)
+        folder = tmp_path / f"out-{case}"
+        folder.mkdir()
+        try:
+            downloads.unpack(tmp_path / "damaged", folder)
+        except UserError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 10
+    assert [sentence for sentence in refusals if str(tmp_path / "damaged") not in sentence] == []
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", "damaged", *(f"out-{case}" for case in range(60))}
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
