@@ -69,6 +69,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def odd_huge(self) -> None:
         self.answer(200, b"", {}, announced=1 << 60)
 
+    def odd_length(self) -> None:
+        self.answer(200, b"as long as it is", {"Content-Length": "many"})
+
     def odd_endless(self) -> None:
         self.send_response(200)
         self.end_headers()
@@ -205,7 +208,7 @@ def test_redirects_are_followed(server: str, offer: Offer, monkeypatch: pytest.M
     assert (downloads.locate("toy") / "info.txt").is_file()
 
 
-ODD = ["page", "cut", "chunks", "status", "range", "huge", "endless"]
+ODD = ["page", "cut", "chunks", "status", "range", "huge", "length", "endless"]
 
 
 @pytest.mark.parametrize("oddity", ODD)

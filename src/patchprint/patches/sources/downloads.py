@@ -271,7 +271,7 @@ def _download(url: str, archive: Path) -> None:
             partial.unlink(missing_ok=True)
             raise ConnectionError("it sent another part of the file than was asked for")
         size = have if resumes else 0
-        total = int(answer.headers.get("Content-Length") or 0) + size
+        total = 0 if answer.length is None else size + answer.length  # 0 where the server does not say
         with (
             open(partial, "ab" if resumes else "wb") as stream,
             tqdm(total=total or None, initial=size, unit="B", unit_scale=True, disable=None) as bar,
@@ -291,6 +291,7 @@ def _download(url: str, archive: Path) -> None:
 def _write(stream: IO[bytes], block: bytes) -> None:
     try:
         stream.write(block)
+        stream.flush()
     except OSError as error:  # a full disk, which does not say where
         raise OSError(f"{stream.name} could not be written: {error.strerror}") from error
 
