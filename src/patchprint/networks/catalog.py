@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
@@ -114,6 +115,22 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
         "embedding": embedding,
     },
 )
+
+
+def create_like(state: Mapping[str, Tensor], name: str, **options: Any) -> PatchNetwork:
+    """`create` for weights that are at hand, or UserError where they do not fit.
+
+    The network is made without memory first, since options that come from a file may ask for any size.
+    """
+    with torch.device("meta"):
+        expected = create(name, **options).state_dict()
+    # Files written before PyTorch 0.4.1 do not count batches; the count plays no part in evaluation.
+    missing = sorted(key for key in expected.keys() - state.keys() if not key.endswith("num_batches_tracked"))
+    foreign = sorted(state.keys() - expected.keys())
+    wrong = sorted(key for key in expected.keys() & state.keys() if expected[key].shape != state[key].shape)
+    if missing or foreign or wrong:
+        raise UserError(f"the weights do not fit network {name!r}, first at {(missing + foreign + wrong)[0]!r}")
+    return create(name, **options)
 
 
 def create(name: str, **options: Any) -> PatchNetwork:
