@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour lint tables docs data clean
+.PHONY: demo test test-fast first-hour fuzz lint tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -24,6 +24,14 @@ HLOC ?=
 
 first-hour:
 	$(PYTHON) tests/first_hour/play.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
+
+# Nightly: damaged files for every reader; some hours. SECONDS=60 stops each reader after so long.
+CASES ?= 10000
+SECONDS ?=
+
+fuzz: $(VENV)/.dev
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.nightly --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
+		--out results/reliability/fuzz.json
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

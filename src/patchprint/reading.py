@@ -56,25 +56,24 @@ def parsing(path: object, what: str, remedy: str = "copy or make it again") -> I
 
 def read_json(path: str | Path, what: str, kind: type = dict) -> Any:
     """The JSON in a file, which must be of ``kind``; a file that is not there is a UserError, too."""
-    with parsing(path, what):
-        if not Path(path).is_file():
-            raise UserError(f"{path} is not there, or a folder; expected {what}")
+    if not Path(path).is_file():
+        raise UserError(f"{path} is not there, or a folder; expected {what}")
+    with parsing(path, "JSON"):
         value = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(value, kind):
-            raise UserError(f"{path} is not {what}: it holds a {type(value).__name__}, not a {kind.__name__}")
-        return value
+    if not isinstance(value, kind):
+        raise UserError(f"{path} holds no JSON {'object' if kind is dict else kind.__name__}; expected {what}")
+    return value
 
 
 def read_npz(path: str | Path, what: str) -> dict[str, np.ndarray]:
     """The arrays of a file that numpy.savez wrote, each no larger than the bytes that are there; nothing is unpickled."""
-    with parsing(path, what):
-        if not Path(path).is_file():
-            raise UserError(f"{path} is not there, or a folder; expected {what}")
-        with zipfile.ZipFile(path) as bundle:
-            members = bundle.infolist()
-            if sum(member.file_size for member in members) > Path(path).stat().st_size:
-                raise UserError(f"{path} is not {what}: it unpacks to more than it holds; write it with numpy.savez")
-            return {member.filename.removesuffix(".npy"): _array(bundle.read(member)) for member in members}
+    if not Path(path).is_file():
+        raise UserError(f"{path} is not there, or a folder; expected {what}")
+    with parsing(path, what), zipfile.ZipFile(path) as bundle:
+        members = bundle.infolist()
+        if sum(member.file_size for member in members) > Path(path).stat().st_size:
+            raise UserError(f"{path} is not {what}: it unpacks to more than it holds; write it with numpy.savez")
+        return {member.filename.removesuffix(".npy"): _array(bundle.read(member)) for member in members}
 
 
 def leads_outside(name: str) -> bool:

@@ -75,7 +75,9 @@ def read_model(folder: str | Path) -> Any:
     if (place / "points3D.bin").is_file() and not is_complete(place):
         raise UserError(f"{place} is cut short or damaged; copy the model again")
     with parsing(place, "a complete COLMAP model"):
-        return pycolmap.Reconstruction(place)
+        model = pycolmap.Reconstruction(place)
+        poses_of_model(model)  # which fails where images, frames and rigs contradict each other
+        return model
 
 
 def poses_of_model(model: Any) -> dict[str, Pose]:

@@ -99,7 +99,6 @@ def read_info(path: str | Path) -> ModelInfo:
         values = {name: json.loads(text) for name, text in metadata.items() if name in known}
         info = ModelInfo(**{**values, "training": TrainingRecord(**values.get("training", {}))})
         _check_types(info)
-        info.training.summary()  # which tables print, of a config that may be anything
         return info
 
 
@@ -203,9 +202,13 @@ def _load_safetensors(path: Path) -> PatchNetwork:
 
 
 def _load_pickled(path: Path) -> object:
-    with parsing(path, "a weight file that can be read safely"):
+    try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as bundle:
                 if sum(member.file_size for member in bundle.infolist()) > path.stat().st_size:
-                    raise UserError(f"{path} unpacks to more than it holds; take a file that torch.save wrote")
+                    raise ValueError("it unpacks to more than it holds")
         return torch.load(path, map_location="cpu", weights_only=True)
+    # Damaged files make the reader fail with whatever it stumbles on (OSError, IndexError, AssertionError, ...), and with the
+    # advice to load them without care, which nobody shall read.
+    except Exception as error:
+        raise UserError(f"{path} is damaged or no weight file that can be read safely") from error

@@ -72,7 +72,8 @@ def _check(entry: Any, path: str) -> None:
     )
     texts = [entry["data"]["path"], entry["model"]["name"], entry["model"]["sha256"]] if right else [None]
     run = entry.get("run", {"command": ""}) if right else None
-    if not all(isinstance(text, str) for text in texts) or not isinstance(run, dict) or "command" not in run:
+    texts.append(run.get("command") if isinstance(run, dict) else None)
+    if not all(isinstance(text, str) for text in texts):
         raise UserError(f"{path} is not a result of patchprint eval")
     if not all(isinstance(number, int | float) for number in headline(entry).values()):
         raise UserError(f"{path} is not a result of patchprint eval: its scores are no numbers")

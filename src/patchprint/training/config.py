@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from patchprint.errors import UserError, suggest
-from patchprint.reading import read_json
+from patchprint.reading import parsing, read_json
 
 Optimizer = Literal["sgd", "adam"]
 Schedule = Literal["constant", "linear", "drops", "cosine"]
@@ -147,7 +147,8 @@ class TrainConfig:
         missing = [name for name in ("recipe", "network", "loss") if name not in values]
         if missing:
             raise UserError(f"{where} lacks {missing[0]!r}")
-        return TrainConfig(**checked(values, where))
+        with parsing(where, "settings of a training"):
+            return TrainConfig(**checked(values, where))
 
 
 def checked(values: dict[str, Any], where: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.errors import UserError
-from patchprint.reading import leads_outside, parsing
+from patchprint.reading import leads_outside
 
 _LIST_BYTES = 1 << 24
 
@@ -149,6 +149,11 @@ def _is_hidden(name: str) -> bool:
 
 @contextlib.contextmanager
 def _damage_named(path: Path, member: str | None = None) -> Iterator[None]:
-    where, what = (path, "a zip or tar") if member is None else (f"{member} in {path}", "readable")
-    with parsing(where, what, "copy or download it again"):
+    try:
         yield
+    except UserError:
+        raise
+    # The standard library fails with whatever it stumbles on.
+    except Exception as error:
+        what = f"{path} is no zip or tar that can be read" if member is None else f"{member} in {path} cannot be read"
+        raise UserError(f"{what}: it is cut short or damaged; copy or download it again") from error
