@@ -57,21 +57,29 @@ def play(name: str, seeds: range, seconds: float | None) -> dict[str, Any]:
     """What became of the cases of one reader."""
     counts: dict[str, Any] = dict.fromkeys(("cases", "read", "refused", "crashes", "hangs", "tracebacks"), 0)
     counts["faults"] = []
-    ends = time.monotonic() + (seconds or 1e9)
     following = seeds.start
-    while following < seeds.stop and time.monotonic() < ends:
-        command = [sys.executable, "-m", "fuzz.nightly", "--worker", name, str(following), str(seeds.stop)]
+    while following < seeds.stop:
+        command = [
+            sys.executable,
+            "-m",
+            "fuzz.nightly",
+            "--worker",
+            name,
+            str(following),
+            str(seeds.stop),
+            str(seconds or 1e9),
+        ]
         with subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as worker:
-            following = _listen(worker, following, counts, ends)
+            following = _listen(worker, following, counts)
     return counts
 
 
-def _listen(worker: subprocess.Popen[bytes], following: int, counts: dict[str, Any], ends: float) -> int:
+def _listen(worker: subprocess.Popen[bytes], following: int, counts: dict[str, Any]) -> int:
     """Count what a worker says until it is done, dies or hangs; returns the seed to go on with."""
     assert worker.stdout is not None
     patience = 4 * SECONDS  # for its start
     try:
-        while time.monotonic() < ends:
+        while True:
             if not select.select([worker.stdout], [], [], patience)[0]:
                 counts["hangs"] += 1
                 _keep(counts, following, f"no answer in {SECONDS} s")
@@ -88,7 +96,6 @@ def _listen(worker: subprocess.Popen[bytes], following: int, counts: dict[str, A
             if outcome == "traceback":
                 _keep(counts, seed, why)
             following, patience = _counted(counts, seed), SECONDS
-        return following
     finally:
         worker.kill()
 
@@ -103,20 +110,23 @@ def _keep(counts: dict[str, Any], seed: int, why: str) -> None:
         counts["faults"].append({"seed": seed, "what": why})
 
 
-def work(name: str, first: int, stop: int) -> None:
-    """One process: every case is a line of JSON on stdout."""
+def work(name: str, first: int, stop: int, seconds: float) -> None:
+    """One process: every case is a line of JSON on stdout, for at most so many seconds."""
     from fuzz.cases import Bench
 
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(name, Path(folder) / "sample")
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        ends = time.monotonic() + seconds
         for case in bench.cases(range(first, stop)):
             print(json.dumps(case), flush=True)
+            if time.monotonic() > ends:
+                break
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
-        work(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        work(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
     else:
         sys.exit(main())

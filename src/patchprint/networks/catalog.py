@@ -18,7 +18,7 @@ from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
 from patchprint.networks.spatial_transformer import Padding, TransformedNetwork
 from patchprint.networks.tfeat import TFeat
-from patchprint.registry import Registry, check_options
+from patchprint.registry import Registry, check_kinds, check_options
 
 
 def hardnet(dim: int = 128, width: int = 32, dropout: float = 0.3, kind: Kind = "float") -> PatchNetwork:
@@ -144,6 +144,7 @@ def create(name: str, **options: Any) -> PatchNetwork:
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)
+    check_kinds(f"network {name!r}", options, NETWORKS[name])
     bound = signature.bind(**options)
     bound.apply_defaults()
     network = NETWORKS[name](**bound.arguments)
