@@ -147,7 +147,7 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
             # A write-ahead-log database in a folder where SQLite may not create its side files.
             connection.close()
             connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter out of the text of its own error
             raise UserError(f"{path} is not a database") from None
         yield connection
     finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 import math
 import zipfile
@@ -207,7 +208,8 @@ def _load_pickled(path: Path) -> object:
             with zipfile.ZipFile(path) as bundle:
                 if sum(member.file_size for member in bundle.infolist()) > path.stat().st_size:
                     raise ValueError("it unpacks to more than it holds")
-        return torch.load(path, map_location="cpu", weights_only=True)
+        # From memory, where a length in the file cannot ask for more than there is.
+        return torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
     # Damaged files make the reader fail with whatever it stumbles on (OSError, IndexError, AssertionError, ...), and with the
     # advice to load them without care, which nobody shall read.
     except Exception as error:

@@ -19,7 +19,7 @@ from patchprint.errors import UserError
 from patchprint.interop import colmap
 from patchprint.interop.images import read_gray
 from patchprint.progress import leave_out, progress
-from patchprint.reading import inside
+from patchprint.reading import inside, parsing
 from patchprint.types import Keypoints
 
 # Detectors agree to a fraction of a pixel where they find the same blob.
@@ -102,7 +102,8 @@ def read_scene(model_folder: Path) -> SfmScene:
     xy = np.stack([positions[p][i] for p, i in zip(image, index, strict=True)]) - colmap.PIXEL_CENTER
     xyz = np.stack([np.asarray(point.xyz) for _, point in points])
     scene = SfmScene([posed.name for posed in images], images, image, index, xy, point, xyz)
-    return scene.select(scene.seen_twice(np.ones(len(point), bool)))
+    with parsing(model_folder, "a model with tracks"):
+        return scene.select(scene.seen_twice(np.ones(len(point), bool)))
 
 
 def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[SfmScene, list[Path]]:
