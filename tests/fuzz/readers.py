@@ -200,11 +200,9 @@ def write_pictures(folder: Path) -> None:
 
 
 def read_pictures(folder: Path) -> None:
-    """Only the damaged one is unlike what it was; the others are read once, when the sample is made."""
     for name in images.list_images(folder):
         for read in (images.read_gray, images.read_color, images.image_size):
-            with contextlib.suppress(UserError):
-                read(folder / name)
+            read(folder / name)
 
 
 def write_patches(folder: Path) -> None:
