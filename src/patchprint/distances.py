@@ -180,7 +180,7 @@ def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     rows = max(1, _CHUNK_CELLS // len(base))
     distances, indices = [], []
     for part in queries.split(rows):
-        score = part @ base.T - half_norm  # largest where |q - b|^2 = |q|^2 - 2 score is smallest
+        score = torch.addmm(-half_norm, part, base.T)  # largest where |q - b|^2 = |q|^2 - 2 score is smallest
         best, index = _largest(score, k)
         squared = (part.square().sum(1, keepdim=True) - 2 * best).clamp(min=0)
         distances.append(squared / 4 if bits else squared.sqrt())  # two signs that differ are 2 apart
