@@ -193,9 +193,9 @@ def read_model(folder: Path) -> None:
 
 
 def write_pictures(folder: Path) -> None:
-    picture = cv2.merge([texture(24, 30, number) for number in range(3)])
+    picture = cv2.merge([texture(64, 72, number) for number in range(3)])
     for suffix in ("jpg", "png", "bmp", "tif", "webp", "ppm", "jp2"):
-        cv2.imwrite(str(folder / f"a.{suffix}"), picture)
+        assert cv2.imwrite(str(folder / f"a.{suffix}"), picture)
     cv2.imwrite(str(folder / "deep.png"), picture.astype(np.uint16) * 200)
 
 
