@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # --build-constraint reaches the environment in which pip builds this package, --constraint does not.
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour sdist-test lint audit sbom lock tables docs data clean
+.PHONY: demo test test-fast first-hour fuzz sdist-test lint audit sbom lock tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -40,6 +40,14 @@ sdist-test: $(VENV)/.dev
 	$(SDIST)/venv/bin/python -m pip install --quiet --require-hashes --requirement requirements.lock
 	$(SDIST)/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation $(SDIST)/*.tar.gz
 	cd $(SDIST)/unpacked && OMP_NUM_THREADS=1 ../venv/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# Nightly: damaged files for every reader; some hours. SECONDS=60 stops each reader after so long.
+CASES ?= 10000
+SECONDS ?=
+
+fuzz: $(VENV)/.dev
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.nightly --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
+		--out results/reliability/fuzz.json
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

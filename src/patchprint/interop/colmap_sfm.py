@@ -14,7 +14,7 @@ from patchprint.errors import UserError
 from patchprint.files import atomic_file, atomic_folder, claim_folder
 from patchprint.interop.colmap import from_keypoints, is_complete, poses_of_model, read_model
 from patchprint.interop.colmap_database import Cameras, Pair, copy_database, verify, write_features, write_matches
-from patchprint.interop.colmap_pairs import Matching, match_images
+from patchprint.interop.colmap_pairs import Matching, match_images, restore_names
 from patchprint.interop.images import image_size, list_images
 from patchprint.progress import Progress
 from patchprint.types import Keypoints
@@ -127,6 +127,7 @@ def sift_reconstruction(
         reader = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
         mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
         cpu = pycolmap.Device.cpu
+        restore_names(database)
         with Progress("COLMAP describes the photos"):
             pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
         verification = pycolmap.TwoViewGeometryOptions()
@@ -227,7 +228,7 @@ def _run_mapper(
     if start is not None:
         options.multiple_models = False
         options.fix_existing_frames = True
-        options.constant_cameras = set(pycolmap.Reconstruction(start).cameras)
+        options.constant_cameras = set(read_model(start).cameras)
     with Progress("COLMAP maps", num_images, "photo") as progress:
         return pycolmap.incremental_mapping(
             database,
