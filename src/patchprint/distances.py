@@ -63,12 +63,21 @@ def nearest(
 
     Shape:
         queries (N, D), base (M, D) -> distance (N, k) float32 (float64 if exact) in ascending order, index (N, k) int64, on the
-        CPU. Where M < k the distance is infinite and the index -1.
+        CPU. Where M < k the distance is infinite and the index -1. Descriptors with NaN or infinity have no neighbors and are
+        nobody's.
     """
     if queries.shape[1] != base.shape[1] or queries.dtype != base.dtype:
         raise UserError(f"cannot compare descriptors of {_describe(queries)} with descriptors of {_describe(base)}")
     distance = torch.full((len(queries), k), torch.inf, dtype=torch.float64 if exact else torch.float32)
     index = torch.full((len(queries), k), -1, dtype=torch.int64)
+    # A NaN is larger than all, so that one descriptor with it would be the nearest of every other.
+    asking, answering = _is_finite(queries), _is_finite(base)
+    if not (asking.all() and answering.all()):
+        nearer, number = nearest(queries[asking], base[answering], k, backend, exact)
+        rows = answering.nonzero()[:, 0].cpu()
+        distance[asking.cpu()] = nearer
+        index[asking.cpu()] = torch.where(number < 0, -1, rows[number]) if len(rows) else number
+        return distance, index
     available = min(k, len(base))
     if len(queries) and available:
         search = _exactly if exact else _with_faiss if _use_faiss(queries, backend) else _with_torch
@@ -88,12 +97,14 @@ def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tenso
     bits = queries.dtype == torch.uint8
     queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
+    unusable = ~_is_finite(base)
     rows = max(1, _CHUNK_CELLS // max(1, len(base)))
     for part, chosen in zip(queries.split(rows), first.split(rows), strict=True):
         score = part @ base.T - half_norm
         # The exact mode: pixel positions are large numbers, and the matrix product loses whole pixels of their distance.
         away = torch.cdist(xy[chosen], xy, compute_mode="donot_use_mm_for_euclid_dist")
         score[away <= radius] = -torch.inf
+        score[:, unusable] = -torch.inf
         result.append((part.square().sum(1) - 2 * score.max(1).values).clamp(min=0))
     squared = torch.cat(result) if result else torch.zeros(0)
     return squared / 4 if bits else squared.sqrt()
@@ -169,7 +180,7 @@ def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     rows = max(1, _CHUNK_CELLS // len(base))
     distances, indices = [], []
     for part in queries.split(rows):
-        score = part @ base.T - half_norm  # largest where |q - b|^2 = |q|^2 - 2 score is smallest
+        score = torch.addmm(-half_norm, part, base.T)  # largest where |q - b|^2 = |q|^2 - 2 score is smallest
         best, index = _largest(score, k)
         squared = (part.square().sum(1, keepdim=True) - 2 * best).clamp(min=0)
         distances.append(squared / 4 if bits else squared.sqrt())  # two signs that differ are 2 apart
@@ -210,6 +221,13 @@ def _use_faiss(queries: Tensor, backend: Backend) -> bool:
     if backend not in ("torch", "faiss"):
         raise UserError(f"unknown backend {backend!r}; known are auto, torch and faiss")
     return backend == "faiss"
+
+
+def _is_finite(descriptors: Tensor) -> Tensor:
+    """Which rows hold numbers only, (N,) bool."""
+    if not descriptors.is_floating_point():
+        return torch.ones(len(descriptors), dtype=torch.bool, device=descriptors.device)
+    return descriptors.sum(1, dtype=torch.float64).isfinite()
 
 
 def as_vectors(descriptors: Tensor) -> Tensor:

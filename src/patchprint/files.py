@@ -287,8 +287,11 @@ def _read_marker(folder: Path) -> dict[str, Any] | None:
     """What the marker of a folder says; None where it has none that can be read."""
     try:
         marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-        return {"made_by": marker["made_by"], "inputs": marker["inputs"], "contents": list(marker["contents"])}
-    except (OSError, ValueError, KeyError, TypeError):
+        texts = [marker["made_by"], marker["inputs"], *marker["contents"]]
+        if not all(isinstance(text, str) for text in texts):
+            return None
+        return {"made_by": texts[0], "inputs": texts[1], "contents": texts[2:]}
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
 
 

@@ -106,6 +106,9 @@ def test_flat_patches_are_finite(name):
     size = network.input_size
     flat = torch.stack([torch.full((1, size, size), value) for value in (0.0, 0.5, 1.0)])
     assert torch.isfinite(network(flat)).all()
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype), torch.no_grad():
+            assert torch.isfinite(network(flat)).all(), dtype
 
 
 def test_state_dict_round_trip(name):

@@ -130,7 +130,7 @@ def test_foreign_files_are_refused_in_a_sentence(tmp_path, capsys):
     refused(tmp_path / "list.pth", "no weights")
     deeper = create("hardnet", width=4).state_dict() | {"features.22.weight": torch.zeros(4, 4, 8, 8)}
     torch.save(deeper, tmp_path / "hardnet8.pth")
-    refused(tmp_path / "hardnet8.pth", "looks like hardnet but does not fit")
+    refused(tmp_path / "hardnet8.pth", "do not fit network .hardnet.")
     save_file({"a": torch.zeros(2)}, tmp_path / "other.safetensors")
     refused(tmp_path / "other.safetensors", "another network")
     refused(tmp_path / "missing.safetensors", "no weight file")

@@ -86,7 +86,7 @@ def test_files_that_are_no_results(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no result files"):
         read_results([])
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(ValueError, match=r"a\.json is not a JSON file"):
+    with pytest.raises(ValueError, match=r"a\.json is not JSON"):
         read_results([tmp_path / "a.json"])
     (tmp_path / "a.json").write_text('{"other": 1}')
     with pytest.raises(ValueError, match="is not a result of patchprint eval"):

@@ -49,7 +49,7 @@ def test_checkpoint_of_another_version(finished, tmp_path):
 @pytest.mark.parametrize("keep", [0, 5, 1000, -1])
 def test_truncated_checkpoint(finished, tmp_path, keep):
     (tmp_path / "cut.safetensors").write_bytes(finished.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"cut\.safetensors is truncated or no checkpoint"):
+    with pytest.raises(ValueError, match=r"cut\.safetensors is not a checkpoint, or damaged"):
         read(tmp_path / "cut.safetensors")
 
 

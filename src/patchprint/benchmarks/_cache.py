@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,9 @@ from typing import Any
 import numpy as np
 
 import patchprint
+from patchprint.errors import UserError
 from patchprint.files import atomic_file
+from patchprint.reading import read_npz
 
 Arrays = dict[str, np.ndarray]
 
@@ -71,7 +72,6 @@ def code_checksum() -> str:
 def _read(path: Path) -> Arrays | None:
     """The stored arrays; a damaged file counts as absent, since it can be made again."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return dict(stored)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError):
+        return read_npz(path, "a prediction")
+    except (OSError, UserError):
         return None

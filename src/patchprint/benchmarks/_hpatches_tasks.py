@@ -17,6 +17,7 @@ import numpy as np
 
 from patchprint.errors import UserError
 from patchprint.patches.sources.hpatches_splits import Split, is_test
+from patchprint.reading import parsing
 
 VERIFICATION_PAIRS = 1_000_000
 QUERIES, DISTRACTORS = 10_000, 20_000
@@ -101,7 +102,7 @@ def read(folder: Path, split: Split, names: Sequence[str], sizes: Sequence[int])
 def _read_rows(path: Path, columns: list[str], number: dict[str, int], sizes: np.ndarray) -> np.ndarray:
     """The lines of a task file (L, C), each checked against the sequences that are there and their numbers of patches."""
     lines = []
-    with open(path, newline="", encoding="utf-8") as stream:
+    with parsing(path, "a task file of HPatches"), open(path, newline="", encoding="utf-8") as stream:
         reader = csv.reader(stream)
         header = [cell.strip() for cell in next(reader, [])]
         if header != columns:
@@ -117,8 +118,8 @@ def _read_rows(path: Path, columns: list[str], number: dict[str, int], sizes: np
                 f"line {lines[-1]} of {path} names the sequence {error.args[0]!r}, which the data does not have"
             ) from None
         except ValueError:
-            raise UserError(f"line {lines[-1]} of {path} is damaged; expected {','.join(columns)}") from None
-    table = np.array(rows, dtype=np.int64).reshape(-1, len(columns))
+            raise UserError(f"line {reader.line_num} of {path} is damaged; expected {','.join(columns)}") from None
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(columns))
     for place, name in enumerate(columns):
         if name.startswith("t"):
             wrong = (table[:, place] < 0) | (table[:, place] > LAST_IMAGE)

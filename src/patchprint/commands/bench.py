@@ -42,7 +42,7 @@ def main(
         keypoints: in each photo
         stages: which to time; default: all
         models: shipped weights or weight files; default: all that are shipped
-        engines: of our models; default: all that the machine has where patches are described, else the usual one
+        engines: of our models; default: all that the machine has where patches are described, else those that users get
         rounds: how often each contender has its turn
         busy: cores that other processes keep busy meanwhile
         growth_: instead of stages: time and memory of each model by the number of keypoints

@@ -31,6 +31,7 @@ ENGINES: Registry[type[Engine]] = Registry(
     },
 )
 AUTO = "auto"
+MANY = "int8"  # what `chosen_for_many` takes where it can
 
 
 def create(network: PatchNetwork, name: str = AUTO) -> Engine:
@@ -72,13 +73,13 @@ def chosen_for_many(network: PatchNetwork) -> str:
     """
     device = next(network.parameters()).device
     usual = chosen(device)
-    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or "int8" not in available():
+    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or MANY not in available():
         return usual
     try:
-        create(network, "int8")
+        create(network, MANY)
     except UserError:
         return usual
-    return "int8"
+    return MANY
 
 
 def available() -> list[str]:
@@ -86,4 +87,4 @@ def available() -> list[str]:
     return [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package) is not None]
 
 
-__all__ = ["AUTO", "ENGINES", "Engine", "available", "check", "chosen", "chosen_for_many", "create"]
+__all__ = ["AUTO", "ENGINES", "MANY", "Engine", "available", "check", "chosen", "chosen_for_many", "create"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from patchprint.errors import UserError
 from patchprint.features.model import Model
 from patchprint.interop.images import list_images, read_color
 from patchprint.progress import leave_out, note, progress
+from patchprint.reading import parsing, read_npz
 from patchprint.types import ModelId
 
 SUFFIX = ".npz"
@@ -75,11 +75,12 @@ def save(embeddings: Embeddings, path: str | Path) -> None:
 
 def load(path: str | Path) -> Embeddings:
     """Read what `save` wrote."""
-    try:
-        with np.load(path, allow_pickle=False) as values:
-            name, sha256 = (str(word) for word in values["model"])
-            return Embeddings(values["names"].tolist(), torch.from_numpy(values["descriptors"]), ModelId(name, sha256))
-    except FileNotFoundError:
-        raise UserError(f"{path} is not there; expected embeddings") from None
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"{path} is not a file of embeddings of patchprint: {error}") from None
+    what = "a file of embeddings of patchprint"
+    values = read_npz(path, what)
+    with parsing(path, what):
+        name, sha256 = (str(word) for word in values["model"])
+        names = [str(each) for each in values["names"].tolist()]
+        descriptors = torch.from_numpy(values["descriptors"])
+        if descriptors.ndim != 2 or len(descriptors) != len(names):
+            raise UserError(f"{path} is damaged: {len(names)} names, descriptors of shape {tuple(descriptors.shape)}")
+        return Embeddings(names, descriptors, ModelId(name, sha256))

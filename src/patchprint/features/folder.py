@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -150,8 +151,14 @@ def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[
         return
     # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(jobs)), context, _prepare_worker, (settings, workers)) as pool:
-        yield from pool.map(_describe_one, jobs)
+    try:
+        with ProcessPoolExecutor(min(workers, len(jobs)), context, _prepare_worker, (settings, workers)) as pool:
+            yield from pool.map(_describe_one, jobs)
+    except BrokenProcessPool as error:
+        raise OSError(
+            "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, which goes on "
+            "where this stopped"
+        ) from error
 
 
 _state: dict[str, tuple[DescribeSettings, Model]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.features import colmap_files, drawing
 from patchprint.interop import hloc
+from patchprint.reading import parsing, read_npz
 from patchprint.types import Answer, Features, Keypoints, Matches, Verdict
 
 Pair = tuple[str, str]
@@ -102,14 +102,13 @@ def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
 
 def read_matches(path: str | Path) -> dict[Pair, Matches]:
     """Matches from an .npz that `write_matches` wrote."""
-    try:
-        with np.load(path, allow_pickle=False) as values:
-            return {
-                (str(first), str(second)): _from_arrays(values, number)
-                for number, (first, second) in enumerate(values["names"])
-            }
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"{path} is not a file of matches by patchprint: {error}") from None
+    what = "a file of matches by patchprint"
+    values = read_npz(path, what)
+    with parsing(path, what):
+        return {
+            (str(first), str(second)): _from_arrays(values, number)
+            for number, (first, second) in enumerate(values["names"])
+        }
 
 
 def _write_npz(matched: MatchedImages, out: Path) -> None:

@@ -66,8 +66,11 @@ def match(
         threshold = ratio if ratio is not None else a.ratio if a.ratio is not None else LOWE_RATIO
         keep &= distance[:, 0] < threshold * second
     if mode in ("mutual", "mutual+ratio", "fginn") and len(a) and len(b):
-        _, back = nearest(of_b, of_a, 1, backend)
-        keep &= back[first.clamp(min=0), 0] == torch.arange(len(first))
+        # Only those of b are asked back that a match is left for.
+        rows = torch.nonzero(keep)[:, 0]
+        asked, which = torch.unique(first[rows], return_inverse=True)
+        _, back = nearest(of_b[asked.to(device)], of_a, 1, backend)
+        keep[rows] = back[which, 0] == rows
     if max_distance is not None:
         keep &= distance[:, 0] <= max_distance
     rows = torch.nonzero(keep)[:, 0]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,12 @@ import torch
 
 from patchprint import files
 from patchprint.errors import UserError
+from patchprint.reading import inside, parsing, read_json, read_npz
 from patchprint.types import Features, Keypoints, ModelId
 
 MANIFEST = "features.json"
 MADE_BY = "patchprint describe"
+WHAT = "a features file of patchprint"
 
 
 def save(features: Features, path: str | Path) -> None:
@@ -34,24 +34,20 @@ def save(features: Features, path: str | Path) -> None:
 
 def load(path: str | Path) -> Features:
     """Read features written by `save`."""
-    try:
-        with np.load(path, allow_pickle=False) as values:
-            name, sha256 = (str(word) for word in values["model"])
-            image = str(values["image_path"])
-            width, height = (int(side) for side in values["image_size"])
-            ratio = float(values["ratio"])
-            return Features(
-                Keypoints.from_arrays(values),
-                torch.from_numpy(values["descriptors"]),
-                (width, height),
-                Path(image) if image else None,
-                ModelId(name, sha256),
-                None if math.isnan(ratio) else ratio,
-            )
-    except FileNotFoundError:
-        raise UserError(f"{path} is not there; expected features") from None
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"{path} is not a features file of patchprint: {error}") from None
+    values = read_npz(path, WHAT)
+    with parsing(path, WHAT):
+        name, sha256 = (str(word) for word in values["model"])
+        image = str(values["image_path"])
+        width, height = (int(side) for side in values["image_size"])
+        ratio = float(values["ratio"])
+        return Features(
+            Keypoints.from_arrays(values),
+            torch.from_numpy(values["descriptors"]),
+            (width, height),
+            Path(image) if image else None,
+            ModelId(name, sha256),
+            None if math.isnan(ratio) else ratio,
+        )
 
 
 class FeatureFolder(Mapping[str, Features]):
@@ -63,8 +59,12 @@ class FeatureFolder(Mapping[str, Features]):
             raise UserError(
                 f"{self.folder} holds no features ({MANIFEST} is missing); make them with patchprint describe"
             )
-        self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
-        self.names = [name for name in self.manifest["photos"] if self.path(name).is_file()]
+        path = self.folder / MANIFEST
+        self.manifest: dict[str, Any] = read_json(path, "the list of a folder of features")
+        photos, settings = (self.manifest.get(name) for name in ("photos", "settings"))
+        if not isinstance(photos, list) or not isinstance(settings, dict):
+            raise UserError(f"{path} is damaged: it lists no photos or no settings; describe the photos again")
+        self.names = [name for name in photos if inside(self.folder, name, path) and self.path(name).is_file()]
 
     @property
     def left_out(self) -> list[str]:

@@ -23,6 +23,7 @@ import torch
 
 from patchprint.errors import UserError
 from patchprint.extras import require
+from patchprint.reading import parsing
 from patchprint.types import Keypoints, Pose
 
 PIXEL_CENTER = 0.5
@@ -73,10 +74,10 @@ def read_model(folder: str | Path) -> Any:
         raise UserError(f"{root} holds no COLMAP model (cameras, images, points3D as .bin or .txt)")
     if (place / "points3D.bin").is_file() and not is_complete(place):
         raise UserError(f"{place} is cut short or damaged; copy the model again")
-    try:
-        return pycolmap.Reconstruction(place)
-    except (RuntimeError, ValueError, IndexError, MemoryError) as error:
-        raise UserError(f"{place} is not a complete COLMAP model: {_first_line(error)}") from None
+    with parsing(place, "a complete COLMAP model"):
+        model = pycolmap.Reconstruction(place)
+        poses_of_model(model)  # which fails where images, frames and rigs contradict each other
+        return model
 
 
 def poses_of_model(model: Any) -> dict[str, Pose]:
@@ -108,21 +109,29 @@ def read_database(path: str | Path) -> list[DatabaseImage]:
         "SELECT images.image_id, images.name, cameras.width, cameras.height, keypoints.rows, keypoints.cols, keypoints.data "
         "FROM images JOIN cameras USING (camera_id) LEFT JOIN keypoints USING (image_id) ORDER BY images.name"
     )
-    with _open_read_only(Path(path)) as connection:
-        try:
-            records = connection.execute(query).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"{path} is not a COLMAP database: {error}") from None
-    images = []
-    for image_id, name, width, height, rows, columns, data in records:
-        if rows:
-            if len(data) != rows * columns * 4:
-                raise UserError(f"{path} is damaged: the keypoints of {name} have {len(data)} bytes for {rows} rows")
-            keypoints = to_keypoints(np.frombuffer(data, np.float32).reshape(rows, columns))
-        else:
-            keypoints = Keypoints.empty()
-        images.append(DatabaseImage(image_id, name, (width, height), keypoints))
-    return images
+    with _open_read_only(Path(path)) as connection, parsing(path, "a COLMAP database"):
+        # A view could be computed for ever, and is nothing that COLMAP writes.
+        listing = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
+        missing = {"images", "cameras", "keypoints"} - {name for (name,) in connection.execute(listing)}
+        if missing:
+            raise UserError(f"{path} is not a COLMAP database: it has no table {min(missing)}")
+        records = connection.execute(query).fetchall()
+    with parsing(path, "a COLMAP database"):
+        return [_database_image(*record) for record in records]
+
+
+def _database_image(
+    image_id: int, name: str, width: int, height: int, rows: int | None, columns: int, data: bytes
+) -> DatabaseImage:
+    """SQLite keeps a value of any type in any column."""
+    if not all(isinstance(number, int) for number in (image_id, width, height)) or not isinstance(name, str):
+        raise UserError(f"photo {str(name)[:80]!r} in it has no name, number or size")
+    if not rows:
+        return DatabaseImage(image_id, name, (width, height), Keypoints.empty())
+    if not isinstance(data, bytes) or len(data) != rows * columns * 4:
+        raise UserError(f"it is damaged: the keypoints of {name} are not the bytes of {rows} rows")
+    keypoints = to_keypoints(np.frombuffer(data, np.float32).reshape(rows, columns))
+    return DatabaseImage(image_id, name, (width, height), keypoints)
 
 
 @contextlib.contextmanager
@@ -138,7 +147,7 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
             # A write-ahead-log database in a folder where SQLite may not create its side files.
             connection.close()
             connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter out of the text of its own error
             raise UserError(f"{path} is not a database") from None
         yield connection
     finally:
@@ -198,7 +207,3 @@ def _after_image(data: bytes, position: int) -> int:
 def _after_point(data: bytes, position: int) -> int:
     # id, position, colour, error, count, then (image id, index) each
     return position + 51 + 8 * struct.unpack_from("<Q", data, position + 43)[0]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

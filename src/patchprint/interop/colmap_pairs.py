@@ -19,6 +19,7 @@ from patchprint import pooling
 from patchprint.errors import UserError
 
 Matching = Literal["exhaustive", "sequential", "retrieval"]
+_SPACE = "\x1f"  # stands for a space; no photo has it in its name (`interop.images.list_images`)
 OVERLAP = 15  # photos before and after, for sequences
 
 
@@ -34,9 +35,28 @@ def match_images(database: Path, matching: Matching, verification: Any, seed: in
         pycolmap.match_sequential(database, pairing_options=options, verification_options=verification, device=cpu)
     else:
         listing = database.with_name("pairs.txt")
-        listing.write_text("".join(f"{a} {b}\n" for a, b in similar_pairs(database, seed=seed)), encoding="utf-8")
+        lines = [" ".join(name.replace(" ", _SPACE) for name in pair) for pair in similar_pairs(database, seed=seed)]
+        listing.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         imported = pycolmap.ImportedPairingOptions(match_list_path=str(listing))
-        pycolmap.match_image_pairs(database, pairing_options=imported, verification_options=verification, device=cpu)
+        # COLMAP splits the lines of a list at spaces, so names must not have them while it reads it.
+        _rename(database, " ", _SPACE)
+        try:
+            pycolmap.match_image_pairs(
+                database, pairing_options=imported, verification_options=verification, device=cpu
+            )
+        finally:
+            restore_names(database)
+
+
+def restore_names(database: Path) -> None:
+    """Give photos the names back that a killed matching left without spaces."""
+    if database.is_file():
+        _rename(database, _SPACE, " ")
+
+
+def _rename(database: Path, old: str, new: str) -> None:
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE images SET name = replace(name, ?, ?) WHERE instr(name, ?)", (old, new, old))
 
 
 def similar_pairs(database: Path, neighbors: int = pooling.NEIGHBORS, seed: int = 0) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from patchprint.interop.colmap_database import (
     write_matches,
     writing,
 )
-from patchprint.interop.colmap_pairs import Matching, match_images
+from patchprint.interop.colmap_pairs import Matching, match_images, restore_names
 from patchprint.interop.images import image_size, list_images
 from patchprint.progress import Progress
 from patchprint.types import Keypoints
@@ -136,8 +136,9 @@ def sift_reconstruction(
         mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
         cpu = pycolmap.Device.cpu
         with writing(database), Progress("COLMAP describes the photos"):
-            # Its threads would add the photos in the order in which they are done, and another order gives another model.
             pycolmap.Database.open(database).close()
+            restore_names(database)
+            # Its threads would add the photos in the order in which they are done, and another order gives another model.
             pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
             pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
         verification = pycolmap.TwoViewGeometryOptions()
@@ -245,7 +246,7 @@ def _run_mapper(
     if start is not None:
         options.multiple_models = False
         options.fix_existing_frames = True
-        options.constant_cameras = set(pycolmap.Reconstruction(start).cameras)
+        options.constant_cameras = set(read_model(start).cameras)
     with Progress("COLMAP maps", num_images, "photo") as progress:
         return pycolmap.incremental_mapping(
             database,

@@ -22,7 +22,10 @@ from patchprint.distances import pack_bits, unpack_bits
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import atomic_file
+from patchprint.reading import parsing
 from patchprint.types import Features, Keypoints, Matches, ModelId
+
+_MOST_PACKED = 1100  # times that gzip, which HDF5 files are packed with, can shrink bytes
 
 
 def write_features(
@@ -40,7 +43,7 @@ def write_features(
 
 def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
     """The features of an hloc file, ours or another's (then without scales: 1, and without angles: 0)."""
-    with _open(path) as store:
+    with parsing(path, "a features file in hloc's layout"), _open(path) as store:
         names: list[str] = []
         store.visititems(lambda name, item: names.append(name) if _is_features(item) else None)
         if not names:
@@ -48,20 +51,7 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
                 f"{path} holds no features in hloc's layout (a group per photo with keypoints, descriptors)"
             )
         for name in names:
-            group = store[name]
-            xy = torch.from_numpy(group["keypoints"][()].astype(np.float32))
-            scale = torch.from_numpy(group["scales"][()]) if "scales" in group else torch.ones(len(xy))
-            angle = torch.from_numpy(group["angles"][()]) if "angles" in group else torch.zeros(len(xy))
-            score = torch.from_numpy(group["scores"][()]).float() if "scores" in group else None
-            affine = torch.from_numpy(group["affine"][()]) if "affine" in group else None
-            descriptors = torch.from_numpy(np.ascontiguousarray(group["descriptors"][()].T))
-            if group.attrs.get("bits", False):
-                descriptors = pack_bits(descriptors.float())
-            width, height = (int(side) for side in group["image_size"][()])
-            model = ModelId(str(group.attrs.get("model", "unknown")), str(group.attrs.get("sha256", "")))
-            ratio = float(group.attrs["ratio"]) if "ratio" in group.attrs else None
-            keypoints = Keypoints(xy, scale, angle, score, affine)
-            yield name, Features(keypoints, descriptors, (width, height), None, model, ratio)
+            yield name, _read_group(store[name])
 
 
 def write_matches(
@@ -92,10 +82,10 @@ def write_matches(
 
 def read_matches(path: str | Path, first: str, second: str) -> np.ndarray:
     """Matches of two photos as (M, 2) indices, in whichever order the file has them."""
-    with _open(path) as store:
+    with parsing(path, "a matches file in hloc's layout"), _open(path) as store:
         for one, two, flip in ((first, second, False), (second, first, True)):
             if pair_name(one, two) in store:
-                target = store[pair_name(one, two)]["matches0"][()]
+                target = _read(store[pair_name(one, two)], "matches0")
                 pairs = np.stack([np.flatnonzero(target >= 0), target[target >= 0]], 1).astype(np.int64)
                 return pairs[:, ::-1] if flip else pairs
     raise UserError(f"{path} has no matches of {first} and {second}")
@@ -164,14 +154,41 @@ def _create(path: str | Path) -> Iterator[Any]:
                 raise sink.error  # whatever HDF5 made of it
 
 
+def _read_group(group: Any) -> Features:
+    """One photo of ``features.h5``."""
+    xy = torch.from_numpy(_read(group, "keypoints").astype(np.float32))
+    scale = torch.from_numpy(_read(group, "scales")) if "scales" in group else torch.ones(len(xy))
+    angle = torch.from_numpy(_read(group, "angles")) if "angles" in group else torch.zeros(len(xy))
+    score = torch.from_numpy(_read(group, "scores")).float() if "scores" in group else None
+    affine = torch.from_numpy(_read(group, "affine")) if "affine" in group else None
+    descriptors = torch.from_numpy(np.ascontiguousarray(_read(group, "descriptors").T))
+    if group.attrs.get("bits", False):
+        descriptors = pack_bits(descriptors.float())
+    width, height = (int(side) for side in _read(group, "image_size"))
+    model = ModelId(str(group.attrs.get("model", "unknown")), str(group.attrs.get("sha256", "")))
+    ratio = float(group.attrs["ratio"]) if "ratio" in group.attrs else None
+    return Features(Keypoints(xy, scale, angle, score, affine), descriptors, (width, height), None, model, ratio)
+
+
+def _read(group: Any, name: str) -> np.ndarray:
+    """An array that lies in this file itself and is no larger than what is stored of it could unpack to."""
+    h5py = require("h5py", extra="sfm")
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise UserError(f"{name} in it is a link")
+    data = group[name]
+    if data.external is not None or data.is_virtual:
+        raise UserError(f"{name} in it lies in another file")
+    if data.nbytes > _MOST_PACKED * data.id.get_storage_size():
+        raise UserError(f"{name} in it announces {data.nbytes} bytes, but stores {data.id.get_storage_size()}")
+    return data[()]
+
+
 def _open(path: str | Path) -> Any:
     h5py = require("h5py", extra="sfm")
     if not Path(path).is_file():
         raise UserError(f"{path} is not there; expected an HDF5 file")
-    try:
+    with parsing(path, "an HDF5 file"):
         return h5py.File(path, "r")
-    except OSError:
-        raise UserError(f"{path} is not an HDF5 file, or is cut short") from None
 
 
 def _is_features(item: Any) -> bool:

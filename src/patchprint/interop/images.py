@@ -7,6 +7,7 @@ is no picture, or a picture that is cut short, is refused by name, since half a 
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, overload
@@ -16,9 +17,11 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.extras import require
-from patchprint.progress import leave_out
+from patchprint.progress import leave_out, note
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
+# Deflate packs a byte into a 1032nd of one, and a byte of a PNG file may hold eight pixels.
+_MOST_PIXELS_PER_BYTE = 8 * 1032
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"
 _JPEG_FRAMES = {
     0xC0,
@@ -121,6 +124,9 @@ def list_images(folder: str | Path) -> list[str]:
         for name in files:
             if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
                 names.append((Path(place) / name).relative_to(root).as_posix())
+    for name in sorted(filter(_is_odd, names)):
+        note(f"left out: {name!r} in {root} has a line break or bytes that are no UTF-8 in its name; rename it")
+    names = [name for name in names if not _is_odd(name)]
     if not names:
         raise UserError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
     return sorted(names)
@@ -128,15 +134,9 @@ def list_images(folder: str | Path) -> list[str]:
 
 def image_size(path: str | Path) -> tuple[int, int]:
     """Width and height of a picture; a JPEG or PNG file says it in its header, others are decoded."""
-    data = _contents(Path(path))
-    if data.startswith(_PNG):
-        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-    if data.startswith(_JPEG):
-        for marker, start, _ in _jpeg_segments(data):
-            if marker in _JPEG_FRAMES:  # one byte of precision, two of height, two of width
-                return int.from_bytes(data[start + 3 : start + 5], "big"), int.from_bytes(
-                    data[start + 1 : start + 3], "big"
-                )
+    announced = _announced_size(_contents(Path(path)))
+    if announced is not None:
+        return announced
     height, width = read_gray(path).shape
     return width, height
 
@@ -159,6 +159,11 @@ def readable_images(folder: str | Path, names: Iterable[str], strict: bool = Fal
     return kept
 
 
+def _is_odd(name: str) -> bool:
+    """Whether lists and databases of names cannot hold this one: control characters, or bytes that are no UTF-8."""
+    return any(unicodedata.category(character) in ("Cc", "Cs") for character in name)
+
+
 def _contents(path: Path) -> bytes:
     if path.is_dir():
         raise UserError(f"{path} is a folder; expected a picture")
@@ -176,6 +181,9 @@ def _decode(data: bytes, name: str, flags: int, exif: bool) -> np.ndarray:
         raise UserError(f"{name} is empty (0 bytes); expected a picture")
     if _is_cut_short(data):
         raise UserError(f"{name} is cut short; copy or download it again")
+    width, height = _announced_size(data) or (0, 0)
+    if width * height > _MOST_PIXELS_PER_BYTE * len(data):
+        raise UserError(f"{name} announces {width}x{height} pixels, more than its {len(data)} bytes can hold")
     # Decoding from memory also avoids OpenCV's own opening of files, which fails on non-ASCII names on some systems.
     log = cv2.utils.logging
     level = log.setLogLevel(log.LOG_LEVEL_SILENT)  # what is wrong is said below, in one sentence
@@ -188,6 +196,20 @@ def _decode(data: bytes, name: str, flags: int, exif: bool) -> np.ndarray:
     if image is None:
         raise UserError(f"{name} is not a picture that OpenCV can read")
     return _to_uint8(image, name)
+
+
+def _announced_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height as the header of a JPEG, PNG or BMP file says them; None for others."""
+    if data.startswith(_PNG):
+        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    if data.startswith(b"BM"):
+        return int.from_bytes(data[18:22], "little"), abs(int.from_bytes(data[22:26], "little", signed=True))
+    if data.startswith(_JPEG):
+        for marker, start, _ in _jpeg_segments(data):
+            if marker in _JPEG_FRAMES:  # one byte of precision, two of height, two of width
+                sides = data[start + 1 : start + 3], data[start + 3 : start + 5]
+                return int.from_bytes(sides[1], "big"), int.from_bytes(sides[0], "big")
+    return None
 
 
 def _is_cut_short(data: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.files import write_text
 from patchprint.interop.opencv import from_keypoints
+from patchprint.reading import parsing
 from patchprint.types import Features, Keypoints, ModelId
 
 SUFFIXES = (".yml", ".yaml")
@@ -49,22 +51,22 @@ def read_features(path: str | Path) -> Features:
     cv2 = require("cv2", extra="images")
     if not Path(path).is_file():
         raise UserError(f"{path} is not there; expected features in OpenCV's YAML")
-    try:
+    with parsing(path, "a features file in OpenCV's YAML"):
         store = cv2.FileStorage(str(path), cv2.FILE_STORAGE_READ)
         nodes = store.getNode("keypoints")
         rows = [[nodes.at(i).at(j).real() for j in range(7)] for i in range(nodes.size())]
-        matrix = store.getNode("descriptors").mat()
+        written = store.getNode("descriptors")
+        # OpenCV takes the memory that a matrix announces before it reads one number of it.
+        if math.prod(int(written.getNode(side).real()) for side in ("rows", "cols")) != written.getNode("data").size():
+            raise UserError(f"{path} is cut short or damaged: its descriptors are not as many as it says")
+        matrix = written.mat()
         size = (int(store.getNode("image_width").real()), int(store.getNode("image_height").real()))
         model = ModelId(store.getNode("model").string(), store.getNode("sha256").string())
         ratio = None if store.getNode("ratio").empty() else store.getNode("ratio").real()
         store.release()
-    except (cv2.error, SystemError):
-        raise UserError(f"{path} is not a features file in OpenCV's YAML") from None
-    points = [cv2.KeyPoint(*row[:5], int(row[5]), int(row[6])) for row in rows]
-    if matrix is None:
-        raise UserError(f"{path} is not a features file in OpenCV's YAML")
-    keypoints = Keypoints.from_opencv(points)
-    return Features(keypoints, torch.from_numpy(matrix)[: len(points)], size, None, model, ratio)
+        points = [cv2.KeyPoint(*row[:5], int(row[5]), int(row[6])) for row in rows]
+        keypoints = Keypoints.from_opencv(points)
+        return Features(keypoints, torch.from_numpy(matrix)[: len(points)], size, None, model, ratio)
 
 
 def read_folder(folder: str | Path) -> Iterator[tuple[str, Features]]:

@@ -66,9 +66,14 @@ def read_homography(path: Path) -> np.ndarray:
         raise UserError(f"{path} is missing; each image after the first needs its homography")
     try:
         matrix = np.loadtxt(path, dtype=np.float64)
-    except ValueError:
+    except (ValueError, IndexError):
         matrix = np.zeros(0)
-    if matrix.shape != (3, 3) or not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) < 1e-12:
+    if (
+        matrix.shape != (3, 3)
+        or not np.isfinite(matrix).all()
+        or abs(np.linalg.det(matrix)) < 1e-12
+        or not matrix[2, 2]
+    ):
         raise UserError(f"{path} is not a homography; expected 3 lines of 3 numbers that can be inverted")
     return matrix / matrix[2, 2]
 

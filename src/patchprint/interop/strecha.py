@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.errors import UserError
+from patchprint.reading import parsing
 from patchprint.types import Pose
 
 
@@ -18,7 +19,7 @@ def read_cameras(folder: Path) -> dict[str, Pose]:
             numbers = np.array(path.read_text().split(), dtype=np.float64)
         except ValueError:
             numbers = np.zeros(0)
-        if len(numbers) != 26:
+        if len(numbers) != 26 or not np.isfinite(numbers).all():
             raise UserError(f"{path} is not a camera file; expected 26 numbers: K, distortion, rotation, centre, size")
         rotation = numbers[12:21].reshape(3, 3)
         if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-3):
@@ -31,7 +32,8 @@ def read_intrinsics(path: Path) -> tuple[float, float, float, float] | None:
     """Focal lengths and principal point of ``K.txt`` with the first pixel's centre at (0, 0); None if there is no file."""
     if not path.is_file():
         return None
-    matrix = np.loadtxt(path)
-    if matrix.shape != (3, 3):
+    with parsing(path, "a camera matrix; expected 3 lines of 3 numbers"):
+        matrix = np.array([line.split() for line in path.read_text().splitlines()], np.float64)
+    if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise UserError(f"{path} is not a camera matrix; expected 3 lines of 3 numbers")
     return float(matrix[0, 0]), float(matrix[1, 1]), float(matrix[0, 2]), float(matrix[1, 2])

@@ -36,9 +36,12 @@ class TrainingRecord:
 
     def summary(self) -> str:
         """The run in one line, for tables."""
-        if not self.config:
+        try:
+            return self._in_words(self.config) if self.config else self.recipe
+        except (KeyError, TypeError, ValueError):  # of another version, or made up
             return self.recipe
-        config = self.config
+
+    def _in_words(self, config: dict[str, Any]) -> str:
         whole = config["views"] == 1
         batch = f"{config['batch']} patches" if whole else f"{config['batch']} points x {config['views']} views"
         if config["batcher"] == "neighbors":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
@@ -17,7 +18,7 @@ from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
 from patchprint.networks.spatial_transformer import Padding, TransformedNetwork
 from patchprint.networks.tfeat import TFeat
-from patchprint.registry import Registry, check_options
+from patchprint.registry import Registry, check_kinds, check_options
 
 
 def hardnet(dim: int = 128, width: int = 32, dropout: float = 0.3, kind: Kind = "float") -> PatchNetwork:
@@ -116,6 +117,22 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
 )
 
 
+def create_like(state: Mapping[str, Tensor], name: str, **options: Any) -> PatchNetwork:
+    """`create` for weights that are at hand, or UserError where they do not fit.
+
+    The network is made without memory first, since options that come from a file may ask for any size.
+    """
+    with torch.device("meta"):
+        expected = create(name, **options).state_dict()
+    # Files written before PyTorch 0.4.1 do not count batches; the count plays no part in evaluation.
+    missing = sorted(key for key in expected.keys() - state.keys() if not key.endswith("num_batches_tracked"))
+    foreign = sorted(state.keys() - expected.keys())
+    wrong = sorted(key for key in expected.keys() & state.keys() if expected[key].shape != state[key].shape)
+    if missing or foreign or wrong:
+        raise UserError(f"the weights do not fit network {name!r}, first at {(missing + foreign + wrong)[0]!r}")
+    return create(name, **options)
+
+
 def create(name: str, **options: Any) -> PatchNetwork:
     """A network with random weights, in training mode.
 
@@ -127,6 +144,7 @@ def create(name: str, **options: Any) -> PatchNetwork:
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)
+    check_kinds(f"network {name!r}", options, NETWORKS[name])
     bound = signature.bind(**options)
     bound.apply_defaults()
     network = NETWORKS[name](**bound.arguments)

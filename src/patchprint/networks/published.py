@@ -15,7 +15,8 @@ from torch import Tensor
 from patchprint.errors import UserError
 from patchprint.files import cache_folder
 from patchprint.networks.base import ModelInfo, PatchNetwork, TrainingRecord
-from patchprint.networks.catalog import create
+from patchprint.networks.catalog import create_like
+from patchprint.reading import parsing
 
 # Keys that only one of the networks has: convolution of the first layer, the layer that sets the dimension, licence of
 # the repository that publishes the weights.
@@ -62,21 +63,19 @@ def network_from_published(content: Any, path: Path) -> PatchNetwork:
     state = _unwrap(content)
     if state is None:
         raise UserError(f"{path} holds no weights of a patch network")
-    state, options = _from_hardtfeat(state) if "classifier.1.weight" in state else (state, {})
-    name = _recognize(state)
+    # A tensor may repeat few bytes over any shape.
+    if sum(value.numel() * value.element_size() for value in state.values()) > path.stat().st_size:
+        raise UserError(f"{path} holds weights that are larger than the file; take the one that its authors publish")
+    with parsing(path, "a weight file of a patch network"):
+        state, options = _from_hardtfeat(state) if "classifier.1.weight" in state else (state, {})
+        name = _recognize(state)
     if name is None:
         raise UserError(f"{path} holds weights of another network; known files are {', '.join(_SIGNATURES)}")
     first, last, license = _SIGNATURES[name]
-    network = create(name, width=state[first].shape[0], dim=state[last].shape[0], **options)
-    expected = network.state_dict()
-    # Files written before PyTorch 0.4.1 do not count batches; the count plays no part in evaluation.
-    complete = {key: value for key, value in expected.items() if key.endswith("num_batches_tracked")} | state
-    missing, foreign = sorted(expected.keys() - complete.keys()), sorted(complete.keys() - expected.keys())
-    wrong = [key for key in expected.keys() & complete.keys() if expected[key].shape != complete[key].shape]
-    if missing or foreign or wrong:
-        problem = (missing + foreign + wrong)[0]
-        raise UserError(f"{path} looks like {name} but does not fit it, first at {problem!r}")
-    network.load_state_dict(complete)
+    with parsing(path, f"a weight file that fits network {name!r}"):
+        network = create_like(state, name, width=state[first].shape[0], dim=state[last].shape[0], **options)
+        counts = {key: value for key, value in network.state_dict().items() if key.endswith("num_batches_tracked")}
+        network.load_state_dict(counts | state)
     network.info = ModelInfo(
         name=_name_of(path, name),
         network=name,

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
+import math
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
 from patchprint.errors import UserError, suggest
 from patchprint.files import atomic_file
 from patchprint.networks.base import ModelInfo, PatchNetwork, TrainingRecord
-from patchprint.networks.catalog import NETWORKS, create
+from patchprint.networks.catalog import NETWORKS, create_like
 from patchprint.networks.published import PUBLISHED, find_published, network_from_published
+from patchprint.reading import parsing
 
 WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "weights"
 _FORMAT = "patchprint"
+_WHAT = "a safetensors file"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
 
 
@@ -91,11 +96,11 @@ def read_info(path: str | Path) -> ModelInfo:
     if metadata.get("format") != _FORMAT:
         raise UserError(f"{path} was not written by patchprint")
     known = {field.name for field in dataclasses.fields(ModelInfo)}
-    try:
+    with parsing(path, "a weight file with complete metadata"):
         values = {name: json.loads(text) for name, text in metadata.items() if name in known}
-        return ModelInfo(**{**values, "training": TrainingRecord(**values.get("training", {}))})
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{path} has incomplete metadata: {error}") from error
+        info = ModelInfo(**{**values, "training": TrainingRecord(**values.get("training", {}))})
+        _check_types(info)
+        return info
 
 
 def rewrite_info(path: str | Path, info: ModelInfo) -> None:
@@ -132,19 +137,13 @@ def _write(path: str | Path, state: dict[str, Tensor], info: ModelInfo) -> None:
 
 
 def _metadata(path: Path) -> dict[str, str]:
-    try:
-        with safe_open(path, "pt") as file:
-            return file.metadata() or {}
-    except SafetensorError as error:
-        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
+    with parsing(path, _WHAT), safe_open(path, "pt") as file:
+        return file.metadata() or {}
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, "pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise UserError(f"{path} is damaged or no safetensors file: {error}") from error
+    with parsing(path, _WHAT), safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
@@ -168,6 +167,21 @@ def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
     )
 
 
+def _check_types(info: ModelInfo) -> None:
+    """Metadata are JSON of anybody's making: each must be of the kind that its default has."""
+    for record, usual in ((info, ModelInfo("", "")), (info.training, TrainingRecord())):
+        for field in dataclasses.fields(record):
+            value, kind = getattr(record, field.name), type(getattr(usual, field.name))
+            if field.name == "ratio":
+                fits = value is None or (isinstance(value, float) and 0 < value <= 1)
+            elif kind is float:
+                fits = isinstance(value, int | float) and 0 < value < math.inf
+            else:
+                fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+            if not fits:
+                raise UserError(f"its {field.name} is {str(value)[:60]!r}, which is none")
+
+
 def _is_kernel(name: str, value: Tensor) -> bool:
     """Whether this is the weight of a convolution or linear layer, not a scale, a threshold or a statistic."""
     return name.endswith("weight") and value.ndim >= 2 and value.shape[0] > 1
@@ -187,18 +201,27 @@ def _load_safetensors(path: Path) -> PatchNetwork:
     info = read_info(path)
     if weights_sha256(state) != info.sha256:
         raise UserError(f"{path} is damaged: the checksum of its weights is not the one it was written with")
-    try:
-        network = create(info.network, **info.options)
+    with parsing(path, f"a weight file that fits network {info.network!r}", "take the file that was written with it"):
+        network = create_like(state, info.network, **info.options)
         network.load_state_dict(state)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"{path} does not fit network {info.network!r}: {' '.join(str(error).split())}") from error
+        for name in ("dim", "kind", "input_size", "channels"):
+            if getattr(network, name) != getattr(info, name):
+                raise UserError(
+                    f"its {name} is {getattr(info, name)!r}, but the network has {getattr(network, name)!r}"
+                )
     network.info = info
     return network
 
 
 def _load_pickled(path: Path) -> object:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    # Damaged files make the reader fail with whatever it stumbles on (OSError, IndexError, AssertionError, ...).
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as bundle:
+                if sum(member.file_size for member in bundle.infolist()) > path.stat().st_size:
+                    raise ValueError("it unpacks to more than it holds")
+        # From memory, where a length in the file cannot ask for more than there is.
+        return torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+    # Damaged files make the reader fail with whatever it stumbles on (OSError, IndexError, AssertionError, ...), and with the
+    # advice to load them without care, which nobody shall read.
     except Exception as error:
         raise UserError(f"{path} is damaged or no weight file that can be read safely") from error

@@ -19,7 +19,10 @@ def decode_gray(data: bytes | np.ndarray, name: str) -> np.ndarray:
     if importlib.util.find_spec("cv2") is not None:
         cv2 = require("cv2", extra="images")
         flags = cv2.IMREAD_GRAYSCALE | cv2.IMREAD_IGNORE_ORIENTATION
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if len(data) else None
+        try:
+            image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if len(data) else None
+        except cv2.error:
+            image = None
     else:
         image = _decode_with_pillow(bytes(data))
     if image is None:
@@ -49,5 +52,5 @@ def _decode_with_pillow(data: bytes) -> np.ndarray | None:
     image = require("PIL.Image", extra="images")
     try:
         return np.asarray(image.open(io.BytesIO(data)).convert("L"))
-    except OSError:
+    except (OSError, ValueError, SyntaxError, image.DecompressionBombError):
         return None

@@ -6,7 +6,6 @@ images of different shapes is one gather. What is read by default is the central
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from patchprint.errors import UserError
 from patchprint.patches import manifest, splits
 from patchprint.patches.source import PatchSource, resident_budget
 from patchprint.patches.squares import read_squares
+from patchprint.reading import read_json
 
 KIND = "images"
 BOTH, QUERY, GALLERY = 0, 1, 2
@@ -41,6 +41,7 @@ class ImageStore(PatchSource):
     _others = (*PatchSource._others, "_resident", "_order", "size", "role")
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
+        _check(folder, facts)
         num_views, label = (_numbers(folder, name) for name in ("num_views", "label"))
         part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
         super().__init__(num_views, torch.zeros_like(num_views), part, float(facts["patch_scale"]))
@@ -121,7 +122,10 @@ class ImageStore(PatchSource):
     @property
     def names(self) -> list[str]:
         """File name of each image, by its row."""
-        names: list[str] = json.loads((self.folder / "names.json").read_text(encoding="utf-8"))
+        names: list[str] = read_json(self.folder / "names.json", "the names of a store of images", list)
+        if len(names) != len(self.images) or not all(isinstance(name, str) for name in names):
+            path = self.folder / "names.json"
+            raise UserError(f"{path} is damaged: it does not name all {len(self.images)} images; {manifest.REMEDY}")
         return names
 
     def observation(self, points: Tensor, views: Tensor) -> Tensor:
@@ -153,6 +157,33 @@ class ImageStore(PatchSource):
 
 def _numbers(folder: Path, name: str) -> Tensor:
     return torch.from_numpy(manifest.load(folder, name, in_memory=True).astype(np.int64))
+
+
+def _check(folder: Path, facts: dict[str, Any]) -> None:
+    """Arrays that contradict each other would be found in the middle of a training, or show images of other classes."""
+    images, num_views = manifest.load(folder, "images"), manifest.load(folder, "num_views")
+    count, points = len(images), len(num_views)
+    manifest.check_shape(folder, "images", images, "u", (None, 3, None, None))
+    box = images.shape[2]
+    if images.dtype != np.uint8 or images.shape[3] != box or not isinstance(facts.get("classes"), list):
+        raise UserError(f"{folder} is damaged: it holds no square images with classes; {manifest.REMEDY}")
+    if not isinstance(facts.get("size"), int) or not 1 <= facts["size"] <= box:
+        raise UserError(f"{folder / manifest.NAME} is damaged: images have no size of 1 to {box}; {manifest.REMEDY}")
+    ranges = {
+        "num_views": (points, 1, count + 1),
+        "label": (points, 0, len(facts["classes"])),
+        "part": (points, 0, 256),
+        "order": (count, 0, count),
+        "role": (count, 0, GALLERY + 1),
+    }
+    for name, (length, least, below) in ranges.items():
+        values = manifest.load(folder, name)
+        manifest.check_shape(folder, name, values, "iu", (length,))
+        manifest.check_range(folder, name, values, least, below)
+    manifest.check_shape(folder, "size", size := manifest.load(folder, "size"), "iu", (count, 2))
+    manifest.check_range(folder, "size", size, 1, box + 1)
+    if int(num_views.sum()) != count:
+        raise UserError(f"{folder} is damaged: its classes are not those of its images; {manifest.REMEDY}")
 
 
 def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int) -> tuple[np.ndarray, list[int]]:

@@ -31,6 +31,7 @@ class PatchStore(PatchSource):
     _others = (*PatchSource._others, "_resident", "_order")
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
+        _check(folder, facts)
         num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
         scene = torch.from_numpy(manifest.load(folder, "scene", in_memory=True).astype(np.int64))
         part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
@@ -105,7 +106,7 @@ class PatchStore(PatchSource):
             for name, rows in (pairs or {}).items():
                 manifest.save(temporary, f"pairs-{name}", rows.astype(np.int64))
             if mine_labels:
-                written = np.load(temporary / "patches.npy", mmap_mode="r")
+                written = np.load(temporary / "patches.npy", mmap_mode="r", allow_pickle=False)
                 label_mining.mine(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
             counts: dict[str, Any] = {
                 "points": len(point_id),
@@ -127,7 +128,10 @@ class PatchStore(PatchSource):
             raise UserError(
                 f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
             )
-        return manifest.load(self.folder, f"pairs-{name}", in_memory=True)
+        rows = manifest.load(self.folder, f"pairs-{name}", in_memory=True)
+        manifest.check_shape(self.folder, f"pairs-{name}", rows, "i", (None, 3))
+        manifest.check_range(self.folder, f"pairs-{name}", rows, 0, len(self.patches))
+        return rows
 
     def extra(self, name: str) -> np.ndarray:
         """A further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
@@ -184,3 +188,26 @@ def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
     if written != count:
         raise UserError(f"the point list names {count} patches, but there are only {written}")
     return side
+
+
+def _check(folder: Path, facts: dict[str, Any]) -> None:
+    """Arrays that contradict each other would be found in the middle of a training, or read patches of other points."""
+    patches, num_views, order = (manifest.load(folder, name) for name in ("patches", "num_views", "order"))
+    manifest.check_shape(folder, "patches", patches, "u", (None, None, None))
+    manifest.check_shape(folder, "num_views", num_views, "iu", (None,))
+    manifest.check_shape(folder, "order", order, "iu", (len(patches),))
+    manifest.check_range(folder, "num_views", num_views, 1, len(patches) + 1)
+    manifest.check_range(folder, "order", order, 0, len(patches))
+    if patches.dtype != np.uint8 or patches.shape[1] != patches.shape[2] or int(num_views.sum()) != len(patches):
+        raise UserError(f"{folder} is damaged: its points are not those of its patches; {manifest.REMEDY}")
+    if not isinstance(facts.get("scenes"), list) or not isinstance(facts.get("pairs"), list):
+        raise UserError(f"{folder / manifest.NAME} is damaged: it names no scenes or pair lists; {manifest.REMEDY}")
+    for name, kind, below in (("scene", "iu", len(facts["scenes"])), ("part", "u", 256), ("point_id", "iu", 2**62)):
+        values = manifest.load(folder, name)
+        manifest.check_shape(folder, name, values, kind, (len(num_views),))
+        manifest.check_range(folder, name, values, -(2**62) if name == "point_id" else 0, below)
+    if (folder / "cluster.npy").exists():
+        cluster, distractor = (manifest.load(folder, name) for name in ("cluster", "distractor"))
+        manifest.check_shape(folder, "cluster", cluster, "i", (len(patches),))
+        manifest.check_shape(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, distractor.shape[-1]))
+        manifest.check_range(folder, "cluster", cluster, 0, distractor.shape[-1])

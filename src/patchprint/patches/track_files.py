@@ -18,6 +18,7 @@ from patchprint.errors import UserError
 from patchprint.patches import manifest, splits
 from patchprint.patches.codecs import decode_gray, encode_jpeg
 from patchprint.progress import progress
+from patchprint.reading import parsing
 
 if TYPE_CHECKING:
     from patchprint.patches.tracks import Tracks
@@ -90,6 +91,9 @@ def write(
     """
     check_numbers(patch_scale, max_mb)
     tracks.check(names.images)
+    broken = [name for name in (*names.images, *names.scenes) if "\n" in name]
+    if broken:
+        raise UserError(f"the name {broken[0]!r} has a line break, which lists of names cannot hold; rename it")
     part = splits.by_region(tracks) if tracks.part is None else tracks.part
     with manifest.new_store(folder, force) as temporary:
         sizes, offset = _write_images(temporary / "images.bin", images, names.images)
@@ -104,7 +108,7 @@ def write(
         if tracks.xyz is not None:
             manifest.save(temporary, "xyz", tracks.xyz)
         for name, lines in (("image_names.txt", names.images), ("scene_names.txt", names.scenes)):
-            (temporary / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            (temporary / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
         counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point), "scenes": names.scenes}
         split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
         manifest.write(temporary, KIND, {**counts, **split, "patch_scale": patch_scale, **(facts or {})})
@@ -114,17 +118,41 @@ def read(folder: str | Path) -> StoredTracks:
     """Open a folder without reading its photos or tracks."""
     folder = Path(folder)
     facts = manifest.read(folder, KIND)
-    names = [(folder / f"{kind}_names.txt").read_text(encoding="utf-8").splitlines() for kind in ("image", "scene")]
     arrays = {name: manifest.load(folder, name) for name in _REQUIRED}
     arrays |= {name: manifest.load(folder, name) for name in _OPTIONAL if (folder / f"{name}.npy").exists()}
-    return StoredTracks(
+    stored = StoredTracks(
         folder=folder,
-        names=Names(*names),
+        names=Names(_read_names(folder / "image_names.txt"), _read_names(folder / "scene_names.txt")),
         patch_scale=float(facts["patch_scale"]),
         sizes=manifest.load(folder, "image_size", in_memory=True),
         offset=manifest.load(folder, "image_offset", in_memory=True),
         arrays=arrays,
     )
+    _check(stored)
+    return stored
+
+
+def _read_names(path: Path) -> list[str]:
+    with parsing(path, "a list of names", manifest.REMEDY):
+        # Not splitlines, which also breaks lines at characters that file names may have.
+        return path.read_bytes().decode().split("\n")[:-1]
+
+
+def _check(stored: StoredTracks) -> None:
+    """Arrays that contradict each other would be found in the middle of a training, or cut patches out of other photos."""
+    folder, num_images = stored.folder, len(stored.names.images)
+    views, points = (len(stored.arrays[name]) for name in ("point", "scene"))
+    manifest.check_shape(folder, "image_size", stored.sizes, "iu", (num_images, 2))
+    manifest.check_shape(folder, "image_offset", stored.offset, "iu", (num_images + 1,))
+    manifest.check_range(folder, "image_size", stored.sizes, 1, 2**31)
+    manifest.check_range(folder, "image_offset", stored.offset, 0, (folder / "images.bin").stat().st_size + 1)
+    if (np.diff(stored.offset.astype(np.int64)) < 0).any():
+        raise UserError(f"{folder / 'image_offset.npy'} is damaged: photos overlap; {manifest.REMEDY}")
+    shapes = {"xy": (views, 2), "xyz": (points, 3), "scene": (points,), "part": (points,)}
+    for name, values in stored.arrays.items():
+        kind = "iu" if name in ("image", "point", "scene", "part") else "f"
+        manifest.check_shape(folder, name, values, kind, shapes.get(name, (views,)))
+    manifest.check_range(folder, "scene", stored.arrays["scene"], 0, len(stored.names.scenes))
 
 
 def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
-from patchprint.patches import splits, track_files
+from patchprint.patches import manifest, splits, track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
 from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.source import PatchSource, resident_budget
+from patchprint.reading import parsing
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,11 @@ class TrackStore(PatchSource):
         else:
             owner = [(part, number) for part in stored for number in range(len(part.sizes))]
             images = StreamedImages(len(owner), lambda i: owner[i][0].image(owner[i][1]), budget, device)
-        tracks = Tracks.concatenate([Tracks(**part.arrays) for part in stored], [len(part.sizes) for part in stored])
+        parts = [Tracks(**part.arrays) for part in stored]
+        for part, given in zip(stored, parts, strict=True):
+            with parsing(part.folder, "a store of tracks", manifest.REMEDY):
+                given.check(part.names.images)
+        tracks = Tracks.concatenate(parts, [len(part.sizes) for part in stored])
         names = [[name for part in stored for name in getattr(part.names, kind)] for kind in ("images", "scenes")]
         return TrackStore(images, tracks, track_files.Names(*names), patch_scale or stored[0].patch_scale).to(device)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from patchprint.benchmarks import BENCHMARKS
 from patchprint.errors import UserError
+from patchprint.reading import parsing, read_json
 
 
 @dataclass(frozen=True)
@@ -53,20 +54,30 @@ def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
         raise UserError("no result files were given; name some, as in results/oxford/*.json")
     results: list[dict[str, Any]] = []
     for path in files:
-        try:
-            value = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (FileNotFoundError, IsADirectoryError):
-            raise UserError(
-                f"{path} is not there, or a folder; name result files, as in results/oxford/*.json"
-            ) from None
-        except (ValueError, UnicodeDecodeError):
-            raise UserError(f"{path} is not a JSON file") from None
+        value = read_json(path, "a result file, as in results/oxford/*.json", object)
         for entry in value if isinstance(value, list) else [value]:
-            needed = ("benchmark", "settings", "data", "seed", "scores", "model")
-            if not isinstance(entry, dict) or any(name not in entry for name in needed):
-                raise UserError(f"{path} is not a result of patchprint eval")
+            with parsing(path, "a result of patchprint eval"):
+                _check(entry, str(path))
             results.append(entry)
     return results
+
+
+_FIELDS = {"benchmark": str, "settings": dict, "data": dict, "seed": int | None, "scores": dict, "model": dict}
+
+
+def _check(entry: Any, path: str) -> None:
+    """Whether this can be compared with others and printed; whoever does so needs to know no file names then."""
+    right = isinstance(entry, dict) and all(
+        name in entry and isinstance(entry[name], _FIELDS[name]) for name in _FIELDS
+    )
+    texts = [entry["data"]["path"], entry["model"]["name"], entry["model"]["sha256"]] if right else [None]
+    run = entry.get("run", {"command": ""}) if right else None
+    texts.append(run.get("command") if isinstance(run, dict) else None)
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError(f"{path} is not a result of patchprint eval")
+    if not all(isinstance(number, int | float) for number in headline(entry).values()):
+        raise UserError(f"{path} is not a result of patchprint eval: its scores are no numbers")
+    compare([entry])
 
 
 def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str]) -> Comparison:

@@ -11,6 +11,7 @@ from typing import Any
 
 from patchprint.errors import UserError
 from patchprint.extras import require
+from patchprint.reading import read_json
 from patchprint.report.page import Figure, Section, Table, best_of
 from patchprint.training.held_out import spelled
 from patchprint.training.run_folder import read_metrics
@@ -38,10 +39,7 @@ def read_run(folder: Path) -> Run:
     if not path.is_file():
         raise UserError(f"{folder} is not a training run: it has no metrics.jsonl")
     config = folder / "config.json"
-    try:
-        settings = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
-    except ValueError:
-        raise UserError(f"{config} is damaged") from None
+    settings = read_json(config, "the settings of a run") if config.is_file() else {}
     return Run(folder, settings, read_metrics(path))
 
 

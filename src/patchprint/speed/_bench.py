@@ -36,8 +36,8 @@ def bench(
         photos: from `read_photos`.
         stages: names in STAGES; () takes all.
         models: shipped weights or weight files; () takes all that are shipped.
-        engines: of our models; () takes all that the machine has where patches are described, and elsewhere the one that
-            ``load`` chooses by itself.
+        engines: of our models; () takes all that the machine has where patches are described, and elsewhere those that
+            are chosen by themselves, for a few photos and for many.
         rounds: how often each contender has its turn.
         busy: cores that are kept busy by other processes meanwhile.
     """

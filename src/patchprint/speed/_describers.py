@@ -22,6 +22,7 @@ from patchprint.features.model import NetworkModel
 from patchprint.interop import colmap, opencv
 from patchprint.interop.kornia import to_lafs
 from patchprint.networks.blocks import FilterResponseNorm2d
+from patchprint.networks.cost import multiply_adds
 from patchprint.speed._turns import Task
 from patchprint.types import Keypoints
 
@@ -62,6 +63,8 @@ class Ours(Describer):
         self.model = load(name, device, engine).for_keypoints()
         self.name = self.called(name, engine)
         self.facts = {"model": name, "engine": self.model.engine, "sha256": self.model.info.sha256}
+        if isinstance(self.model, NetworkModel):
+            self.facts["multiply_adds"] = multiply_adds(self.model.network)
         self.peers = (_same_trunk(self.model), SIFT)
 
     @staticmethod

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from patchprint.detectors import DETECTORS, detect
+from patchprint.engines import AUTO, MANY
 from patchprint.errors import MissingPackageError
 from patchprint.extras import require
 from patchprint.features import describe, match
@@ -19,7 +20,7 @@ from patchprint.interop.kornia import to_lafs
 from patchprint.patches.sampler import ImagePyramids, cut_patches, keypoint_frames
 from patchprint.registry import Registry
 from patchprint.speed import _training
-from patchprint.speed._describers import AUTO, SIFT, Create, Describer, others, ours
+from patchprint.speed._describers import SIFT, Create, Describer, others, ours
 from patchprint.speed._photos import Photos
 from patchprint.speed._turns import Task
 from patchprint.types import Keypoints
@@ -28,6 +29,8 @@ LATENCY = 500  # keypoints, of a camera that is followed
 SIDE = 32  # pixels along the patches that every network here takes
 PATCH_SCALE = 12.0  # side of a patch in sigma, where only time counts: kornia's default
 MATCHED = "hardnet.small"  # its descriptors are matched: 128 floats, or their signs
+_MATRIX = 2048  # side of the matrices whose product shows what the machine can do
+_COPIED = 256 << 20  # bytes, more than any cache holds
 _SMALL = np.zeros((64, 64), np.uint8)  # a photo that only asks whether a detector is installed
 ON_GPU = 32_768  # patches that keep a GPU busy; a CPU gets those of one photo
 
@@ -69,8 +72,8 @@ class Setup:
 
     @property
     def usual_engines(self) -> tuple[str, ...]:
-        """The one that users get; all that were asked for where it is not among them."""
-        return (AUTO,) if AUTO in self.engines else self.engines
+        """Those that users get, for a few photos and for many; all that were asked for where the first is not among them."""
+        return tuple(name for name in self.engines if name in (AUTO, MANY)) if AUTO in self.engines else self.engines
 
     def is_there(self, name: str, attempt: Task) -> bool:
         try:
@@ -83,6 +86,22 @@ class Setup:
     def _make(self, name: str, create: Create) -> None:
         if name not in self._made:
             self._made[name] = create()
+
+
+def limits(setup: Setup) -> Work:
+    """What the machine itself can do: products of large matrices, and a copy that fits into no cache."""
+    tasks: dict[str, Task] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for kind in (torch.float32, torch.bfloat16):
+        name = f"matrix product, {str(kind).removeprefix('torch.')}"
+        a, b = (torch.rand(_MATRIX, _MATRIX, device=setup.device).to(kind) for _ in range(2))
+        tasks[name] = partial(torch.mm, a, b)
+        facts[name] = {"multiply_adds": _MATRIX**3}
+    source, target = (torch.zeros(_COPIED, dtype=torch.uint8, device=setup.device) for _ in range(2))
+    tasks["copy of memory"] = partial(target.copy_, source)
+    facts["copy of memory"] = {"bytes": 2 * _COPIED}
+    title = f"matrices of {_MATRIX} x {_MATRIX}, and {_COPIED >> 20} MiB read and written"
+    return Work(title, tasks, facts=facts)
 
 
 def detecting(setup: Setup) -> Work:
@@ -195,6 +214,7 @@ STAGES: Registry[Callable[[Setup], Work]] = Registry(
         "match": matching,
         "step": training,
         "photo": whole_photo,
+        "limits": limits,
     },
 )
 

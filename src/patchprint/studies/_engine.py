@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from patchprint import files, provenance
 from patchprint.devices import choose_device
+from patchprint.reading import read_json
 from patchprint.studies import _figures, _one_run, _tables, _workers
 from patchprint.studies._plan import DataSet, Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord
@@ -66,7 +67,7 @@ def _adopt(plans: Sequence[Plan], studies: Sequence[Path]) -> None:
         found = [path for path in known if (path.with_suffix("") / "metrics.jsonl").is_file()]
         if found and not _is_done(each) and not each.folder.exists():
             each.runs.mkdir(parents=True, exist_ok=True)
-            result = {**json.loads(found[0].read_text(encoding="utf-8")), "labels": each.case.labels}
+            result = {**read_json(found[0], "the result of a run"), "labels": each.case.labels}
             with files.atomic_folder(each.folder, MADE_BY) as folder:
                 for name in ("config.json", "metrics.jsonl"):
                     shutil.copy(found[0].with_suffix("") / name, folder)
@@ -133,7 +134,7 @@ def _rows(study: Study, options: Options, plans: dict[str, Plan], errors: dict[s
         found, error = plans.get(name), errors.get(name, "")
         if found is None or error or not _is_done(found):
             return RunRecord(name, seed, error=error)
-        result = json.loads(found.result.read_text(encoding="utf-8"))
+        result = read_json(found.result, "the result of a run")
         return RunRecord(name, seed, result, read_metrics(found.folder / "metrics.jsonl"))
 
     seeds = options.seeds or study.seeds

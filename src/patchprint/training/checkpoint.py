@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 import patchprint
@@ -22,9 +22,11 @@ from patchprint.errors import UserError
 from patchprint.losses import Loss
 from patchprint.networks.base import PatchNetwork
 from patchprint.networks.weights import to_bytes, weights_sha256
+from patchprint.reading import parsing
 from patchprint.training.config import TrainConfig, differences
 
 FORMAT = "patchprint-checkpoint-6"
+REMEDY = "delete it, and --resume takes the one before it"
 _KEEP = 2
 
 
@@ -94,36 +96,28 @@ def latest(folder: Path) -> Path:
 def read(path: Path, state: TrainState, config: TrainConfig) -> None:
     """Put a checkpoint into ``state``, whose parts were created from ``config``."""
     header, tensors = _open(path)
-    _check(path, header, config)
-    if header["data"] != state.data:
-        raise UserError(f"{path} was learned from other data than those given; a run resumes with its own")
-    try:
+    with parsing(path, f"a checkpoint that fits recipe {config.recipe}", REMEDY):
+        _check(path, header, config)
+        if header["data"] != state.data:
+            raise UserError(f"{path} was learned from other data than those given; a run resumes with its own")
         state.network.load_state_dict(_part(tensors, "network"))
         state.loss.load_state_dict(_part(tensors, "loss"))
-    except RuntimeError as error:
-        raise UserError(f"{path} does not fit the network of recipe {config.recipe}") from error
-    _load_optimizer(state.optimizer, _part(tensors, "optimizer"))
-    if state.average is not None:
-        for name, value in state.average.items():
-            value.copy_(tensors[f"average.{name}"])
-    state.step = int(header["step"])
-    state.best = [Validated(**each) for each in json.loads(header["best"])]
+        _load_optimizer(state.optimizer, _part(tensors, "optimizer"))
+        if state.average is not None:
+            for name, value in state.average.items():
+                value.copy_(tensors[f"average.{name}"])
+        state.step = int(header["step"])
+        state.best = [_validated(each) for each in json.loads(header["best"])]
+        if state.step != _step_of(path):
+            raise UserError(f"{path} holds step {state.step}; {REMEDY}")
 
 
 def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    try:
-        with safe_open(path, framework="pt") as stream:
-            header = stream.metadata() or {}
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise UserError(
-            f"{path} is truncated or no checkpoint; delete it, and --resume takes the one before it"
-        ) from error
+    with parsing(path, "a checkpoint", REMEDY), safe_open(path, framework="pt") as stream:
+        header = stream.metadata() or {}
+        tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
     if header.get("format") == FORMAT and header.get("sha256") != _checksum(header, tensors):
-        raise UserError(
-            f"{path} is damaged: it does not have the checksum it was written with; delete it, and --resume takes the one "
-            "before it"
-        )
+        raise UserError(f"{path} is damaged: it does not have the checksum it was written with; {REMEDY}")
     return header, tensors
 
 
@@ -164,12 +158,22 @@ def _flatten(state: TrainState) -> dict[str, Tensor]:
     return tensors
 
 
+def _validated(values: Any) -> Validated:
+    found = Validated(**values)
+    numbers = [found.score, *found.measured.values()]
+    if not isinstance(found.step, int) or not all(isinstance(number, int | float) for number in numbers):
+        raise UserError("a judgement in it is not made of numbers")
+    return found
+
+
 def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     entries: dict[int, dict[str, Any]] = {}
     parameters = [value for group in optimizer.param_groups for value in group["params"]]
     for key, value in tensors.items():
         index, _, name = key.partition(".")
         parameter = parameters[int(index)]
+        if value.numel() != 1 and value.shape != parameter.shape:
+            raise UserError(f"the optimizer's {name} of parameter {index} has shape {tuple(value.shape)}")
         if value.shape == parameter.shape:
             # The fused kernels want the memory layout of the parameter, which the file does not keep.
             value = torch.empty_like(parameter, requires_grad=False).copy_(value)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from patchprint.errors import UserError, suggest
+from patchprint.reading import parsing, read_json
 
 Optimizer = Literal["sgd", "adam"]
 Schedule = Literal["constant", "linear", "drops", "cosine"]
@@ -141,10 +142,13 @@ class TrainConfig:
     @staticmethod
     def from_json(values: dict[str, Any], where: str = "config") -> TrainConfig:
         """Read what ``to_json`` wrote; unknown names and wrong types raise UserError naming ``where``."""
+        if not isinstance(values, dict):
+            raise UserError(f"{where} holds no settings")
         missing = [name for name in ("recipe", "network", "loss") if name not in values]
         if missing:
             raise UserError(f"{where} lacks {missing[0]!r}")
-        return TrainConfig(**checked(values, where))
+        with parsing(where, "settings of a training"):
+            return TrainConfig(**checked(values, where))
 
 
 def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
@@ -182,15 +186,7 @@ def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
 
 def read_config(path: str | Path) -> dict[str, Any]:
     """The JSON object in a file; UserError where there is none."""
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        raise UserError(f"{path} is not there, or a folder; expected a JSON file with settings") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise UserError(f"{path} holds no JSON object")
-    return values
+    return read_json(path, "a JSON file with settings")
 
 
 def flag(name: str) -> str:

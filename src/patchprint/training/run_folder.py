@@ -8,6 +8,7 @@ from typing import Any
 
 from patchprint import files
 from patchprint.errors import UserError
+from patchprint.reading import parsing
 from patchprint.training.config import TrainConfig
 
 MADE_BY = "patchprint train"
@@ -78,12 +79,15 @@ class RunFolder:
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """The lines of a metrics.jsonl; a last line that a crash cut short is left out."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if _step_of(line) is not None]
+    with parsing(path, "the metrics of a run"):
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    read = [json.loads(line) for line in lines if _step_of(line) is not None]
+    return [{name: value for name, value in line.items() if isinstance(value, int | float)} for line in read]
 
 
 def _step_of(line: str) -> int | None:
     try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
+        step = json.loads(line)["step"]
+        return step if isinstance(step, int) else None
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None

@@ -6,22 +6,18 @@ An archive whose names or links lead out of it is refused as a whole: it was mad
 from __future__ import annotations
 
 import contextlib
-import lzma
 import os
 import posixpath
-import re
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from patchprint.errors import UserError
+from patchprint.reading import leads_outside
 
-# What the standard library raises where an archive is not what it should be.
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
 _LIST_BYTES = 1 << 24
 
 
@@ -130,10 +126,9 @@ def _tar_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
 
 def _inside(name: str, archive: Path) -> str:
     """The name without ``./``, with forward slashes; one that is absolute or goes up is refused."""
-    slashed = name.replace("\\", "/")
-    if slashed.startswith("/") or re.match("[A-Za-z]:", slashed) or ".." in slashed.split("/"):
+    if leads_outside(name):
         raise UserError(f"{archive} is refused: the name {name!r} in it leads out of it")
-    return posixpath.normpath(slashed)
+    return posixpath.normpath(name.replace("\\", "/"))
 
 
 def _link_inside(name: str, target: str, archive: Path) -> str:
@@ -156,6 +151,9 @@ def _is_hidden(name: str) -> bool:
 def _damage_named(path: Path, member: str | None = None) -> Iterator[None]:
     try:
         yield
-    except _DAMAGED:
+    except UserError:
+        raise
+    # The standard library fails with whatever it stumbles on.
+    except Exception as error:
         what = f"{path} is no zip or tar that can be read" if member is None else f"{member} in {path} cannot be read"
-        raise UserError(f"{what}: it is cut short or damaged; copy or download it again") from None
+        raise UserError(f"{what}: it is cut short or damaged; copy or download it again") from error

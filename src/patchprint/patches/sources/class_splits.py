@@ -74,7 +74,7 @@ def _from_file(file: Path, classes: list[str]) -> np.ndarray:
     try:
         lists = json.loads(Path(file).read_text(encoding="utf-8"))
         named = [(str(name), part) for key, part in PARTS.items() for name in lists.pop(key, [])]
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+    except (FileNotFoundError, IsADirectoryError, ValueError, TypeError, AttributeError, RecursionError):
         lists, named = {"": []}, []
     if lists or not named:
         raise UserError(

@@ -6,9 +6,10 @@ class.
 
 from __future__ import annotations
 
-import io
+import json
 import posixpath
-import zlib
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,9 +20,12 @@ from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.interop.images import SUFFIXES
 from patchprint.patches.image_store import BOTH, GALLERY, QUERY
+from patchprint.patches.sources import cars_annotations
 from patchprint.patches.sources.archives import FileTree
 from patchprint.patches.splits import PARTS, TEST, TRAIN
+from patchprint.reading import parsing
 
+_SECONDS = 120  # that reading annotations may take
 _CIFAR_SIDE = 32
 _CIFAR_BYTES = 1 + 3 * _CIFAR_SIDE**2  # label, red, green, blue
 
@@ -114,19 +118,18 @@ def cub(tree: FileTree, root: str) -> Listing:
 def cars(tree: FileTree, root: str) -> Listing:
     """Cars196; what its annotations say of training and test is for classification and not used."""
     name = posixpath.join(root, "cars_annos.mat")
-    data = io.BytesIO(tree.read(name))
-    try:
-        found = require("scipy.io", extra="metric-learning").loadmat(data, squeeze_me=True)
-        annotations = np.atleast_1d(found["annotations"])
-        files = [posixpath.join(root, str(path)) for path in annotations["relative_im_path"]]
-        labels = annotations["class"].astype(np.int64) - 1
-        classes = [str(each) for each in np.atleast_1d(found["class_names"])]
-    except (ValueError, TypeError, KeyError, IndexError, OSError, NotImplementedError, zlib.error) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{name} in {tree.path} is damaged, or not the annotations of Cars196") from None
-    _refuse_unknown_labels(labels, len(classes), f"{name} in {tree.path}")
-    return Listing(list(map(LabeledImage, files, labels.tolist())), classes)
+    require("scipy.io", extra="metric-learning")
+    with parsing(f"{name} in {tree.path}", "the annotations of Cars196", "copy or download it again"):
+        program = [sys.executable, "-P", cars_annotations.__file__]
+        done = subprocess.run(program, input=tree.read(name), capture_output=True, timeout=_SECONDS, check=False)
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip().splitlines() or ["the reader of .mat files failed"]
+            raise ValueError(reason[-1])
+        found = json.loads(done.stdout)
+        labels = np.array(found["labels"], np.int64)
+    _refuse_unknown_labels(labels, len(found["classes"]), f"{name} in {tree.path}")
+    files = [posixpath.join(root, file) for file in found["files"]]
+    return Listing(list(map(LabeledImage, files, labels.tolist())), found["classes"])
 
 
 def online_products(tree: FileTree, root: str) -> Listing:

@@ -105,6 +105,9 @@ def _numbers(path: Path, columns: tuple[int, ...]) -> np.ndarray:
         rows = np.loadtxt(path, usecols=columns, ndmin=2)
     except (ValueError, IndexError):
         raise UserError(f"{path} is damaged: every line needs at least {max(columns) + 1} numbers") from None
+    if not (np.abs(rows) < 2**53).all():  # "nan" is read as a number, and would become a point
+        line = int(np.flatnonzero(~(np.abs(rows) < 2**53).all(1))[0]) + 1
+        raise UserError(f"{path} is damaged: line {line} holds something that is no number of a patch, point or photo")
     if len(rows) == 0:
         raise UserError(f"{path} is empty")
     return rows.astype(np.int64)

@@ -19,6 +19,7 @@ from patchprint.errors import UserError
 from patchprint.interop import colmap
 from patchprint.interop.images import read_gray
 from patchprint.progress import leave_out, progress
+from patchprint.reading import inside, parsing
 from patchprint.types import Keypoints
 
 # Detectors agree to a fraction of a pixel where they find the same blob.
@@ -101,7 +102,8 @@ def read_scene(model_folder: Path) -> SfmScene:
     xy = np.stack([positions[p][i] for p, i in zip(image, index, strict=True)]) - colmap.PIXEL_CENTER
     xyz = np.stack([np.asarray(point.xyz) for _, point in points])
     scene = SfmScene([posed.name for posed in images], images, image, index, xy, point, xyz)
-    return scene.select(scene.seen_twice(np.ones(len(point), bool)))
+    with parsing(model_folder, "a model with tracks"):
+        return scene.select(scene.seen_twice(np.ones(len(point), bool)))
 
 
 def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[SfmScene, list[Path]]:
@@ -110,7 +112,7 @@ def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[Sf
     A photo must be there, be readable and have the size that its camera has. Others are named and left out, or with ``strict``
     the first is an error.
     """
-    paths = [folder / name for name in scene.names]
+    paths = [inside(folder, name, "the model") for name in scene.names]
     if not any(path.is_file() for path in paths):
         raise UserError(f"{folder} holds none of the {len(paths)} photos of the model, such as {scene.names[0]}")
     kept = []

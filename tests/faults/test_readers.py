@@ -1,0 +1,332 @@
+"""The readers' defects of the review of reliability (H6, H7, M3, M7, M10, L1 to L5, L9), each as it was reproduced there.
+
+Pictures that are pipes or devices (L2) stand in test_images.py, cut models of COLMAP (H6) in test_high.py as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+import patchprint
+from patchprint import cli, networks
+from patchprint.commands import eval as eval_command
+from patchprint.errors import UserError
+from patchprint.features import formats, storage
+from patchprint.interop import colmap, colmap_pairs, hloc, images
+from patchprint.networks import weights
+from patchprint.patches import Tracks, TrackStore, track_files
+from patchprint.types import Features, Keypoints
+from support import labeled_sets, made_features, synthetic_tracks
+from support.checkout import ROOT, TESTS
+from support.known_images import texture
+from support.small_sfm import wall
+
+SMALL = ["--model", "pixels", "--max-keypoints", "20"]
+
+
+def in_a_child(code: str, *arguments: object, seconds: float = 60) -> str:
+    """What a program prints that may take 3 GB and some seconds, or be killed."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30))\n"
+    path = os.pathsep.join([str(ROOT / "src"), str(TESTS)])
+    done = subprocess.run(
+        [sys.executable, "-c", limit + code, *map(str, arguments)],
+        capture_output=True, text=True, timeout=seconds, env={**os.environ, "PYTHONPATH": path}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["frames", "rigs", "cameras"])
+def test_h6_no_cut_of_a_model_is_read_or_hangs(name: str, tmp_path: Path) -> None:
+    options = colmap.pycolmap.SyntheticDatasetOptions(num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=3)
+    colmap.pycolmap.synthesize_dataset(options).write_binary(tmp_path)
+    path = tmp_path / f"{name}.bin"
+    whole = path.read_bytes()
+    for length in np.random.default_rng(0).integers(0, len(whole), 30):
+        path.write_bytes(whole[:length])
+        with pytest.raises(UserError, match="cut short or damaged"):
+            colmap.read_model(tmp_path)
+
+
+def test_h7_names_with_spaces_are_matched_by_retrieval(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for number in range(3):
+        cv2.imwrite(str(tmp_path / "images" / f" photo {number} .png"), wall(0)[number * 20 :, number * 20 :])
+    database, pycolmap = tmp_path / "database.db", colmap.pycolmap
+    options = pycolmap.FeatureExtractionOptions(use_gpu=False)
+    pycolmap.extract_features(database, tmp_path / "images", extraction_options=options, device=pycolmap.Device.cpu)
+    colmap_pairs.match_images(database, "retrieval", pycolmap.TwoViewGeometryOptions())
+    with pycolmap.Database.open(database) as store:
+        assert store.num_matched_image_pairs() == 3
+        assert sorted(image.name for image in store.read_all_images()) == [
+            f" photo {number} .png" for number in range(3)
+        ]
+
+
+def test_h7_a_killed_matching_gives_the_names_back(tmp_path: Path) -> None:
+    database = tmp_path / "database.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE images (name TEXT)")
+        connection.execute("INSERT INTO images VALUES ('a b.jpg')")
+    connection.close()
+    colmap_pairs._rename(database, " ", colmap_pairs._SPACE)
+    colmap_pairs.restore_names(database)
+    with sqlite3.connect(database) as connection:
+        assert connection.execute("SELECT name FROM images").fetchall() == [("a b.jpg",)]
+    connection.close()
+
+
+def test_m3_the_name_in_a_weight_file_does_not_lead_out_of_the_results(tmp_path: Path) -> None:
+    network = networks.create("tfeat", width=4, dim=8)
+    info = dataclasses.replace(network.info, name="x/../../../ESCAPED")
+    weights.save(network, tmp_path / "evil.safetensors", info)
+    out = tmp_path / "a" / "b" / "results"
+    target = eval_command._target(
+        eval_command.Common(out=out), "oxford", "data", patchprint.load(tmp_path / "evil.safetensors")
+    )
+    assert target is not None
+    assert target.resolve().parent == (out / "oxford").resolve()
+
+
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/../../x", "C:\\x", "..\\x", "", 7])
+def test_m3_names_in_a_folder_of_features_do_not_lead_out_of_it(name: object, tmp_path: Path) -> None:
+    features = made_features.features(made_features.descriptors(4))
+    storage.save(features, tmp_path / "x.npz")
+    folder = tmp_path / "features"
+    folder.mkdir()
+    (folder / storage.MANIFEST).write_text(json.dumps({"photos": [name], "settings": {}}))
+    with pytest.raises(UserError, match="leads out of"):
+        formats.write_features(storage.FeatureFolder(folder), tmp_path / "yml", "opencv-yml")
+
+
+def test_m3_a_model_of_colmap_names_no_photo_elsewhere(tmp_path: Path) -> None:
+    from patchprint.patches.sources import sfm_scene
+
+    scene = sfm_scene.SfmScene(["../secret.jpg"], [], *[np.zeros(0)] * 5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="leads out of"):
+        sfm_scene.find_images(scene, tmp_path)
+
+
+def test_m7_weights_that_announce_a_huge_network_are_refused_at_once(tmp_path: Path) -> None:
+    network = networks.create("hardnet", width=4, dim=8)
+    info = dataclasses.replace(network.info, options={**network.info.options, "width": 20_000})
+    state = {name: value.contiguous() for name, value in network.state_dict().items()}
+    weights._write(tmp_path / "w.safetensors", state, dataclasses.replace(info, sha256=weights.weights_sha256(state)))
+    code = """
+import sys, patchprint
+try:
+    patchprint.load(sys.argv[1])
+except ValueError as error:
+    print(error)
+"""
+    assert "do not fit network 'hardnet'" in in_a_child(code, tmp_path / "w.safetensors")
+
+
+def test_m7_weights_that_repeat_few_bytes_over_a_huge_shape_are_refused(tmp_path: Path) -> None:
+    state = networks.create("tfeat", width=4, dim=8).state_dict()
+    state["features.1.weight"] = torch.zeros(1).expand(20_000, 1, 7, 7)
+    state["features.4.weight"] = torch.zeros(1).expand(40_000, 20_000, 6, 6)
+    torch.save(state, tmp_path / "tfeat.pth")
+    with pytest.raises(UserError, match=r"tfeat\.pth holds weights that are larger than the file"):
+        weights.load_network(tmp_path / "tfeat.pth")
+
+
+def test_m7_an_hdf5_file_takes_no_more_memory_than_it_holds_and_reads_no_other_file(tmp_path: Path) -> None:
+    import h5py
+
+    def spoiled(**options: object) -> Path:
+        path = tmp_path / "features.h5"
+        hloc.write_features(path, [("a.jpg", made_features.features(made_features.descriptors(4)))])
+        with h5py.File(path, "r+") as store:
+            del store["a.jpg/keypoints"]
+            store["a.jpg"].create_dataset("keypoints", dtype="f4", **options)
+        return path
+
+    with pytest.raises(UserError, match=r"features\.h5: keypoints in it announces 8589934592 bytes"):
+        list(hloc.read_features(spoiled(shape=(2**30, 2), chunks=(1024, 2))))
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(32))
+    with pytest.raises(UserError, match="keypoints in it lies in another file"):
+        list(hloc.read_features(spoiled(shape=(4, 2), external=[(str(secret), 0, 32)])))
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A PNG file of few bytes that announces any size."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + b"\x08\0\0\0\0"
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    )
+
+
+def test_m7_a_small_picture_of_a_huge_size_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "huge.png").write_bytes(png_of(2**15, 2**15))
+    with pytest.raises(UserError, match=r"huge\.png announces 32768x32768 pixels, more than its \d+ bytes can hold"):
+        images.read_gray(tmp_path / "huge.png")
+
+
+def test_m7_an_npz_that_unpacks_to_more_than_it_holds_is_refused(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "bomb.npz", model=np.zeros(10**7))
+    with pytest.raises(UserError, match=r"bomb\.npz .* unpacks to more than it holds"):
+        storage.load(tmp_path / "bomb.npz")
+
+
+def test_m10_deep_json_is_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    assert cli.main(["eval", "--compare", str(tmp_path / "deep.json")]) == 2
+    assert "deep.json is not JSON" in capsys.readouterr().err
+
+
+def test_m10_faults_of_the_program_keep_their_traceback_and_ask_for_a_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: list[str]) -> int:
+        raise IndexError("a mistake of ours")
+
+    monkeypatch.setattr(cli, "_dispatch", broken)
+    assert cli.main([]) == 1
+    said = capsys.readouterr().err
+    assert "IndexError: a mistake of ours" in said and "please report it" in said
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--network-options", "width=0"], ["--loss-settings", "margin=abc"], ["--patch-scale", "nan"], ["--batch", "-5"]],
+)
+def test_m10_wrong_values_are_refused_in_a_sentence(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pictures, tracks, *_ = synthetic_tracks.plane_tracks(points=6, count=2)
+    TrackStore.from_images(pictures, tracks).save(tmp_path / "store")
+    command = ["train", "hardnet", "--data", str(tmp_path / "store"), "--out", str(tmp_path / "run"), "--device", "cpu"]
+    assert cli.main([*command, *flags]) == 2, capsys.readouterr().err[-2000:]
+
+
+def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures.process import BrokenProcessPool
+
+    from patchprint.features import folder
+
+    class Killed:
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Killed:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def map(self, *_: object) -> None:
+            raise BrokenProcessPool("a child died")
+
+    monkeypatch.setattr(folder, "ProcessPoolExecutor", Killed)
+    for number in range(2):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), texture(60, 80, number))
+    settings = folder.DescribeSettings(model="pixels", max_keypoints=5)
+    with pytest.raises(OSError, match="a worker process was killed"):
+        folder.describe_folder(tmp_path, tmp_path.with_name("out"), settings, workers=2)
+
+
+def test_l1_l9_odd_names_are_named_and_left_out_and_the_others_described(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    data = cv2.imencode(".png", texture(60, 80))[1].tobytes()
+    good = ["plain.png", "with space.png", "line\u2028separator.png", "ünï 日本.png"]
+    for name in [*map(os.fsencode, good), b"latin-\xe9.png", b"new\nline.png"]:
+        (photos / os.fsdecode(name)).write_bytes(data)
+    assert images.list_images(photos) == sorted(good)
+    said = capsys.readouterr().err
+    assert r"latin-\udce9.png" in said and r"new\nline.png" in said
+    assert cli.main(["describe", str(photos), "--out", str(tmp_path / "out"), *SMALL]) == 0
+    assert sorted(storage.FeatureFolder(tmp_path / "out")) == sorted(good)
+
+
+def test_l9_a_store_keeps_names_with_line_separators_and_refuses_line_breaks(tmp_path: Path) -> None:
+    pictures, tracks, *_ = synthetic_tracks.plane_tracks(points=6, count=2)
+    encoded = [cv2.imencode(".png", picture)[1].tobytes() for picture in pictures]
+    tracks = dataclasses.replace(tracks, part=np.zeros(tracks.num_points, np.uint8))
+    names = ["a\u2028b.png", "c\x85\r.png"]
+    track_files.write(tmp_path / "store", encoded, tracks, track_files.Names(names, ["scene"]))
+    assert track_files.read(tmp_path / "store").names.images == names
+    with pytest.raises(UserError, match="line break"):
+        track_files.write(tmp_path / "other", encoded, tracks, track_files.Names(["a\nb", "c"], ["scene"]))
+    assert isinstance(tracks, Tracks)
+
+
+def test_l2_a_link_to_a_device_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "zero.jpg").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"zero\.jpg is no file but"):
+        images.read_gray(tmp_path / "zero.jpg")
+
+
+def test_l3_a_database_with_an_endless_view_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "database.db"
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE cameras (camera_id, width, height)")
+        connection.execute("CREATE TABLE keypoints (image_id, rows, cols, data)")
+        connection.execute(f"CREATE VIEW images AS {endless} SELECT n AS image_id, n AS name, 1 AS camera_id FROM r")
+    connection.close()
+    with pytest.raises(UserError, match=r"database\.db is not a COLMAP database: it has no table images"):
+        colmap.read_database(path)
+
+
+@pytest.mark.parametrize("field", ["xy", "scale", "angle", "affine"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_l4_keypoints_without_a_place_are_refused(field: str, value: float) -> None:
+    keypoints = Keypoints(torch.full((3, 2), 20.0), torch.ones(3), torch.zeros(3), affine=torch.eye(2).expand(3, 2, 2))
+    changed = getattr(keypoints, field).clone()
+    changed[1] = value
+    affine = changed if field == "affine" else None
+    broken = dataclasses.replace(keypoints, **{"affine": affine, field: changed})
+    with pytest.raises(UserError, match="keypoint 1 of 3"):
+        patchprint.extract(texture(60, 80), "pixels", broken)
+
+
+@pytest.mark.parametrize("mode", ["mutual", "ratio", "mutual+ratio", "fginn", "nearest"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_l5_a_descriptor_that_is_no_number_costs_its_own_match_only(mode: str, value: float, side: str) -> None:
+    clean = made_features.descriptors(20)
+    spoiled = clean.clone()
+    spoiled[3, 5] = value
+    place = torch.arange(20.0)[:, None] * 50
+
+    def features(descriptors: torch.Tensor) -> Features:
+        return made_features.features(descriptors, place.expand(20, 2))
+
+    a, b = (features(spoiled), features(clean)) if side == "a" else (features(clean), features(spoiled))
+    found = patchprint.match(a, b, mode=mode)  # type: ignore[arg-type]
+    right = [[row, row] for row in range(20) if row != 3]
+    assert [pair for pair in found.indices.tolist() if pair[0] != 3] == right
+    assert found.distance.isfinite().all()
+    assert 3 not in found.indices[:, 0 if side == "a" else 1]
+
+
+def test_a_damaged_mat_file_does_not_end_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found by the fuzzer: scipy's reader dies (SIGSEGV) where a text in the file says to have a length it has not."""
+    labeled_sets.write_cars(tmp_path / "cars", 3, 2)
+    path = tmp_path / "cars" / "cars_annos.mat"
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    for _ in range(4):
+        damaged = bytearray(whole)
+        for place in random.integers(128, len(whole), 8):
+            damaged[place] ^= 0xFF
+        path.write_bytes(damaged)
+        assert cli.main(["data", "build", "images", str(tmp_path / "cars"), str(tmp_path / "out")]) in (0, 2)
+        assert "Traceback" not in capsys.readouterr().err
