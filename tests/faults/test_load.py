@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,11 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 
 
 def test_a_leak_is_seen(tmp_path: Path) -> None:
-    kept: list[object] = []
+    kept: list[Any] = []
     with Watch(interval=0.01) as watch:
         for number in range(40):
-            kept.append(bytearray(b"x") * 2**20)
+            kept.append(mmap.mmap(-1, 2**20))  # fresh from the system, not what other tests have given back
+            kept[-1].write(b"x" * 2**20)
             kept.append(open(tmp_path / str(number), "w"))  # noqa: SIM115
             time.sleep(0.02)
     assert watch.growth_mib > 10 and watch.files_after - watch.files_before == 40
