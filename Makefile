@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# --build-constraint reaches the environment in which pip builds this package, --constraint does not.
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour fuzz lint tables docs data clean
+.PHONY: demo test test-fast first-hour fuzz sdist-test lint audit sbom lock tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -25,6 +26,21 @@ HLOC ?=
 first-hour:
 	$(PYTHON) tests/first_hour/play.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
 
+# Nightly: the source distribution, built, installed beside the locked packages (whose checksums pip compares) in a fresh virtual
+# environment, and tested by the tests that it carries.
+SDIST := build/sdist
+
+sdist-test: $(VENV)/.dev
+	rm -rf $(SDIST)
+	$(BIN)/python -m hatchling build --target sdist --directory $(SDIST)
+	mkdir $(SDIST)/unpacked
+	tar --extract --file $(SDIST)/*.tar.gz --directory $(SDIST)/unpacked --strip-components 1
+	$(PYTHON) -m venv $(SDIST)/venv
+	$(SDIST)/venv/bin/python -m pip install --quiet --upgrade $(PINNED_PIP)
+	$(SDIST)/venv/bin/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(SDIST)/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation $(SDIST)/*.tar.gz
+	cd $(SDIST)/unpacked && OMP_NUM_THREADS=1 ../venv/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
 # Nightly: damaged files for every reader; some hours. SECONDS=60 stops each reader after so long.
 CASES ?= 10000
 SECONDS ?=
@@ -38,6 +54,22 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Known vulnerabilities and licenses of everything that patchprint stands on.
+audit: sbom
+	$(BIN)/python -m tools.audit dist/sbom.cdx.json --pip-audit $(AUDIT)/bin/pip-audit
+
+# A list of everything that is installed for development, as CycloneDX (JSON).
+sbom: $(VENV)/.dev $(VENV)/.audit
+	mkdir -p dist
+	$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	  --output-format JSON --output-file dist/sbom.cdx.json $(BIN)/python
+
+# requirements.lock, from constraints.txt; WHEELS are folders with wheels that no index has.
+WHEELS ?= $(PIP_FIND_LINKS)
+
+lock: $(VENV)/.dev $(VENV)/.audit
+	$(BIN)/python -m tools.lock --uv $(AUDIT)/bin/uv $(WHEELS)
 
 # The tables in the documents and the numbers of patchprint models, from the files in results/.
 tables: $(VENV)/.dev
@@ -58,9 +90,20 @@ data: $(foreach scene,$(SCENES),data/$(notdir $(scene))/manifest.json)
 data/%/manifest.json: | $(VENV)/.dev
 	$(BIN)/patchprint data build colmap $(filter %/$*,$(addprefix $(PHOTOS)/,$(SCENES))) data/$* $(DATA_OPTIONS)
 
+PINNED_PIP := $(shell grep '^pip==' constraints.txt)
+# The tools of audit, sbom and lock need much that patchprint does not: they have an environment of their own.
+AUDIT := $(VENV)/audit
+
+$(VENV)/.audit: $(VENV)/.base pyproject.toml
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --upgrade $(PINNED_PIP)
+	$(AUDIT)/bin/python -m pip install --quiet $$($(PYTHON) -c \
+	  "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['audit'])")
+	touch $@
+
 $(VENV)/.base:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24' --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --upgrade $(PINNED_PIP)
 	touch $@
 
 $(VENV)/.demo: $(VENV)/.base pyproject.toml constraints.txt

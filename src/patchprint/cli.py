@@ -21,6 +21,7 @@ from typing import Any
 
 import patchprint
 from patchprint.errors import UserError, suggest
+from patchprint.extras import require
 
 SUBCOMMANDS = {
     "models": "list the networks and weights, with licence and training data",
@@ -64,6 +65,7 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"patchprint {patchprint.__version__}")
         return 0
     name, rest = _choose(arguments[0], SUBCOMMANDS, "patchprint"), arguments[1:]
+    require("tyro", extra="images")  # which every subcommand needs
     module = importlib.import_module(f"patchprint.commands.{name}")
     prog, command = f"patchprint {name}", getattr(module, "main", None) or module.COMMANDS
     while isinstance(command, Mapping):

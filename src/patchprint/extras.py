@@ -8,11 +8,13 @@ from typing import Any
 from patchprint.errors import MissingPackageError
 
 
-def require(module: str, extra: str) -> Any:
-    """Import ``module``, or raise MissingPackageError naming the patchprint extra that brings it."""
+def require(module: str, extra: str | None) -> Any:
+    """Import ``module``, or raise MissingPackageError naming the patchprint extra that brings it, if one does."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
+        package = module.split(".")[0]
+        if error.name is not None and error.name.split(".")[0] != package:
             raise
-        raise MissingPackageError(f"this needs the package {module!r}: pip install 'patchprint[{extra}]'") from error
+        install = package if extra is None else f"'patchprint[{extra}]'"
+        raise MissingPackageError(f"this needs the package {module!r}: pip install {install}") from error

@@ -160,7 +160,7 @@ class TimmBackbone(nn.Module):
         self.network.load_state_dict(self._create(pretrained=True).state_dict())
 
     def _create(self, pretrained: bool) -> Any:
-        return require("timm", extra="metric-learning").create_model(self.name, pretrained=pretrained, num_classes=0)
+        return require("timm", extra=None).create_model(self.name, pretrained=pretrained, num_classes=0)
 
 
 def create_backbone(name: str) -> nn.Module:

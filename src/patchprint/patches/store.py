@@ -106,7 +106,7 @@ class PatchStore(PatchSource):
             for name, rows in (pairs or {}).items():
                 manifest.save(temporary, f"pairs-{name}", rows.astype(np.int64))
             if mine_labels:
-                written = np.load(temporary / "patches.npy", mmap_mode="r")
+                written = np.load(temporary / "patches.npy", mmap_mode="r", allow_pickle=False)
                 label_mining.mine(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
             counts: dict[str, Any] = {
                 "points": len(point_id),

@@ -22,6 +22,7 @@ from torch import Tensor
 from patchprint import provenance
 from patchprint.distances import pair_distances
 from patchprint.errors import UserError
+from patchprint.extras import require
 from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, spread_over
 from patchprint.features.model import Model, NetworkModel, load
 from patchprint.features.observations import describe_observations
@@ -111,8 +112,10 @@ def adapt(
         log_every=max(plan.steps // 40, 1),
         tensorboard=False,
     )
-    if not (work / "tracks").is_dir() and not _has_model(Path(folder)):
-        list_images(folder)  # says what is wrong with the folder
+    if not (work / "tracks").is_dir():
+        require("pycolmap", extra="sfm")
+        if not _has_model(Path(folder)):
+            list_images(folder)  # says what is wrong with the folder
     report("1/3  points that several photos show")
     store = _tracks(Path(folder), work / "tracks", start.info.patch_scale, plan.strict)
     learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)

@@ -14,10 +14,10 @@ if __name__ == "__main__":
     import scipy.io
 
     found = scipy.io.loadmat(io.BytesIO(sys.stdin.buffer.read()), squeeze_me=True)
-    images = np.atleast_1d(found["annotations"])
+    rows = np.atleast_1d(found["annotations"])
     table = {
-        "files": [str(path) for path in images["relative_im_path"]],
-        "labels": [int(label) - 1 for label in images["class"]],
+        "files": [str(path) for path in rows["relative_im_path"]],
+        "labels": [int(label) - 1 for label in rows["class"]],
         "classes": [str(name) for name in np.atleast_1d(found["class_names"])],
     }
     print(json.dumps(table))

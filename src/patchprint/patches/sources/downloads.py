@@ -1,20 +1,33 @@
 """Public sets: where they can be had, how to tell that they are complete, and under which terms. Only on request.
 
 A set is looked for in ``--data-dir`` first, then in the cache (``PATCHPRINT_CACHE``, else ``~/.cache/patchprint``); otherwise
-its archive is fetched from the first mirror that answers, going on where an earlier attempt stopped. The publishers
-know MD5 sums of some archives, which are compared; the sha256 is recorded beside the archive, and later copies must equal it.
+its archive is fetched, going on where an earlier attempt stopped. A mirror that does not answer, or whose archive is not the
+set, is followed by the next one. Of no archive is a sha256 published; of some an MD5 sum is, which is compared, and only these
+may come over plain http. Once an archive was unpacked and found to be the set, its sha256 is recorded beside it, and
+later copies must equal it.
+
+pooch was looked at and cannot replace this: it starts every download anew, knows one address for a file, and has no limits.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
+import http.client
+import lzma
+import re
+import ssl
+import struct
 import tarfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from tqdm import tqdm
 
@@ -23,6 +36,17 @@ from patchprint.errors import UserError
 from patchprint.provenance import sha256_of_file
 
 _BLOCK = 1 << 20
+# The largest set, HPatches' patches, takes a few gigabytes; what is far larger is no set of these.
+_LARGEST_ARCHIVE = 8 << 30
+_LARGEST_CONTENTS = 32 << 30
+_MOST_FILES = 1_000_000
+_NO_ANSWER = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
+# What zipfile and tarfile raise at damaged archives; hostile names make the system refuse (too long, a file as a folder).
+_DAMAGE = (
+    zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, struct.error, NotImplementedError,
+    RuntimeError, LookupError, ValueError, OverflowError,
+)  # fmt: skip
+_DAMAGE_BY_SYSTEM = (None, errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL)
 _UBC = (
     "http://matthewalunbrown.com/patchdata",
     "http://phototour.cs.washington.edu/patches",
@@ -51,6 +75,16 @@ class PublicSet:
     license: str
     md5: str | None = None
     sha256: str | None = None
+
+    @property
+    def mirrors(self) -> tuple[str, ...]:
+        """Addresses in the order in which they are tried: https first, plain http only where a checksum tells what came."""
+        plain = [url for url in self.urls if url.startswith("http:") and (self.md5 or self.sha256)]
+        return tuple(dict.fromkeys([*(re.sub("^http:", "https:", url) for url in self.urls), *plain]))
+
+
+class _NotTheSetError(UserError):
+    """An archive is damaged, hostile or something else; another mirror may have the right one."""
 
 
 def _phototour(file: str, md5: str) -> PublicSet:
@@ -95,7 +129,7 @@ SETS: dict[str, PublicSet] = {
 
 def describe(name: str) -> dict[str, Any]:
     each = _find(name)
-    return {"name": each.name, "what": each.what, "license": each.license, "mirrors": list(each.urls)}
+    return {"name": each.name, "what": each.what, "license": each.license, "mirrors": list(each.mirrors)}
 
 
 def locate(name: str, data_dir: str | Path | None = None) -> Path:
@@ -112,70 +146,120 @@ def locate(name: str, data_dir: str | Path | None = None) -> Path:
     found = _root_of(wanted, target)
     if found is not None:
         return found
-    archive = fetch(wanted, files.cache_folder("archives"))
-    with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
-        unpack(archive, temporary)
-        if _root_of(wanted, temporary) is None:
-            raise UserError(f"{archive} is not {name}: it holds no {wanted.marker}; delete it and try again")
-    found = _root_of(wanted, target)
-    assert found is not None
-    return found
+    archives = files.cache_folder("archives")
+    with files.only_writer(archives / name):
+        return _fetch(wanted, archives, target)
 
 
-def fetch(wanted: PublicSet, folder: Path) -> Path:
-    """The archive of a set, from the first mirror that answers; a part that is there already is kept."""
-    folder.mkdir(parents=True, exist_ok=True)
+def _fetch(wanted: PublicSet, archives: Path, target: Path) -> Path:
+    """The set from the first mirror that has it; what lies in ``archives`` already is used as far as it is good."""
     problems = []
-    for url in wanted.urls:
-        archive = folder / f"{wanted.name}-{PurePosixPath(url).name}"
+    for url in wanted.mirrors:
+        archive = archives / f"{wanted.name}-{PurePosixPath(url).name}"
         try:
-            if not archive.is_file():
-                _download(url, archive)
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-            problems.append(f"{url} ({getattr(error, 'reason', error)})")
-            continue
-        _check(archive, wanted)
-        return archive
-    raise OSError(
-        f"no mirror of {wanted.name} answers: {'; '.join(problems)}; if you have a copy, name its folder with --data-dir"
-    )
+            with contextlib.suppress(_NotTheSetError):
+                if archive.is_file():
+                    return _install(archive, wanted, target)
+            with contextlib.suppress(_NotTheSetError):
+                if _part_of(archive).is_file():  # it may be of another file, when a mirror sent something else before
+                    _download(url, archive)
+                    return _install(archive, wanted, target)
+            _download(url, archive)
+            return _install(archive, wanted, target)
+        except _NO_ANSWER as error:
+            problems.append(f"{url} ({getattr(error, 'reason', None) or error or type(error).__name__})")
+        except _NotTheSetError as error:
+            problems.append(f"{url} ({error})")
+    reasons = " ".join("; ".join(problems).split())
+    raise OSError(f"no mirror gives {wanted.name}: {reasons}; if you have a copy, name its folder with --data-dir")
+
+
+def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
+    """Unpack an archive to ``target`` and record its checksum; one that is not the set is deleted."""
+    try:
+        found_sha256 = _checked(archive, wanted)
+        with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
+            unpack(archive, temporary)
+            if _root_of(wanted, temporary) is None:
+                raise _NotTheSetError(f"what came is not {wanted.name}: it holds no {wanted.marker}")
+    except _NotTheSetError:
+        archive.unlink()
+        raise
+    files.write_text(_note_of(archive), f"{found_sha256}  {archive.name}\n")
+    root = _root_of(wanted, target)
+    assert root is not None
+    return root
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar file; members that climb out of the folder, or are neither files nor folders, are refused."""
+    """Unpack a zip or tar file.
+
+    Refused are members that climb out of the folder or are neither files nor folders, and more bytes than any set has.
+    """
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as bundle:
-                for member in bundle.infolist():
-                    _refuse_climbing(member.filename, archive)
+                _refuse_hostile(((member.filename, member.file_size) for member in bundle.infolist()), archive)
                 bundle.extractall(folder)
         elif tarfile.is_tarfile(archive):
             with tarfile.open(archive) as bundle:
-                for entry in bundle:
-                    _refuse_climbing(entry.name, archive)
-                    if not (entry.isfile() or entry.isdir()):
-                        raise UserError(
-                            f"{archive} holds {entry.name!r}, which is neither a file nor a folder; not unpacked"
-                        )
+                _refuse_hostile(((_name_of_plain(entry, archive), entry.size) for entry in bundle), archive)
                 bundle.extractall(folder, filter="data")
         else:
-            raise UserError(f"{archive} is no zip or tar file; delete it and download it again")
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-        raise UserError(f"{archive} is damaged ({error}); delete it and download it again") from None
+            raise _NotTheSetError(f"{archive} is no zip or tar file")
+    except UserError:
+        raise
+    except _DAMAGE as error:
+        raise _NotTheSetError(f"{archive} is damaged: {error or type(error).__name__}") from None
+    except OSError as error:
+        if error.errno in _DAMAGE_BY_SYSTEM:
+            raise _NotTheSetError(f"{archive} cannot be unpacked: {error}") from None
+        raise
 
 
-def _refuse_climbing(name: str, archive: Path) -> None:
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
-        raise UserError(f"{archive} holds the path {name!r}, which climbs out of the folder; it was not unpacked")
+def _name_of_plain(entry: tarfile.TarInfo, archive: Path) -> str:
+    if not (entry.isfile() or entry.isdir()):
+        raise _NotTheSetError(f"{archive} holds {entry.name!r}, which is neither a file nor a folder; not unpacked")
+    return entry.name
+
+
+def _refuse_hostile(members: Iterable[tuple[str, int]], archive: Path) -> None:
+    """Names and sizes of members are looked at before a byte is unpacked; no reader gives more bytes than it announces."""
+    total = 0
+    for number, (name, size) in enumerate(members, start=1):
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
+            raise _NotTheSetError(f"{archive} holds the path {name!r}, which climbs out of the folder; not unpacked")
+        total += size
+        if size < 0 or total > _LARGEST_CONTENTS or number > _MOST_FILES:
+            raise _NotTheSetError(
+                f"{archive} holds more than {_LARGEST_CONTENTS} bytes or {_MOST_FILES} files; not unpacked"
+            )
+
+
+class _StaysSecure(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect from https to anything else."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if req.type == "https" and not newurl.startswith("https:"):
+            raise urllib.error.URLError(f"it leads from https to {newurl}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _download(url: str, archive: Path) -> None:
-    partial = archive.with_name(archive.name + ".part")
+    partial = _part_of(archive)
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
-        answer = urllib.request.urlopen(request, timeout=60)
+        answer = urllib.request.build_opener(_StaysSecure).open(request, timeout=60)
     except urllib.error.HTTPError as error:
         if error.code != 416:  # nothing is left to send: the part is whole
             raise
@@ -183,32 +267,55 @@ def _download(url: str, archive: Path) -> None:
         return
     with answer:
         resumes = answer.status == 206
-        total = int(answer.headers.get("Content-Length", 0)) + (have if resumes else 0)
+        if resumes and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            partial.unlink(missing_ok=True)
+            raise ConnectionError("it sent another part of the file than was asked for")
+        size = have if resumes else 0
+        total = 0 if answer.length is None else size + answer.length  # 0 where the server does not say
         with (
             open(partial, "ab" if resumes else "wb") as stream,
-            tqdm(total=total or None, initial=have if resumes else 0, unit="B", unit_scale=True, disable=None) as bar,
+            tqdm(total=total or None, initial=size, unit="B", unit_scale=True, disable=None) as bar,
         ):
-            while block := answer.read(_BLOCK):
-                stream.write(block)
+            while max(size, total) <= _LARGEST_ARCHIVE and (block := answer.read(_BLOCK)):
+                _write(stream, block)
                 bar.update(len(block))
-    if total and partial.stat().st_size != total:
-        raise ConnectionError(f"it broke off after {partial.stat().st_size} of {total} bytes")
+                size += len(block)
+    if max(size, total) > _LARGEST_ARCHIVE:
+        partial.unlink()
+        raise ConnectionError(f"it sends more than {_LARGEST_ARCHIVE} bytes, which no set has")
+    if total and size != total:
+        raise ConnectionError(f"it broke off after {size} of {total} bytes")
     partial.replace(archive)
 
 
-def _check(archive: Path, wanted: PublicSet) -> None:
-    """Compare with the published checksum, and with the one recorded when the archive was first seen here."""
+def _write(stream: IO[bytes], block: bytes) -> None:
+    try:
+        stream.write(block)
+        stream.flush()
+    except OSError as error:  # a full disk, which does not say where
+        raise OSError(f"{stream.name} could not be written: {error.strerror}") from error
+
+
+def _checked(archive: Path, wanted: PublicSet) -> str:
+    """The sha256 of an archive that agrees with the published checksum, and with the one recorded of an earlier copy."""
+    found, note = sha256_of_file(archive), _note_of(archive)
     if wanted.md5 is not None and _md5(archive) != wanted.md5:
-        raise UserError(
-            f"{archive} does not have the md5 {wanted.md5} of {wanted.name}; delete it and download it again"
+        raise _NotTheSetError(f"what came does not have the md5 {wanted.md5} of {wanted.name}")
+    if wanted.sha256 not in (None, found):
+        raise _NotTheSetError(f"what came has the sha256 {found}, expected {wanted.sha256}")
+    if note.is_file() and note.read_text().split()[:1] != [found]:
+        raise _NotTheSetError(
+            f"what came differs from the copy recorded in {note}; delete that if the publishers changed it"
         )
-    note = archive.with_name(archive.name + ".sha256")
-    known = wanted.sha256 or (note.read_text().split()[0] if note.is_file() else None)
-    found = sha256_of_file(archive)
-    if known is not None and found != known:
-        raise UserError(f"{archive} has the sha256 {found}, expected {known}; delete it and download it again")
-    if known is None:
-        files.write_text(note, f"{found}  {archive.name}\n")
+    return found
+
+
+def _part_of(archive: Path) -> Path:
+    return archive.with_name(archive.name + ".part")
+
+
+def _note_of(archive: Path) -> Path:
+    return archive.with_name(archive.name + ".sha256")
 
 
 def _md5(path: Path) -> str:
