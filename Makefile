@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # --build-constraint reaches the environment in which pip builds this package, --constraint does not.
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour fuzz sdist-test lint audit sbom lock tables docs data clean
+.PHONY: demo test test-fast first-hour faults load fuzz sdist-test lint audit sbom lock tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -25,6 +25,23 @@ HLOC ?=
 
 first-hour:
 	$(PYTHON) tests/first_hour/play.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
+
+# Nightly: kills, full and read-only disks, several writers, in everything that patchprint writes; each night another SEED.
+SIZES ?= 200
+KILLS ?= 100
+WORKS ?= 30
+SEED ?=
+
+faults: $(VENV)/.dev
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.play --sizes $(SIZES) --kills $(KILLS) --works $(WORKS) \
+		$(if $(SEED),--seed $(SEED))
+
+# Nightly: COUNT photos described in one run and MINUTES of training, with constant memory and no file left open.
+COUNT ?= 10000
+MINUTES ?= 30
+
+load: $(VENV)/.dev
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.load --photos $(COUNT) --minutes $(MINUTES)
 
 # Nightly: the source distribution, built, installed beside the locked packages (whose checksums pip compares) in a fresh virtual
 # environment, and tested by the tests that it carries.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from patchprint import files
 from patchprint.files import (
     atomic_file,
     atomic_folder,
@@ -67,6 +68,35 @@ def test_a_second_writer_waits_or_is_refused(tmp_path: Path) -> None:
     thread.join(10)
     assert order == ["first", "second"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_whose_temporary_file_was_tidied_away_makes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may look for leftovers between the making of a temporary file and its locking."""
+    make, made = files._new_file, []
+
+    def make_and_lose_the_first(path: Path) -> Path:
+        made.append(make(path))
+        if len(made) == 1:
+            made[0].unlink()
+        return made[-1]
+
+    monkeypatch.setattr(files, "_new_file", make_and_lose_the_first)
+    write_json(tmp_path / "a.json", 1)
+    assert len(made) == 2 and [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_only_leftovers_that_nobody_holds_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".patchprint.abcdefgh.b.json").touch()
+    (tmp_path / ".patchprint.abcdefgh.folder").mkdir()
+    (tmp_path / ".patchprint.notes").touch()  # not a name that we give
+    (tmp_path / ".b.json").touch()
+    with atomic_file(tmp_path / "a.json") as held:
+        files._tidied.clear()
+        write_json(tmp_path / "c.json", 1)
+        assert held.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.json", ".patchprint.notes", "a.json", "c.json"]
 
 
 def test_a_file_that_could_not_be_written_is_refused_before_the_work(tmp_path: Path) -> None:

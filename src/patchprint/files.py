@@ -11,8 +11,9 @@ import fnmatch
 import json
 import os
 import re
+import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,26 +25,34 @@ except ImportError:  # Windows: one writer at a time is then up to the caller
     fcntl = None  # type: ignore[assignment]
 
 MARKER = ".patchprint"
-# What killed writers leave beside NAME: .NAME.new, .NAME.old, .NAME.lock and the temporary files of `atomic_file`.
-_LEFTOVER = re.compile(r"\.(.+?)\.(?:new|old|lock|[a-z0-9_]{8}(?:\.[^.]+)?)")
+# What killed writers leave beside NAME: .NAME.new, .NAME.old, .NAME.lock, and .patchprint.RANDOM.NAME of `atomic_file`.
+_LEFTOVER = re.compile(r"\.(.+?)\.(?:new|old|lock)")
+_TEMPORARY = re.compile(re.escape(MARKER) + r"\.[a-z0-9_]{8}\..+")
+_tidied: set[Path] = set()  # folders in which this process has looked for what killed writers left
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; on success flush it to disk and rename it to ``path``."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _flush(temporary)
-        temporary.chmod(0o666 & ~_current_umask())
-        temporary.replace(path)
-        _flush(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _saying_what_failed(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary(path, _new_file) as temporary:
+            yield temporary
+            _flush(temporary)
+            temporary.chmod(0o666 & ~_current_umask())
+            temporary.replace(path)
+            _flush(path.parent)
+
+
+@contextlib.contextmanager
+def temporary_folder(path: str | Path) -> Iterator[Path]:
+    """Yield an empty folder beside ``path`` for what is made on the way to it; it is removed in the end."""
+    path = Path(path)
+    with _saying_what_failed(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary(path, _new_folder) as temporary:
+            yield temporary
 
 
 @contextlib.contextmanager
@@ -55,7 +64,7 @@ def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterat
     """
     path = Path(path).resolve()
     new, old = _beside(path, "new"), _beside(path, "old")
-    with only_writer(path):
+    with only_writer(path), _saying_what_failed(path):
         _settle(path)
         _refuse_replacing(path, made_by, force)
         try:
@@ -72,11 +81,6 @@ def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterat
                 path.rename(old)
             new.rename(path)
             _flush(path.parent)
-        except OSError as error:
-            if error.filename is not None:
-                raise
-            # Writing to a full disk fails without saying where.
-            raise OSError(f"{path} could not be written: {error.strerror or error}") from error
         finally:
             # Never hides the error that led here; what cannot be removed now is removed by the next writer.
             with contextlib.suppress(OSError):
@@ -218,7 +222,7 @@ def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
     if not folder.is_dir():
         raise UserError(f"{folder} is a file, which no folder replaces; give another --out, or move it away")
     found, maker = _read_marker(folder), made_by or "patchprint"
-    if found is None and all(entry.name.startswith(f".{MARKER}.") for entry in folder.iterdir()):
+    if found is None and all(_TEMPORARY.fullmatch(entry.name) for entry in folder.iterdir()):
         return  # empty, or killed while its marker was written
     if found is None or made_by not in (None, found["made_by"]):
         raise UserError(f"{folder} was not made by {maker}, so it is not removed; give another --out, or move it away")
@@ -237,6 +241,8 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
     patterns = [name for name in contents if "*" in name]
 
     def is_own(path: Path) -> bool:
+        if _TEMPORARY.fullmatch(path.name):
+            return True
         leftover = _LEFTOVER.fullmatch(path.name)
         final = path.with_name(leftover[1]) if leftover else path
         name = final.relative_to(folder).as_posix()
@@ -287,6 +293,87 @@ def _read_marker(folder: Path) -> dict[str, Any] | None:
         return {"made_by": texts[0], "inputs": texts[1], "contents": texts[2:]}
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
+
+
+@contextlib.contextmanager
+def _saying_what_failed(path: Path) -> Iterator[None]:
+    """Errors of a full disk, which name no file, or a temporary one, name ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and not _TEMPORARY.fullmatch(Path(os.fsdecode(error.filename)).name):
+            raise
+        reason: BaseException = error
+        while isinstance(reason.__cause__, OSError):  # of a file in a folder that is not there yet, the folder is named
+            reason = reason.__cause__
+        raise OSError(f"{path} could not be written: {getattr(reason, 'strerror', None) or reason}") from error
+
+
+def _new_file(path: Path) -> Path:
+    # The end of the name, since libraries go by it; not all of it, since a name has at most 255 bytes.
+    handle, name = tempfile.mkstemp(prefix=f"{MARKER}.", suffix=f".{path.name[-40:]}", dir=path.parent)
+    os.close(handle)
+    return Path(name)
+
+
+def _new_folder(path: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{MARKER}.", suffix=f".{path.name[-40:]}", dir=path.parent))
+
+
+@contextlib.contextmanager
+def _temporary(path: Path, make: Callable[[Path], Path]) -> Iterator[Path]:
+    """A file or folder beside ``path``, removed in the end; locked, so that `_tidy` takes no living one for a leftover."""
+    _tidy(path.parent)
+    while True:
+        temporary = make(path)
+        try:
+            lock = _lock_of(temporary)
+        except FileNotFoundError:  # another process tidied up before we had the lock
+            continue
+        if lock is None or temporary.exists():
+            break
+        os.close(lock)
+    try:
+        yield temporary
+    finally:
+        _remove(temporary)
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock_of(temporary: Path, wait: bool = True) -> int | None:
+    """An open descriptor that holds the lock of a file or folder; None where it cannot be had."""
+    if fcntl is None:
+        return None
+    descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # somebody's, or on a file system without locks
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the temporary files of killed writers: those that nobody holds. Once in a process, since folders can be long."""
+    folder = folder.resolve()
+    if folder in _tidied:
+        return
+    _tidied.add(folder)
+    for entry in folder.glob(f"{MARKER}.*"):
+        if _TEMPORARY.fullmatch(entry.name):
+            with contextlib.suppress(OSError):  # it is somebody else's to remove
+                lock = _lock_of(entry, wait=False)
+                if lock is not None:
+                    _remove(entry)
+                    os.close(lock)
+
+
+def _remove(temporary: Path) -> None:
+    if temporary.is_dir():
+        shutil.rmtree(temporary)
+    else:
+        temporary.unlink(missing_ok=True)
 
 
 def _take_lock(lock: Path, path: Path, wait: bool) -> IO[bytes]:

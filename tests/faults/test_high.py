@@ -5,8 +5,6 @@ H4 stands in test_adapt.py, beside the scene that it needs.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,7 @@ from patchprint.interop import colmap, colmap_sfm, opencv_files
 from patchprint.patches import manifest
 from patchprint.training import resolve
 from patchprint.training.loop import train
-from support import training_data
+from support import children, training_data
 from support.full_disk import files_limited_to
 from support.known_images import texture
 from support.scenes import THREE_VIEWS, MatchedViews
@@ -158,32 +156,11 @@ def write_store(folder: Path, text: str, force: bool) -> None:
         manifest.write(temporary, "test", {})
 
 
-def killed_at(moment: int, action: Callable[[], None]) -> bool:
-    """Run ``action`` in a process that is killed before its ``moment``-th change of the disk; whether it got that far."""
-    child = os.fork()
-    if child:
-        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    left = moment
-
-    def kill(event: str, _: tuple) -> None:
-        nonlocal left
-        if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "tempfile.mkdtemp", "tempfile.mkstemp"):
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    try:
-        sys.addaudithook(kill)
-        action()
-    finally:
-        os._exit(0)
-
-
 def test_h2_a_kill_at_any_moment_of_a_replacement_keeps_the_old_or_the_new_store(tmp_path: Path) -> None:
     store, moment = tmp_path / "store", 0
     write_store(store, "old", force=False)
     texts, rubbish = set(), set()
-    while killed_at(moment := moment + 1, lambda: write_store(store, "new", force=True)):
+    while children.kill_at(moment := moment + 1, lambda: write_store(store, "new", force=True)).how == "killed":
         # The next run that writes there finds what the killed one left, even if it fails itself.
         with pytest.raises(RuntimeError), manifest.new_store(store, force=True):
             raise RuntimeError

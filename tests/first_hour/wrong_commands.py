@@ -185,10 +185,12 @@ train hardnet --data store --out new --network-options wdith=8 -> width
 train hardnet --data store --out new --network-options width -> name=value
 train hardnet --data store --out new --loss-settings margni=1 -> margin
 train hardnet --data store --out new --batch 16 --patch-scale 0 -> patch
+train hardnet --data store --out new --batch 16 --patch-scale -3 -> patch
 data build homographies photos new --num-views 0 -> num-views
 data build homographies photos new --max-keypoints 0 -> keypoints
 data build homographies photos new --max-side 0 -> side
 data build homographies photos new --strength -1 -> strength
+data build homographies photos new --strength nan -> strength
 data build photos photos new --max-mb 0 -> mb
 data build photos photos new --memory 0 -> memory
 eval bundled --model sift --patch-scale -3 -> patch

@@ -6,6 +6,7 @@ Here a core that is slow takes fewer chunks.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -66,3 +67,8 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     # A thread's own number stays, but PyTorch also remembers the last one for threads that begin later.
     torch.set_num_threads(before)
     return pool
+
+
+# A forked child has none of its parent's threads, and would wait for them for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

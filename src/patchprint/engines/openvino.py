@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from patchprint.engines._dead_leaves import dead_leaves
 from patchprint.engines._exported import exported
 from patchprint.errors import UserError
 from patchprint.extras import require
-from patchprint.files import cache_folder
+from patchprint.files import cache_folder, temporary_folder
 from patchprint.interop.onnx import as_array
 from patchprint.networks import PatchNetwork
 from patchprint.networks.base import CHUNK_ON_CPU
@@ -99,11 +98,20 @@ class Int8Engine(OpenVinoEngine):
                     f"with integers of 8 bits {network.info.name} loses too much: the cosine with its own descriptors is "
                     f"{agreement:.3f}; take the engine openvino"
                 )
-            with tempfile.TemporaryDirectory(dir=source.parent) as made:
-                self._openvino.save_model(model, Path(made, "network.xml"), compress_to_fp16=False)
+            with temporary_folder(folder) as made:
+                self._openvino.save_model(model, made / "network.xml", compress_to_fp16=False)
+                _refuse_cut_model(core, made / "network.xml")
                 with contextlib.suppress(OSError):  # another process was faster
-                    Path(made).rename(folder)
+                    made.rename(folder)
         return folder / "network.xml"
+
+
+def _refuse_cut_model(core: Any, path: Path) -> None:
+    """OpenVINO says nothing when the disk is full while it writes, and complains when it reads."""
+    try:
+        core.read_model(path)
+    except RuntimeError as error:
+        raise OSError("OpenVINO's model is cut short; make room on the disk and run again") from error
 
 
 def _convolutions(model: Any) -> list[Any]:

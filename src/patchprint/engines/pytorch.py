@@ -30,8 +30,7 @@ class Float32Engine(Engine):
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
-        # Several threads compute, and must not switch the mode of one network under each other's feet.
-        network = copy.deepcopy(self.network).eval() if self.network.training else self.network
+        network = self.network.in_evaluation()
 
         def compute(patches: Tensor) -> Tensor:
             # PyTorch takes another way for a single one, with other last digits.

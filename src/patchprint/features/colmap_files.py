@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,10 +48,9 @@ def write_database(
         images: as for `check_images`.
     """
     out, folder = Path(out), check_images(features, images)
-    out.parent.mkdir(parents=True, exist_ok=True)
     # Made in a folder of its own, so that SQLite's side files never meet the final name.
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
-        database = Path(workshop) / "database.db"
+    with files.temporary_folder(out) as workshop:
+        database = workshop / "database.db"
         keypoints = {name: item.keypoints for name, item in features.items()}
         colmap_database.write_features(database, folder, keypoints)
         if matches is not None:

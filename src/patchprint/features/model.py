@@ -239,13 +239,9 @@ class ImageModel(Model):
     @torch.no_grad()
     def features(self, squares: Tensor) -> Tensor:
         """What the backbone says, before the embedding: (N, 3, S, S) -> (N, F) float32, on the device of ``squares``."""
-        device, was_training = next(self.network.parameters()).device, self.network.training
-        self.network.eval()
-        try:
-            parts = [self.network.features(part.to(device)).float() for part in squares.split(_IMAGES)]
-            return torch.cat(parts).to(squares.device)
-        finally:
-            self.network.train(was_training)
+        device, network = next(self.network.parameters()).device, self.network.in_evaluation()
+        parts = [network.features(part.to(device)).float() for part in squares.split(_IMAGES)]
+        return torch.cat(parts).to(squares.device)
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         self.for_keypoints()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from patchprint import files
 from patchprint.errors import UserError, suggest
 from patchprint.interop.colmap import from_keypoints
 from patchprint.progress import Progress
@@ -65,7 +64,7 @@ def write_features(
 
     cameras = cameras or Cameras()
     cameras.check()
-    with _one_writer(Path(database)):
+    with writing(database):
         with pycolmap.Database.open(database) as store:
             known = {image.name for image in store.read_all_images()}
             there = [camera.camera_id for camera in store.read_all_cameras()]
@@ -92,7 +91,7 @@ def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> N
     """Add raw matches, (M, 2) indices into the keypoints of the first and the second photo; existing pairs are kept."""
     from patchprint.interop.colmap import pycolmap
 
-    with _one_writer(Path(database)), pycolmap.Database.open(database) as store:
+    with writing(database), pycolmap.Database.open(database) as store:
         images = store.read_all_images()
         ids = {image.name: image.image_id for image in images}
         counts = {image.name: store.num_keypoints_for_image(image.image_id) for image in images}
@@ -111,8 +110,8 @@ def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> N
 def copy_database(source: str | Path, target: str | Path) -> None:
     """A copy of a database that nobody writes to. SQLite opens the copy alone: it would leave files beside the source."""
     source, target = Path(source), Path(target)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as workshop:
-        copy = Path(workshop) / target.name
+    with files.temporary_folder(target) as workshop:
+        copy = workshop / target.name
         for suffix in ("", "-wal"):  # what a killed process wrote last lies in the second
             if Path(f"{source}{suffix}").is_file():
                 shutil.copyfile(f"{source}{suffix}", f"{copy}{suffix}")
@@ -128,19 +127,17 @@ def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
     options = pycolmap.TwoViewGeometryOptions()
     options.ransac.max_error = max_error
     options.ransac.random_seed = seed
-    with Progress("COLMAP verifies the matches"):
+    with writing(database), Progress("COLMAP verifies the matches"):
         pycolmap.geometric_verification(database, two_view_geometry_options=options)
 
 
 @contextlib.contextmanager
-def _one_writer(database: Path) -> Iterator[Any]:
-    """Hold a lock file beside the database, since SQLite answers a second writer with an error instead of waiting."""
-    database.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows: one writer at a time is then up to the caller
-        yield None
-        return
-    with open(database.with_name(f".{database.name}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock
+def writing(database: str | Path) -> Iterator[None]:
+    """Wait for other writers, since SQLite refuses a second one; errors of a full disk become OSError that names the file."""
+    with files.only_writer(database, wait=True):
+        try:
+            yield
+        except RuntimeError as error:
+            if "SQLite" in str(error) or "database factory" in str(error):
+                raise OSError(f"{database} could not be written: {error}") from error
+            raise

@@ -13,7 +13,15 @@ import numpy as np
 from patchprint.errors import UserError
 from patchprint.files import atomic_file, atomic_folder, claim_folder
 from patchprint.interop.colmap import from_keypoints, is_complete, poses_of_model, read_model
-from patchprint.interop.colmap_database import Cameras, Pair, copy_database, verify, write_features, write_matches
+from patchprint.interop.colmap_database import (
+    Cameras,
+    Pair,
+    copy_database,
+    verify,
+    write_features,
+    write_matches,
+    writing,
+)
 from patchprint.interop.colmap_pairs import Matching, match_images, restore_names
 from patchprint.interop.images import image_size, list_images
 from patchprint.progress import Progress
@@ -127,12 +135,15 @@ def sift_reconstruction(
         reader = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
         mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
         cpu = pycolmap.Device.cpu
-        restore_names(database)
-        with Progress("COLMAP describes the photos"):
+        with writing(database), Progress("COLMAP describes the photos"):
+            pycolmap.Database.open(database).close()
+            restore_names(database)
+            # Its threads would add the photos in the order in which they are done, and another order gives another model.
+            pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
             pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
         verification = pycolmap.TwoViewGeometryOptions()
         verification.ransac.random_seed = seed
-        with Progress("COLMAP matches the photos"):
+        with writing(database), Progress("COLMAP matches the photos"):
             match_images(database, matching, verification, seed)
         _map(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
     return read_model(work / "sparse")
@@ -159,8 +170,15 @@ def photos_at_once(
 
 def write_ply(model: Any, path: str | Path) -> None:
     """The points of a ``pycolmap.Reconstruction`` with their colors, as viewers of point clouds read them."""
-    with atomic_file(path) as temporary:
-        model.export_PLY(temporary)
+    points = list(model.points3D.values())
+    rows = np.zeros(len(points), [("xyz", "<f4", 3), ("color", "u1", 3)])
+    rows["xyz"] = np.array([point.xyz for point in points]).reshape(-1, 3)
+    rows["color"] = np.array([point.color for point in points]).reshape(-1, 3)
+    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
+    header += [f"property float {axis}" for axis in "xyz"]
+    header += [f"property uchar {color}" for color in ("red", "green", "blue")]
+    with atomic_file(path) as temporary:  # pycolmap's own writer says nothing when the disk is full
+        temporary.write_bytes("\n".join([*header, "end_header", ""]).encode() + rows.tobytes())
 
 
 def summarize(model: Any, num_images: int) -> dict[str, Any]:

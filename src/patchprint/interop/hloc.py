@@ -9,6 +9,8 @@ none, ``matching_scores0`` (N0,). Both may stand in one file.
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,8 +35,7 @@ def write_features(
 
     ``settings``, how the features were made, become attributes of the file.
     """
-    h5py = require("h5py", extra="sfm")
-    with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
+    with _create(path) as store:
         store.attrs.update({name: value for name, value in (settings or {}).items() if value is not None})
         for name, item in features:
             _write_group(store, name, item)
@@ -63,8 +64,7 @@ def write_matches(
 
     With ``features`` they stand in the same file, which is then ``features.h5`` as well.
     """
-    h5py = require("h5py", extra="sfm")
-    with atomic_file(path) as temporary, h5py.File(temporary, "w") as store:
+    with _create(path) as store:
         for name, item in (features or {}).items():
             _write_group(store, name, item)
         for (first, second), found in matches.items():
@@ -117,6 +117,41 @@ def descriptor_vectors(item: Features) -> np.ndarray:
         bits = unpack_bits(descriptors).numpy().astype(np.float16)
         return (bits * 2 - 1) / np.float16(max(1, bits.shape[1]) ** 0.5)
     return descriptors.numpy()
+
+
+class _Sink(io.FileIO):
+    """A file for HDF5, which may crash when a write fails: here none seems to, and ``error`` is that of the first which did."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        left = memoryview(data)
+        while len(left) and self.error is None:
+            try:
+                left = left[super().write(left) :]
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+            return size or 0
+
+
+@contextlib.contextmanager
+def _create(path: str | Path) -> Iterator[Any]:
+    """A new HDF5 file that takes its name when it is whole."""
+    h5py = require("h5py", extra="sfm")
+    with atomic_file(path) as temporary, _Sink(temporary, "r+") as sink:
+        try:
+            with h5py.File(sink, "w") as store:
+                yield store
+        finally:
+            if sink.error is not None:
+                raise sink.error  # whatever HDF5 made of it
 
 
 def _read_group(group: Any) -> Features:

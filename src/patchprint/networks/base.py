@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -138,7 +139,7 @@ class PatchNetwork(nn.Module):
         return raw if raw.dtype == torch.float64 else raw.float(), maps
 
     def describe(self, patches: Tensor, chunk: int | None = None) -> Tensor:
-        """Descriptors for storing and matching, in evaluation mode, ``chunk`` patches at a time.
+        """Descriptors for storing and matching, in evaluation mode, ``chunk`` patches at a time; safe from several threads.
 
         By default `CHUNK_ON_CPU` or `CHUNK_ON_GPU` by the device of the network.
 
@@ -157,22 +158,22 @@ class PatchNetwork(nn.Module):
         """
         return self._in_chunks(patches, chunk, lambda raw: raw)
 
+    def in_evaluation(self) -> Self:
+        """Itself where all of it is in evaluation mode, else a copy that is: its mode stays, since others may be using it."""
+        return copy.deepcopy(self).eval() if any(module.training for module in self.modules()) else self
+
     @torch.no_grad()
     def _in_chunks(self, patches: Tensor, chunk: int | None, finish: Callable[[Tensor], Tensor]) -> Tensor:
         self.check(patches)
-        device, was_training = next(self.parameters()).device, self.training
+        device, network = next(self.parameters()).device, self.in_evaluation()
         chunk = chunk or (CHUNK_ON_CPU if device.type == "cpu" else CHUNK_ON_GPU)
-        self.eval()
-        try:
-            # An empty batch has a width too.
-            return torch.cat(
-                [
-                    finish(self.forward_features(part.to(device), with_maps=False)[0]).to(patches.device)
-                    for part in patches.split(chunk)
-                ]
-            )
-        finally:
-            self.train(was_training)
+        # An empty batch has a width too.
+        return torch.cat(
+            [
+                finish(network.forward_features(part.to(device), with_maps=False)[0]).to(patches.device)
+                for part in patches.split(chunk)
+            ]
+        )
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Groups for an optimiser: ``params``, ``lr_factor``, by which the learning rate is to be multiplied, and ``decays``,

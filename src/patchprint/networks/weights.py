@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
 from torch import Tensor
 
 from patchprint.errors import UserError, suggest
@@ -119,10 +119,21 @@ def weights_sha256(state: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
+def to_bytes(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
+    """A safetensors file, of equal bytes for equal contents: the library leaves metadata in an order that changes."""
+    written = serialize(tensors, metadata=metadata)
+    start = 8 + int.from_bytes(written[:8], "little")
+    header = json.loads(written[8:start])
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
+    return len(text).to_bytes(8, "little") + text + written[start:]
+
+
 def _write(path: str | Path, state: dict[str, Tensor], info: ModelInfo) -> None:
     metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in dataclasses.asdict(info).items()}
     with atomic_file(path) as temporary:
-        save_file(state, temporary, metadata={"format": _FORMAT, **metadata})
+        temporary.write_bytes(to_bytes(state, {"format": _FORMAT, **metadata}))
 
 
 def _metadata(path: Path) -> dict[str, str]:

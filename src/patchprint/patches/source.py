@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
@@ -66,6 +67,11 @@ class PatchSource(ABC):
     @property
     def scene(self) -> Tensor:
         return self._scene
+
+    def fingerprint(self) -> str:
+        """A checksum by which other points are told from these, wherever they lie: of their scenes and numbers of views."""
+        told = torch.stack([self.num_views, self.scene]).cpu().numpy().astype("<i8")
+        return hashlib.sha256(told.tobytes()).hexdigest()
 
     @property
     @abstractmethod

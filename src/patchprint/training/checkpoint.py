@@ -1,11 +1,12 @@
 """Checkpoints: one safetensors file for each, written beside its final name and renamed, never unpickled.
 
-A checkpoint holds the weights, their running average, the optimiser, the statistics of the loss and the step. Random
-numbers need no state, since they are functions of the seed and the step.
+A checkpoint holds the weights, their running average, the optimiser, the statistics of the loss and the step, what data the
+run learns from, and a checksum of all of it. Random numbers need no state, since they are functions of the seed and the step.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 import patchprint
@@ -21,10 +21,11 @@ from patchprint import files
 from patchprint.errors import UserError
 from patchprint.losses import Loss
 from patchprint.networks.base import PatchNetwork
+from patchprint.networks.weights import to_bytes, weights_sha256
 from patchprint.reading import parsing
 from patchprint.training.config import TrainConfig, differences
 
-FORMAT = "patchprint-checkpoint-5"
+FORMAT = "patchprint-checkpoint-6"
 REMEDY = "delete it, and --resume takes the one before it"
 _KEEP = 2
 
@@ -41,7 +42,7 @@ class Validated:
 @dataclass
 class TrainState:
     """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name; ``best`` are the
-    judgements whose weights are kept, best first."""
+    judgements whose weights are kept, best first; ``data`` is the fingerprint of what is learned from."""
 
     network: PatchNetwork
     loss: Loss
@@ -49,6 +50,7 @@ class TrainState:
     average: dict[str, Tensor] | None
     step: int = 0
     best: list[Validated] = field(default_factory=list)
+    data: str = ""
 
 
 def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
@@ -60,18 +62,17 @@ def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
         "config": json.dumps(config.to_json()),
         "step": str(state.step),
         "best": json.dumps([asdict(each) for each in state.best]),
+        "data": state.data,
     }
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in _flatten(state).items()}
+    header["sha256"] = _checksum(header, tensors)
     previous = _all(folder)
     try:
         with files.atomic_file(path) as temporary:
-            temporary.write_bytes(save(tensors, metadata=header))
+            temporary.write_bytes(to_bytes(tensors, header))
     except OSError as error:
-        kept = f"the one of step {_step_of(previous[-1])} is intact" if previous else "there is no earlier one"
-        reason = error.strerror or str(error)
-        raise OSError(
-            f"the checkpoint of step {state.step} could not be written to {folder} ({reason}); {kept}"
-        ) from error
+        kept = f"the checkpoint of step {_step_of(previous[-1])} is intact" if previous else "there is no earlier one"
+        raise OSError(f"{error}; {kept}") from error
     for old in _all(folder)[:-_KEEP]:
         old.unlink(missing_ok=True)
     return path
@@ -97,6 +98,8 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
     header, tensors = _open(path)
     with parsing(path, f"a checkpoint that fits recipe {config.recipe}", REMEDY):
         _check(path, header, config)
+        if header["data"] != state.data:
+            raise UserError(f"{path} was learned from other data than those given; a run resumes with its own")
         state.network.load_state_dict(_part(tensors, "network"))
         state.loss.load_state_dict(_part(tensors, "loss"))
         _load_optimizer(state.optimizer, _part(tensors, "optimizer"))
@@ -111,7 +114,16 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
 
 def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     with parsing(path, "a checkpoint", REMEDY), safe_open(path, framework="pt") as stream:
-        return stream.metadata() or {}, {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+        header = stream.metadata() or {}
+        tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    if header.get("format") == FORMAT and header.get("sha256") != _checksum(header, tensors):
+        raise UserError(f"{path} is damaged: it does not have the checksum it was written with; {REMEDY}")
+    return header, tensors
+
+
+def _checksum(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
+    told = json.dumps({name: text for name, text in header.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(f"{told}\n{weights_sha256(tensors)}".encode()).hexdigest()
 
 
 def _check(path: Path, header: dict[str, str], config: TrainConfig) -> None:

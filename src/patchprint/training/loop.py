@@ -30,7 +30,7 @@ from patchprint.patches.source import PatchSource
 from patchprint.training import assembly, checkpoint, distributed, held_out, memory
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import monitor
-from patchprint.training.optimizers import learning_rate, train_mode
+from patchprint.training.optimizers import learning_rate
 from patchprint.training.run_folder import RunFolder
 from patchprint.training.step import TrainStep
 
@@ -129,6 +129,7 @@ class _Run:
         self.config, self.source, self.is_first = config, source, distributed.rank() == 0
         self.judge, self.selected_on = judge, selected_on
         self.state = assembly.create(config, source.device)
+        self.state.data = source.fingerprint()
         if self.state.network.channels != source.channels:
             kinds = {1: "patches", 3: "whole images"}
             raise UserError(
@@ -143,7 +144,9 @@ class _Run:
         if self.folder and resume:
             self.folder.forget_after(self.state.step)
         # Weights as they are judged and saved: the running average where there is one.
-        self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network)
+        self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network).eval()
+        if self.folder and resume:
+            self._write_outcome()
         self.started = self.counted_from = time.perf_counter()
         self.logged_step = self.state.step
 
@@ -234,7 +237,6 @@ class _Run:
         views = torch.zeros(count, 1, dtype=torch.int64, device=device)
         network = self._judged()
         raw = network.raw(self.source.sample(points, views, network.input_size)[:, 0])
-        train_mode(self.state.network, self.config.freeze)
         norms = torch.linalg.vector_norm(raw, dim=1).tolist()
         return {f"norm/sample-{number}": norm for number, norm in enumerate(norms)}
 
@@ -243,8 +245,7 @@ class _Run:
         if self.folder is None or not len(self.judge):
             return
         paused = time.perf_counter()
-        measured = self.judge.measure(self._judged())
-        train_mode(self.state.network, self.config.freeze)
+        measured = self.judge.measure(self._judged().in_evaluation())
         numbers = measured.numbers()
         self.folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in numbers.items()})
         found = checkpoint.Validated(self.state.step, measured.score, numbers)
@@ -262,15 +263,21 @@ class _Run:
             return
         paused = time.perf_counter()
         checkpoint.write(self.folder.checkpoints, self.state, self.config)
-        self._save("last")
-        if not self.state.best:
-            self._save("best")
+        self._write_outcome()
+        self.counted_from += time.perf_counter() - paused
+
+    def _write_outcome(self) -> None:
+        """What follows from the newest checkpoint, which a run that was killed after writing that did not come to."""
+        for name in ("last",) if self.state.best else ("last", "best"):
+            path = self.out / f"{name}.safetensors"
+            # Weights that are there already may carry a calibrated ratio.
+            if _step_of_weights(path) != self.state.step:
+                self._save(name)
         # Only now: a run that is resumed from the checkpoint before this one finds the weights that it had kept.
         kept = {f"{_kept_name(each)}.safetensors" for each in self.state.best}
         for file in self.out.glob("best-*.safetensors"):
             if file.name not in kept:
                 file.unlink()
-        self.counted_from += time.perf_counter() - paused
 
     def _judged(self) -> PatchNetwork:
         if self.state.average is not None:
@@ -297,6 +304,13 @@ class _Run:
 
 def _kept_name(judged: checkpoint.Validated) -> str:
     return f"best-{judged.step:09d}"
+
+
+def _step_of_weights(path: Path) -> int | None:
+    """The step that a weight file is of; None where there is none that can be read."""
+    with contextlib.suppress(UserError, FileNotFoundError):
+        return weights.read_info(path).training.step
+    return None
 
 
 @contextlib.contextmanager

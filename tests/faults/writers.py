@@ -1,0 +1,115 @@
+"""What patchprint writes, as pairs of writing and reading: the faults are injected into each of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import pycolmap
+
+from patchprint import files
+from patchprint.features import formats, storage
+from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.features.storage import FeatureFolder
+from patchprint.interop import colmap_sfm, hloc, opencv_files
+from patchprint.networks import create, weights
+from patchprint.patches import manifest
+from support import training_data
+from support.known_images import texture
+from support.made_features import descriptors, features
+
+OLD, NEW = 0, 1
+
+
+@dataclass(frozen=True)
+class Writer:
+    """``write`` puts one of two contents to a path, whatever is there; ``read`` gives what tells them apart, and fails where
+    anything is cut or damaged."""
+
+    name: str
+    write: Callable[[Path, int], object]
+    read: Callable[[Path], Any]
+    suffix: str = ""
+    locks: bool = False
+    """Whether a second writer at the same time is refused."""
+
+
+def all_writers(work: Path) -> dict[str, Writer]:
+    """By name; ``work`` is a folder for what they write from."""
+    points = [features(descriptors(60, seed=seed)) for seed in (OLD, NEW)]
+    networks = [create("hardnet", width=2 + which, dim=16) for which in (OLD, NEW)]
+    tracks = [training_data.images(points=10 + which, views=2) for which in (OLD, NEW)]
+    described = _described(work)
+    models = [_model(seed) for seed in (OLD, NEW)]
+
+    def form(name: str) -> Callable[[Path, int], object]:
+        return lambda out, which: formats.write_features(described[which], out, name, force=True)
+
+    found = [
+        Writer("json", lambda out, which: files.write_json(out, [which] * 3000), _read_json),
+        Writer("features", lambda out, which: storage.save(points[which], out), _read_features),
+        Writer("weights", lambda out, which: weights.save(networks[which], out), _read_weights, ".safetensors"),
+        Writer(
+            "hloc", form("hloc"), lambda path: {name: _numbers(item) for name, item in hloc.read_features(path)}, ".h5"
+        ),
+        Writer("colmap", form("colmap"), _read_database, ".db"),
+        Writer("opencv-yml", form("opencv-yml"), _read_yml, locks=True),
+        Writer("store", lambda out, which: tracks[which].save(out, force=True), _read_store, locks=True),
+        Writer("ply", lambda out, which: colmap_sfm.write_ply(models[which], out), Path.read_bytes, ".ply"),
+    ]
+    return {writer.name: writer for writer in found}
+
+
+def _described(work: Path) -> list[FeatureFolder]:
+    (work / "photos").mkdir(parents=True)
+    for number in range(2):
+        cv2.imwrite(str(work / "photos" / f"{number}.png"), texture(100, 120, number))
+    return [
+        describe_folder(
+            work / "photos", work / f"features-{which}", DescribeSettings("rootsift", max_keypoints=20 + which)
+        )
+        for which in (OLD, NEW)
+    ]
+
+
+def _model(seed: int) -> Any:
+    pycolmap.set_random_seed(seed)
+    return pycolmap.synthesize_dataset(pycolmap.SyntheticDatasetOptions(num_points3D=400 + seed))
+
+
+def _numbers(item: Any) -> tuple[int, bytes]:
+    return len(item), item.descriptors.numpy().tobytes()
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def _read_features(path: Path) -> Any:
+    return _numbers(storage.load(path))
+
+
+def _read_weights(path: Path) -> str:
+    return weights.load_network(path).info.sha256
+
+
+def _read_database(path: Path) -> Any:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return connection.execute("SELECT rows, data FROM keypoints ORDER BY image_id").fetchall()
+
+
+def _read_yml(path: Path) -> Any:
+    json.loads((path / opencv_files.SETTINGS).read_text())
+    return {name: _numbers(item) for name, item in opencv_files.read_folder(path)}
+
+
+def _read_store(path: Path) -> Any:
+    manifest.verify(path)
+    return manifest.read(path)["files"]
