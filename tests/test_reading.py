@@ -64,6 +64,8 @@ def test_arrays_come_back_and_are_our_own(tmp_path: Path) -> None:
         "text": np.array("x"),
     }
     np.savez(tmp_path / "a.npz", **given)
+    np.savez_compressed(tmp_path / "packed.npz", **given)
+    assert read_npz(tmp_path / "packed.npz", "arrays").keys() == given.keys()
     found = read_npz(tmp_path / "a.npz", "arrays")
     assert list(found) == list(given)
     for name, array in given.items():
