@@ -43,28 +43,3 @@ def engines(results: Path) -> str:
         for name in names
     ]
     return table(["", *columns], rows, "mAP on the six Oxford sequences by engine: results/engines/.")
-
-
-def limits(file: str) -> Callable[[Path], str]:
-    """The maker of a table of how near each network is to the fastest product of matrices of the same run."""
-
-    def make(results: Path) -> str:
-        result = read(results / "speed" / file)
-        machine = result["scores"]["limits"]["contenders"]
-        peak = {kind: _billions(machine[f"matrix product, {kind}"]) for kind in ("float32", "bfloat16")}
-        rows = [[f"product of large matrices, {kind}", f"{value:,.0f}", "1"] for kind, value in peak.items()]
-        for name, score in result["scores"]["describe"]["contenders"].items():
-            if "multiply_adds" in score:
-                kind = "float32" if score["engine"] in ("float32", "onnxruntime") else "bfloat16"
-                done = score["multiply_adds"] * score["patches_per_second"] / 1e9
-                rows.append([name, f"{done:,.0f}", f"{done / peak[kind]:.2f} of {kind}"])
-        header = ["", "billion multiply-adds a second", "part of the limit"]
-        return table(
-            header, rows, f"Networks against products of large matrices; {_machine(result)}: results/speed/{file}."
-        )
-
-    return make
-
-
-def _billions(score: dict[str, Any]) -> float:
-    return score["multiply_adds"] / score["best_ms"] / 1e6

@@ -116,7 +116,10 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "simclr": metric_tables.simclr,
         "metric-choice": metric_tables.choice,
         "metric-step": metric_tables.step_time,
-        **{f"speed-{stage}": speed_tables.stage(stage, "bench-cpu.json") for stage in ("describe", "photo", "sample")},
+        **{
+            f"speed-{stage}": speed_tables.stage(stage, "bench-cpu.json")
+            for stage in ("describe", "photo", "sample", "latency", "detect", "match", "step")
+        },
     },
 )
 
