@@ -102,7 +102,13 @@ def test_photos_have_the_size_that_is_asked_for_and_can_be_kept(photos: Photos, 
         assert torch.equal(found.frames(), kept.frames()) and torch.equal(found.xy, kept.xy)
 
 
-@pytest.mark.parametrize("stage", STAGES)
+def test_limits_are_those_of_the_machine(photos: Photos) -> None:
+    contenders = bench(photos, ["limits"], [MODEL], rounds=1, device="cpu").scores["limits"]["contenders"]
+    assert list(contenders) == ["matrix product, float32", "matrix product, bfloat16", "copy of memory"]
+    assert contenders["matrix product, float32"]["multiply_adds"] == 2048**3
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "limits"])
 def test_a_stage_is_timed(stage: str, photos: Photos) -> None:
     result = bench(photos, [stage], [MODEL], rounds=1, device="cpu")
     contenders = result.scores[stage]["contenders"]

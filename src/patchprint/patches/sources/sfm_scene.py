@@ -94,6 +94,8 @@ def read_scene(model_folder: Path) -> SfmScene:
                     f"a track of {model_folder} names photo {element.image_id}, which the model does not hold"
                 )
             triples.append((number, row_of[element.image_id], element.point2D_idx))
+    if not triples:
+        raise UserError(f"{model_folder} holds no 3D points that a photo shows")
     table = np.unique(np.array(triples, np.int64), axis=0)
     first = np.r_[True, (np.diff(table[:, :2], axis=0) != 0).any(1)]
     table = table[first]
