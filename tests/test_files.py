@@ -99,18 +99,6 @@ def test_only_leftovers_that_nobody_holds_are_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [".b.json", ".patchprint.notes", "a.json", "c.json"]
 
 
-def test_what_sqlite_keeps_beside_a_living_file_is_left_alone(tmp_path: Path) -> None:
-    with atomic_file(tmp_path / "a.db") as held:
-        journal = held.with_name(f"{held.name}-journal")
-        journal.touch()
-        files._tidied.clear()
-        write_json(tmp_path / "c.json", 1)
-        assert journal.exists()
-    files._tidied.clear()
-    write_json(tmp_path / "c.json", 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "c.json"]
-
-
 def test_a_file_that_could_not_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     refuse_file(tmp_path / "new" / "deep" / "a.npz", force=False)
     assert list(tmp_path.iterdir()) == []

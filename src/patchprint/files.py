@@ -354,12 +354,6 @@ def _lock_of(temporary: Path, wait: bool = True) -> int | None:
     return descriptor
 
 
-def _is_beside_a_living_database(entry: Path) -> bool:
-    """SQLite keeps files of its own beside one that it writes, and nobody locks them."""
-    beside = [suffix for suffix in ("-journal", "-wal", "-shm") if entry.name.endswith(suffix)]
-    return any(entry.with_name(entry.name.removesuffix(suffix)).exists() for suffix in beside)
-
-
 def _tidy(folder: Path) -> None:
     """Remove the temporary files of killed writers: those that nobody holds. Once in a process, since folders can be long."""
     folder = folder.resolve()
@@ -367,7 +361,7 @@ def _tidy(folder: Path) -> None:
         return
     _tidied.add(folder)
     for entry in folder.glob(f"{MARKER}.*"):
-        if _TEMPORARY.fullmatch(entry.name) and not _is_beside_a_living_database(entry):
+        if _TEMPORARY.fullmatch(entry.name):
             with contextlib.suppress(OSError):  # it is somebody else's to remove
                 lock = _lock_of(entry, wait=False)
                 if lock is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -58,4 +59,6 @@ def write_database(
             colmap_database.write_matches(database, indices)
             colmap_database.verify(database)
         with files.atomic_file(out) as temporary:
-            database.replace(temporary)
+            shutil.copyfile(
+                database, temporary
+            )  # into the file that is locked: another one in its place would look left behind
