@@ -14,7 +14,7 @@ from patchprint.commands.output import emit, table
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
-from patchprint.features import Model, load
+from patchprint.features import Model
 from patchprint.files import cache_folder, refuse_file, write_json
 from patchprint.report.comparison import Comparison, cell, compare, data_name, read_results, train_test_table
 
@@ -23,7 +23,8 @@ from patchprint.report.comparison import Comparison, cell, compare, data_name, r
 class Common:
     """What all benchmarks ask for."""
 
-    # A name, a weight file, or one of sift, rootsift, pixels; may be given several times.
+    # A name, a weight file, or one of sift, rootsift, pixels; may be given several times. For pipelines also those of others:
+    # opencv-sift, orb, beblid, aliked-n16, disk, xfeat ... (docs/benchmarks.md).
     model: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     # Data of the benchmark; may be given several times. Commas join several stores to one set.
     data: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -60,9 +61,9 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
     device = choose_device(common.device)
     results, trained_on = [], []
     for name in common.model:  # before hours of work: all of them can be loaded, and all results written
-        _targets(common, benchmark.name, _load(common, name))
+        _targets(common, benchmark.name, _load(benchmark, common, name))
     for position, name in enumerate(common.model):
-        model = _load(common, name)
+        model = _load(benchmark, common, name)
         for data, target in _targets(common, benchmark.name, model).items():
             cache = PredictionCache(None if common.no_cache else common.cache or cache_folder("predictions"))
             paths = tuple(map(Path, data.split(","))) if data else ()
@@ -118,8 +119,8 @@ def _check(benchmark: Benchmark, common: Common) -> None:
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
 
 
-def _load(common: Common, name: str) -> Model:
-    model = load(name, common.device, common.engine)
+def _load(benchmark: Benchmark, common: Common, name: str) -> Model:
+    model = benchmark.load(name, common.device, common.engine)
     if common.patch_scale is not None:
         model = model.with_patch_scale(common.patch_scale)
     return model.signs() if common.signs else model

@@ -1,0 +1,218 @@
+"""Pipelines of others, from pixels to matches: their own keypoints, descriptors and matcher, as their authors mean them.
+
+Nothing is downloaded: weights are in the packages.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.errors import UserError
+from patchprint.features.matching import match
+from patchprint.features.model import LOWE_RATIO, Model
+from patchprint.interop import lightglue, opencv_features, xfeat
+from patchprint.interop.images import read_color, read_gray
+from patchprint.networks import ModelInfo
+from patchprint.networks.base import Kind
+from patchprint.provenance import sha256_of_file
+from patchprint.registry import Registry
+from patchprint.types import Features, Keypoints, Matches, ModelId
+
+_DISK_RATIO = 0.95  # what its authors match with (Tyszkiewicz et al. 2020)
+
+
+class Peer(Model, ABC):
+    """A pipeline that describes no patches, but whole images with keypoints of its own.
+
+    ``finds`` and ``matches`` say in words how. Peers with equal ``extractor`` find the same features.
+    """
+
+    finds: str
+    extractor: ModelId
+
+    def __init__(self, name: str, finds: str, extractor: ModelId, dim: int, kind: Kind = "float") -> None:
+        self.finds, self.extractor = finds, extractor
+        self.info = ModelInfo(name, network="", dim=dim, kind=kind, patch_scale=0.0, sha256=extractor.sha256)
+
+    @property
+    @abstractmethod
+    def matches(self) -> str:
+        """How it matches, in words."""
+
+    @abstractmethod
+    def read(self, path: Path) -> np.ndarray:
+        """The pixels that it wants, uint8 (H, W) or (H, W, 3)."""
+
+    @abstractmethod
+    def find(self, image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+        """At most so many keypoints of an image, and their descriptors (N, D)."""
+
+    @abstractmethod
+    def match(self, a: Features, b: Features) -> Matches:
+        """Which keypoint of the one image is which of the other."""
+
+    def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
+        keypoints, descriptors = self.find(image, max_keypoints)
+        return Features(keypoints, descriptors, (image.shape[1], image.shape[0]), None, self.id)
+
+    def describe_patches(self, patches: Tensor) -> Tensor:
+        self.for_keypoints()
+
+    def describe_keypoints(self, image: np.ndarray, keypoints: Any) -> Tensor:
+        self.for_keypoints()
+
+    def with_patch_scale(self, patch_scale: float) -> Model:
+        self.for_keypoints()
+
+    def for_keypoints(self) -> NoReturn:
+        raise UserError(f"{self.info.name} describes keypoints of its own only; it takes part in pipelines as it is")
+
+
+class NearestNeighbors(Peer):
+    """One that matches mutual nearest neighbors, with a ratio test where its authors use one."""
+
+    ratio_test: float | None = None
+
+    @property
+    def matches(self) -> str:
+        ratio = "" if self.ratio_test is None else f", ratio {self.ratio_test:g}"
+        return f"mutual nearest neighbors{ratio}"
+
+    def match(self, a: Features, b: Features) -> Matches:
+        return match(a, b, "mutual" if self.ratio_test is None else "mutual+ratio", self.ratio_test)
+
+
+class OfOpenCv(NearestNeighbors):
+    """Features of OpenCV, found in grey pixels."""
+
+    def __init__(
+        self,
+        name: str,
+        finds: str,
+        find: Callable[[np.ndarray, int], tuple[Keypoints, Tensor]],
+        dim: int,
+        kind: Kind,
+        ratio: float | None,
+    ) -> None:
+        super().__init__(name, finds, ModelId(name), dim, kind)
+        self.ratio_test, self._find = ratio, find
+        find(np.zeros((64, 64), np.uint8), 1)  # a package that is missing is told of before the work begins
+
+    def read(self, path: Path) -> np.ndarray:
+        return read_gray(path)
+
+    def find(self, image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+        return self._find(image, max_keypoints)
+
+
+class Learned(NearestNeighbors):
+    """Features of a network, found in color; with ``glue`` matched by a network too.
+
+    ``extractor`` makes one for so many keypoints, ``matcher`` makes one that gives matches and how sure they are.
+    """
+
+    _glue: ClassVar[str] = "LightGlue"
+
+    def __init__(
+        self,
+        name: str,
+        finds: str,
+        weights: Path,
+        dim: int,
+        extractor: Callable[[int], Callable[[np.ndarray], tuple[Keypoints, Tensor]]],
+        ratio: float | None = None,
+        matcher: Callable[[], Callable[[Features, Features], tuple[Tensor, Tensor]]] | None = None,
+    ) -> None:
+        super().__init__(name, finds, ModelId(name.partition("+")[0], sha256_of_file(weights)), dim)
+        self.ratio_test, self._extractor, self._matcher = ratio, extractor, matcher
+        self._extractors: dict[int, Callable[[np.ndarray], tuple[Keypoints, Tensor]]] = {}
+
+    @property
+    def matches(self) -> str:
+        return self._glue if self._matcher else super().matches
+
+    def read(self, path: Path) -> np.ndarray:
+        return read_color(path)
+
+    @torch.inference_mode()
+    def find(self, image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+        if max_keypoints not in self._extractors:
+            self._extractors[max_keypoints] = self._extractor(max_keypoints)
+        return self._extractors[max_keypoints](image)
+
+    def match(self, a: Features, b: Features) -> Matches:
+        if self._matcher is None:
+            return super().match(a, b)
+        indices, sure = self._glued(a, b)
+        return Matches(indices, 1 - sure)
+
+    @cached_property
+    def _glued(self) -> Callable[[Features, Features], tuple[Tensor, Tensor]]:
+        assert self._matcher is not None
+        return self._matcher()
+
+
+def _of_opencv(name: str, *parts: Any) -> Callable[[str], Peer]:
+    return lambda device: OfOpenCv(name, *parts)
+
+
+def _aliked(kind: str, glue: bool = False) -> Callable[[str], Peer]:
+    return lambda device: Learned(
+        f"{kind}+lightglue" if glue else kind,
+        f"ALIKED, longer side {lightglue.LONGER_SIDE} px, score above 0.2",
+        lightglue.weights(kind),
+        128,
+        lambda count: lightglue.Extractor(kind, count, device),
+        matcher=partial(lightglue.Matcher, "aliked", device) if glue else None,
+    )
+
+
+def _disk(glue: bool = False) -> Callable[[str], Peer]:
+    return lambda device: Learned(
+        "disk+lightglue" if glue else "disk",
+        f"DISK (depth), longer side {lightglue.LONGER_SIDE} px",
+        lightglue.weights("disk-depth-save"),
+        128,
+        lambda count: lightglue.Extractor("disk", count, device),
+        _DISK_RATIO,
+        partial(lightglue.Matcher, "disk", device) if glue else None,
+    )
+
+
+def _xfeat(glue: bool = False) -> Callable[[str], Peer]:
+    return lambda device: Learned(
+        "xfeat+lighterglue" if glue else "xfeat",
+        "XFeat (sparse), score above 0.05",
+        xfeat.weights("xfeat"),
+        64,
+        lambda count: xfeat.Extractor(count, device),
+        matcher=partial(xfeat.Matcher, device) if glue else None,
+    )
+
+
+# By name: what makes the pipeline on a device.
+PEERS: Registry[Callable[[str], Peer]] = Registry(
+    "pipeline",
+    {
+        "opencv-sift": _of_opencv(
+            "opencv-sift", "OpenCV SIFT, RootSIFT", opencv_features.rootsift, 128, "float", LOWE_RATIO
+        ),
+        "orb": _of_opencv("orb", "OpenCV ORB", opencv_features.orb, 256, "binary", None),
+        "beblid": _of_opencv("beblid", "OpenCV ORB, BEBLID 512", opencv_features.beblid, 512, "binary", LOWE_RATIO),
+        "aliked-n16": _aliked("aliked-n16"),
+        "aliked-n16rot": _aliked("aliked-n16rot"),
+        "aliked-n16+lightglue": _aliked("aliked-n16", glue=True),
+        "disk": _disk(),
+        "disk+lightglue": _disk(glue=True),
+        "xfeat": _xfeat(),
+        "xfeat+lighterglue": _xfeat(glue=True),
+    },
+)
