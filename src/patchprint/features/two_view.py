@@ -103,6 +103,8 @@ def estimate_pose(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """How the second camera stands to the first, by OpenCV's MAGSAC++ on essential matrices; other arguments as for `verify`.
 
+    Where all matches lie on one plane two answers fit, and which of them is given is chance.
+
     Shape:
         intrinsics (3, 3), for pixels in our convention -> rotation (3, 3) and direction (3,) of unit length, such that a
         point x of the first camera's space is ``rotation @ x + s * direction`` in the second's, with an unknown s > 0; None
