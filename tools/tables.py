@@ -19,7 +19,7 @@ from typing import Any
 from patchprint.files import write_text
 from patchprint.pipelines.demo import table_rows
 from patchprint.registry import Registry
-from tools import metric_tables, speed_tables, study_tables, use_tables, weights_tables
+from tools import metric_tables, pipeline_tables, speed_tables, study_tables, use_tables, weights_tables
 from tools.markdown import read, table
 
 # Trained like the default model, to show how far that repeats; not shipped.
@@ -91,6 +91,9 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "shipped": weights_tables.shipped,
         "hpatches": weights_tables.hpatches,
         "eth": weights_tables.eth,
+        "pipelines": pipeline_tables.pipelines(
+            "oxford", "5 px", "Means of 30 pairs of the six Oxford sequences, CPU time in units of `opencv-sift`"
+        ),
         "comparison": study_tables.page("comparison", 1),
         "statistics": study_tables.statistics,
         **{

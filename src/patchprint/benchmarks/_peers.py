@@ -5,11 +5,12 @@ Nothing is downloaded: weights are in the packages.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -26,6 +27,9 @@ from patchprint.provenance import sha256_of_file
 from patchprint.registry import Registry
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
+Found = tuple[Keypoints, Tensor]  # descriptors (N, D)
+Find = Callable[[np.ndarray], Found]
+Matcher = Callable[[Features, Features], tuple[Tensor, Tensor]]  # matches (M, 2), how sure they are (M,)
 _DISK_RATIO = 0.95  # what its authors match with (Tyszkiewicz et al. 2020)
 
 
@@ -52,7 +56,7 @@ class Peer(Model, ABC):
         """The pixels that it wants, uint8 (H, W) or (H, W, 3)."""
 
     @abstractmethod
-    def find(self, image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
         """At most so many keypoints of an image, and their descriptors (N, D)."""
 
     @abstractmethod
@@ -97,7 +101,7 @@ class OfOpenCv(NearestNeighbors):
         self,
         name: str,
         finds: str,
-        find: Callable[[np.ndarray, int], tuple[Keypoints, Tensor]],
+        find: Callable[[np.ndarray, int], Found],
         dim: int,
         kind: Kind,
         ratio: float | None,
@@ -109,17 +113,23 @@ class OfOpenCv(NearestNeighbors):
     def read(self, path: Path) -> np.ndarray:
         return read_gray(path)
 
-    def find(self, image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
         return self._find(image, max_keypoints)
 
 
+class Glue(NamedTuple):
+    """A network that matches: its name, its weights, and what makes it."""
+
+    name: str
+    weights: Path
+    create: Callable[[], Matcher]
+
+
 class Learned(NearestNeighbors):
-    """Features of a network, found in color; with ``glue`` matched by a network too.
+    """Features of a network, found in color, and matched by a network too where there is ``glue``.
 
-    ``extractor`` makes one for so many keypoints, ``matcher`` makes one that gives matches and how sure they are.
+    ``extractor`` makes what finds at most so many keypoints.
     """
-
-    _glue: ClassVar[str] = "LightGlue"
 
     def __init__(
         self,
@@ -127,23 +137,26 @@ class Learned(NearestNeighbors):
         finds: str,
         weights: Path,
         dim: int,
-        extractor: Callable[[int], Callable[[np.ndarray], tuple[Keypoints, Tensor]]],
+        extractor: Callable[[int], Find],
         ratio: float | None = None,
-        matcher: Callable[[], Callable[[Features, Features], tuple[Tensor, Tensor]]] | None = None,
+        glue: Glue | None = None,
     ) -> None:
-        super().__init__(name, finds, ModelId(name.partition("+")[0], sha256_of_file(weights)), dim)
-        self.ratio_test, self._extractor, self._matcher = ratio, extractor, matcher
-        self._extractors: dict[int, Callable[[np.ndarray], tuple[Keypoints, Tensor]]] = {}
+        super().__init__(name, finds, ModelId(name, sha256_of_file(weights)), dim)
+        if glue is not None:
+            joined = f"{name}+{glue.name.lower()}"
+            self.info = dataclasses.replace(self.info, name=joined, sha256=sha256_of_file(glue.weights))
+        self.ratio_test, self.glue, self._extractor = ratio, glue, extractor
+        self._extractors: dict[int, Find] = {}
 
     @property
     def matches(self) -> str:
-        return self._glue if self._matcher else super().matches
+        return self.glue.name if self.glue else super().matches
 
     def read(self, path: Path) -> np.ndarray:
         return read_color(path)
 
     @torch.inference_mode()
-    def find(self, image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
         if max_keypoints not in self._extractors:
             self._extractors[max_keypoints] = self._extractor(max_keypoints)
         return self._extractors[max_keypoints](image)
@@ -151,50 +164,53 @@ class Learned(NearestNeighbors):
     def match(self, a: Features, b: Features) -> Matches:
         if self._matcher is None:
             return super().match(a, b)
-        indices, sure = self._glued(a, b)
+        indices, sure = self._matcher(a, b)
         return Matches(indices, 1 - sure)
 
     @cached_property
-    def _glued(self) -> Callable[[Features, Features], tuple[Tensor, Tensor]]:
-        assert self._matcher is not None
-        return self._matcher()
+    def _matcher(self) -> Matcher | None:
+        return self.glue.create() if self.glue else None
 
 
 def _of_opencv(name: str, *parts: Any) -> Callable[[str], Peer]:
     return lambda device: OfOpenCv(name, *parts)
 
 
-def _aliked(kind: str, glue: bool = False) -> Callable[[str], Peer]:
+def _aliked(kind: str, glued: bool = False) -> Callable[[str], Peer]:
     return lambda device: Learned(
-        f"{kind}+lightglue" if glue else kind,
+        kind,
         f"ALIKED, longer side {lightglue.LONGER_SIDE} px, score above 0.2",
         lightglue.weights(kind),
         128,
         lambda count: lightglue.Extractor(kind, count, device),
-        matcher=partial(lightglue.Matcher, "aliked", device) if glue else None,
+        glue=_lightglue("aliked", device) if glued else None,
     )
 
 
-def _disk(glue: bool = False) -> Callable[[str], Peer]:
+def _disk(glued: bool = False) -> Callable[[str], Peer]:
     return lambda device: Learned(
-        "disk+lightglue" if glue else "disk",
+        "disk",
         f"DISK (depth), longer side {lightglue.LONGER_SIDE} px",
         lightglue.weights("disk-depth-save"),
         128,
         lambda count: lightglue.Extractor("disk", count, device),
         _DISK_RATIO,
-        partial(lightglue.Matcher, "disk", device) if glue else None,
+        _lightglue("disk", device) if glued else None,
     )
 
 
-def _xfeat(glue: bool = False) -> Callable[[str], Peer]:
+def _lightglue(features: str, device: str) -> Glue:
+    return Glue("LightGlue", lightglue.matcher_weights(features), partial(lightglue.Matcher, features, device))
+
+
+def _xfeat(glued: bool = False) -> Callable[[str], Peer]:
     return lambda device: Learned(
-        "xfeat+lighterglue" if glue else "xfeat",
+        "xfeat",
         "XFeat (sparse), score above 0.05",
         xfeat.weights("xfeat"),
         64,
         lambda count: xfeat.Extractor(count, device),
-        matcher=partial(xfeat.Matcher, device) if glue else None,
+        glue=Glue("LighterGlue", xfeat.weights(xfeat.MATCHER), partial(xfeat.Matcher, device)) if glued else None,
     )
 
 
@@ -209,10 +225,10 @@ PEERS: Registry[Callable[[str], Peer]] = Registry(
         "beblid": _of_opencv("beblid", "OpenCV ORB, BEBLID 512", opencv_features.beblid, 512, "binary", LOWE_RATIO),
         "aliked-n16": _aliked("aliked-n16"),
         "aliked-n16rot": _aliked("aliked-n16rot"),
-        "aliked-n16+lightglue": _aliked("aliked-n16", glue=True),
+        "aliked-n16+lightglue": _aliked("aliked-n16", glued=True),
         "disk": _disk(),
-        "disk+lightglue": _disk(glue=True),
+        "disk+lightglue": _disk(glued=True),
         "xfeat": _xfeat(),
-        "xfeat+lighterglue": _xfeat(glue=True),
+        "xfeat+lighterglue": _xfeat(glued=True),
     },
 )

