@@ -75,6 +75,7 @@ data build rome nowhere new -> nowhere
 data build images nowhere new -> nowhere
 eval oxford --model sdgmnet --data nowhere -> nowhere
 eval oxford --data photos -> --model
+eval pipelines --model alikd --data photos -> pipelines of others are
 eval ubc --model sift -> --data
 eval --compare lost.json -> lost.json
 report nowhere --out new.html -> nowhere
@@ -110,6 +111,7 @@ data build colmap photos new -> photos
 data build colmap empty new -> empty
 data build photos empty new -> empty
 eval oxford --model sift --data empty -> empty
+eval pipelines --model orb --data empty -> empty
 eval ubc --model sift --data photos -> photos
 eval --compare notes.txt -> notes.txt
 report notes.txt --out new.html -> notes.txt
