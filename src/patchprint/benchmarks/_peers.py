@@ -179,7 +179,7 @@ def _of_opencv(name: str, *parts: Any) -> Callable[[str], Peer]:
 def _aliked(kind: str, glued: bool = False) -> Callable[[str], Peer]:
     return lambda device: Learned(
         kind,
-        f"ALIKED, longer side {lightglue.LONGER_SIDE} px, score above 0.2",
+        f"ALIKED, at most {lightglue.LONGEST} px, score above 0.2",
         lightglue.weights(kind),
         128,
         lambda count: lightglue.Extractor(kind, count, device),
@@ -190,7 +190,7 @@ def _aliked(kind: str, glued: bool = False) -> Callable[[str], Peer]:
 def _disk(glued: bool = False) -> Callable[[str], Peer]:
     return lambda device: Learned(
         "disk",
-        f"DISK (depth), longer side {lightglue.LONGER_SIDE} px",
+        f"DISK (depth), at most {lightglue.LONGEST} px",
         lightglue.weights("disk-depth-save"),
         128,
         lambda count: lightglue.Extractor("disk", count, device),
