@@ -87,6 +87,12 @@ STEPS = (
     Step("data info store", says="points"),
     Step("train hardnet --data store --out run --steps {steps} --batch {batch} --network-options width=8", makes="run"),
     Step("train --out run --resume --steps {more_steps}", says="{more_steps}", long=True),
+    Step("data build unlabeled photos any --max-keypoints {keypoints}", makes="any"),
+    Step(
+        "train distill --data any --out taught --teacher hardnet.small --steps {steps} --batch {batch}",
+        makes="taught",
+        says="disagreement with the teacher",
+    ),
     Step("calibrate run/last.safetensors --data photos --views 1 --keypoints 100 --write", says="ratio"),
     Step("match a.jpg b.jpg --model run/last.safetensors --max-keypoints {keypoints}", says="matches"),
     Step(

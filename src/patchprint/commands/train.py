@@ -186,7 +186,18 @@ def _config_of(run: Path) -> Path:
 def _read_words(words: dict[str, Words]) -> dict[str, Any]:
     """Settings that hold several words, those that were given: tuples of names, or options by name."""
     given = {name: tuple(word for several in parts for word in several) for name, parts in words.items() if parts}
-    return {name: read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
+    return {name: _read(name, each) for name, each in given.items()}
+
+
+def _read(name: str, words: tuple[str, ...]) -> Any:
+    if name in OPTIONS_OF.values():
+        return read_options(words)
+    if _settings()[name][0] == tuple[float, ...]:
+        try:
+            return tuple(map(float, words))
+        except ValueError as error:
+            raise UserError(f"{flag(name)} takes numbers, not {' '.join(words)!r}") from error
+    return words
 
 
 COMMANDS: dict[str, Callable[..., int]] = {**{recipe: _command(recipe) for recipe in RECIPES}, "--resume": resume}

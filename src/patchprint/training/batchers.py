@@ -123,7 +123,7 @@ def _check_size(config: TrainConfig, source: PatchSource) -> None:
     if VIEWS.get(config.batcher) == 1:
         usable, what = int(several.sum()), "patches of points with two views"
     elif config.batcher == "instances":
-        usable, what = int(source.num_views.sum()), "images"
+        usable, what = int(source.num_views.sum()), "patches" if source.channels == 1 else "images"
     else:
         usable = len(several)
         what = "points with two views" if source.channels == 1 else "classes with two images"

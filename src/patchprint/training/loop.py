@@ -32,7 +32,8 @@ from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import monitor
 from patchprint.training.optimizers import learning_rate
 from patchprint.training.run_folder import RunFolder
-from patchprint.training.step import TrainStep
+from patchprint.training.step import TrainStep, use_bf16
+from patchprint.training.teacher import Teacher
 
 STOPPED = 143
 
@@ -85,18 +86,21 @@ def train(
     """
     device = distributed.start(config.device)
     source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
-    points, judge, selected_on = _shares(config, source, validation)
+    teacher = Teacher.load(config, source, use_bf16(config, device))
+    if teacher is not None:
+        config = dataclasses.replace(config, teacher_sha256=teacher.sha256)
+    points, judge, selected_on = _shares(config, source, validation, teacher)
     with (
         _deterministic(config.deterministic or device.type == "cpu"),
         files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
     ):
-        run = _Run(config, points, judge, selected_on, Path(out), resume, force)
+        run = _Run(config, points, judge, selected_on, teacher, Path(out), resume, force)
         with contextlib.closing(run):
             return run.to_the_end()
 
 
 def _shares(
-    config: TrainConfig, source: PatchSource, validation: PatchSource | None
+    config: TrainConfig, source: PatchSource, validation: PatchSource | None, teacher: Teacher | None
 ) -> tuple[PatchSource, held_out.Judge, str]:
     """The points that are learned from, the judge that chooses weights, and what data it looks at."""
     most, seed = config.validation_pairs, config.seed
@@ -109,7 +113,7 @@ def _shares(
         points, unseen = source.split("train"), source.split("val")
     else:
         points, unseen = source.learnable(), source.select(torch.zeros(0, dtype=torch.int64))
-    judge = held_out.create(unseen, most, seed)
+    judge = held_out.create(unseen, most, seed, teacher)
     return points, judge, "validation" if len(judge) else "nothing"
 
 
@@ -122,12 +126,13 @@ class _Run:
         source: PatchSource,
         judge: held_out.Judge,
         selected_on: str,
+        teacher: Teacher | None,
         out: Path,
         resume: bool,
         force: bool,
     ) -> None:
         self.config, self.source, self.is_first = config, source, distributed.rank() == 0
-        self.judge, self.selected_on = judge, selected_on
+        self.judge, self.selected_on, self.teacher = judge, selected_on, teacher
         self.state = assembly.create(config, source.device)
         self.state.data = source.fingerprint()
         if self.state.network.channels != source.channels:
@@ -136,7 +141,12 @@ class _Run:
                 f"network {config.network!r} learns from {kinds[self.state.network.channels]}, "
                 f"but the data are {kinds[source.channels]}"
             )
-        self.step = TrainStep(config, source, self.state)
+        if teacher and not config.teacher_similarity and teacher.dim != self.state.network.dim:
+            raise UserError(
+                f"--teacher-similarity is 0, and descriptors of {self.state.network.dim} numbers have no cosine to the "
+                f"teacher's of {teacher.dim}; give --teacher-similarity, which compares any"
+            )
+        self.step = TrainStep(config, source, self.state, teacher)
         if resume:
             checkpoint.read(checkpoint.latest(out / "checkpoints"), self.state, config)
             self.step.step.fill_(self.state.step)
@@ -196,7 +206,7 @@ class _Run:
             return
         except torch.OutOfMemoryError:
             pass  # leaving this block frees what the failed step held
-        fits = memory.largest_batch(self.config, self.source)
+        fits = memory.largest_batch(self.config, self.source, self.teacher)
         advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
         raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
