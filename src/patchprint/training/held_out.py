@@ -261,6 +261,7 @@ class HeldOutPatches:
 
     def measure(self, network: PatchNetwork) -> Disagreement:
         """Of all pairs of each block of patches (`losses.distillation.BLOCK`)."""
+        network = network.in_evaluation()  # the head, too: it gives bits only then
         learned = torch.cat(
             [
                 network.head(network.raw(self.source.sample(points, views[:, None], network.input_size)[:, 0]))

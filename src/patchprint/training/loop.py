@@ -132,7 +132,7 @@ class _Run:
         force: bool,
     ) -> None:
         self.config, self.source, self.is_first = config, source, distributed.rank() == 0
-        self.judge, self.selected_on, self.teacher = judge, selected_on, teacher
+        self.judge, self.selected_on = judge, selected_on
         self.state = assembly.create(config, source.device)
         self.state.data = source.fingerprint()
         if self.state.network.channels != source.channels:
@@ -206,7 +206,7 @@ class _Run:
             return
         except torch.OutOfMemoryError:
             pass  # leaving this block frees what the failed step held
-        fits = memory.largest_batch(self.config, self.source, self.teacher)
+        fits = memory.largest_batch(self.config, self.source)
         advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
         raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 

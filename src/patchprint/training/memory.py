@@ -11,25 +11,24 @@ from patchprint.patches.source import PatchSource
 from patchprint.training import assembly
 from patchprint.training.config import TrainConfig
 from patchprint.training.step import TrainStep
-from patchprint.training.teacher import Teacher
 
 
-def largest_batch(config: TrainConfig, source: PatchSource, teacher: Teacher | None = None) -> int | None:
+def largest_batch(config: TrainConfig, source: PatchSource) -> int | None:
     """The largest half, quarter, ... of the batch whose first step runs through, or None."""
     batch = config.batch // 2
     while batch >= 2:
-        if _fits(dataclasses.replace(config, batch=batch, acceleration="eager"), source, teacher):
+        if _fits(dataclasses.replace(config, batch=batch, acceleration="eager"), source):
             return batch
         batch //= 2
     return None
 
 
-def _fits(config: TrainConfig, source: PatchSource, teacher: Teacher | None) -> bool:
+def _fits(config: TrainConfig, source: PatchSource) -> bool:
     gc.collect()
     if source.device.type == "cuda":
         torch.cuda.empty_cache()
     try:
-        TrainStep(config, source, assembly.create(config, source.device), teacher).run()
+        TrainStep(config, source, assembly.create(config, source.device)).run()
     except torch.OutOfMemoryError:
         return False
     return True

@@ -39,7 +39,8 @@ class TrainStep:
 
     After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and the raw vectors (P, K, D) it saw and their
     labels (P,) or None, ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them
-    stay on the device until someone reads them, and a recorded step writes the next ones into the same memory.
+    stay on the device until someone reads them, and a recorded step writes the next ones into the same memory. ``teacher`` is
+    the one that ``config`` names, where it was loaded already.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class TrainStep:
         self._batcher = batchers.create(config, source)
         self._augmentation = augment.create(config.augmentation, source.channels)
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
-        self._teacher, self._teach = teacher, cast(Callable[..., Tensor] | None, teacher)
+        self._teacher = teacher or Teacher.load(config, source, use_bf16(config, device))
+        self._teach = cast(Callable[..., Tensor] | None, self._teacher)
         self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
         networks.set_num_views(network, config.views if config.separate_views else 1)
         optimizers.train_mode(network, config.freeze)
