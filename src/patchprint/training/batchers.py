@@ -27,9 +27,7 @@ def pairs(source: PatchSource, config: TrainConfig, place: Place, *, min_views: 
     return batches.PairBatcher(source, config.batch, min_views, **place)
 
 
-def neighbors(
-    source: PatchSource, config: TrainConfig, place: Place, *, run: int = 128, min_views: int = 2
-) -> Batcher:
+def neighbors(source: PatchSource, config: TrainConfig, place: Place, *, run: int = 128, min_views: int = 2) -> Batcher:
     return batches.NeighborBatcher(source, config.batch, run, min_views, **place)
 
 
