@@ -21,8 +21,8 @@ class Distillation(Loss):
     patches need no labels.
 
     Where the dimensions differ, the cosine falls away and the similarities teach alone. They need no map between the spaces:
-    the descriptors that come nearest to T are those of the best projection of the teacher's (Eckart and Young), up to a turn
-    that no distance notices. A fitted map would fix that turn and gain nothing by it.
+    were their length free, the descriptors that come nearest to T would be the best projection of the teacher's (Eckart and
+    Young), up to a turn that no distance notices. A fitted map would fix that turn and gain nothing by it.
     """
 
     def __init__(self, loss: Loss, weight: float = 1.0, cosine: float = 1.0, similarity: float = 4.0) -> None:
