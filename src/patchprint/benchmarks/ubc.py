@@ -16,7 +16,7 @@ from torch import Tensor
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._patches import describe, open_for
 from patchprint.metrics.ranking import Ties, average_precision
-from patchprint.metrics.verification import FPR95_VARIANTS, roc_auc
+from patchprint.metrics.verification import FPR95_VARIANTS, curves, roc_auc
 from patchprint.patches.patch_pairs import PairList, pairs_of
 
 # FPR95 in percent, train>test in this order; + means augmented training data.
@@ -92,6 +92,7 @@ class Ubc(Benchmark):
             "pairs": len(distance),
             "patches": int(arrays["patches"]),
             "pair_list": str(arrays["pair_list"]),
+            "curves": curves(distance, is_match),
         }
 
     def headline(self, scores: Scores) -> dict[str, float]:

@@ -88,15 +88,21 @@ def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json:
     """
     tables = compare(read_results(files))
     values = [
-        {"title": t.title, "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]} for t in tables
+        {"title": title_of(t), "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]}
+        for t in tables
     ]
     emit(values, json, "\n\n".join(map(text_of, tables)))
+
+
+def title_of(comparison: Comparison) -> str:
+    """What was measured, and with what settings."""
+    return f"{comparison.title} ({comparison.settings})" if comparison.settings else comparison.title
 
 
 def text_of(comparison: Comparison) -> str:
     """A comparison as a title and aligned columns."""
     rows = [[label, *(cell(value) for value in values)] for label, values in comparison.rows]
-    return f"{comparison.title}\n{table(['', *comparison.columns], rows)}"
+    return f"{title_of(comparison)}\n{table(['', *comparison.columns], rows)}"
 
 
 def _check(benchmark: Benchmark, common: Common) -> None:

@@ -34,7 +34,7 @@ def contact_sheet(
     # In blocks, since sampling reads whole images where the views are images.
     blocks = zip(points.split(_BLOCK), views.split(_BLOCK), strict=True)
     sampled = torch.cat([source.sample(*block, size) for block in blocks]).movedim(2, -1)
-    patches = (_stretch(sampled) * 255).round().to(torch.uint8)
+    patches = (stretched(sampled, 3) * 255).round().to(torch.uint8)
     patches[~valid] = WHITE
     cells = torch.nn.functional.pad(patches, (0, 0, 0, GAP, 0, GAP), value=WHITE)
     rows = -(-len(points) // columns)
@@ -47,6 +47,12 @@ def contact_sheet(
     return sheet[..., 0] if channels == 1 else sheet
 
 
-def _stretch(patches: torch.Tensor) -> torch.Tensor:
-    low, high = patches.amin((-3, -2, -1), keepdim=True), patches.amax((-3, -2, -1), keepdim=True)
+def stretched(patches: torch.Tensor, axes: int = 2) -> torch.Tensor:
+    """Each patch with its darkest pixel at 0 and its brightest at 1; the last ``axes`` axes are its pixels.
+
+    Shape:
+        (..., H, W) or, with 3 axes, (..., H, W, C) -> the same.
+    """
+    of_patch = tuple(range(-axes, 0))
+    low, high = patches.amin(of_patch, keepdim=True), patches.amax(of_patch, keepdim=True)
     return (patches - low) / (high - low).clamp(min=1e-3)
