@@ -11,7 +11,7 @@ from patchprint.report.angles import angle_sections
 from patchprint.report.cost import cost_sections, origin
 from patchprint.report.examples import example_sections
 from patchprint.report.page import Code, Page, Section
-from patchprint.report.reconstruction import draw_model, scene_section
+from patchprint.report.reconstruction import draw_model, name_of, scene_section
 from patchprint.report.runs import read_run, run_sections, settings_parts
 from patchprint.report.tables import Table, best_of
 from patchprint.types import Result
@@ -22,7 +22,7 @@ def page(result: Result, weights: Path, work: Path) -> Page:
     data, verdict = result.data, result.model["verdict"]
     runs = [read_run(work / "training")]
     return Page(
-        f"A descriptor tuned to {Path(data['path']).resolve().name}",
+        f"A descriptor tuned to {name_of(Path(data['path']))}",
         f"{verdict[0].upper()}{verdict[1:]}. {VERDICTS[verdict]}",
         f"{result.model['start']} tuned on {data['photos'] - data['held_out_photos']} photos of {data['path']}, "
         f"{data['held_out_photos']} photos held out, {data['points']:,} points.",

@@ -10,7 +10,7 @@ from patchprint.interop.colmap import read_model
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.report.cost import origin
 from patchprint.report.page import Code, Page, Part, Section, Text
-from patchprint.report.reconstruction import models_table, scene_section
+from patchprint.report.reconstruction import models_table, name_of, scene_section
 from patchprint.report.tables import Table
 
 
@@ -26,7 +26,7 @@ def page(result: dict[str, Any], out: Path) -> Page:
         measured.append(Text(f"Left out, since they could not be read: {names}."))
     settings = json.dumps(result["settings"], indent=2, ensure_ascii=False)
     return Page(
-        f"{Path(result['data']['path']).resolve().name} in 3D",
+        f"{name_of(Path(result['data']['path']))} in 3D",
         f"{numbers['registered']} of {numbers['photos']} photos found their place, and share {numbers['points']:,} points with a "
         f"mean error of {numbers['reprojection_error_px']:.2f} pixels.",
         f"A sparse model by COLMAP out of keypoints described with {own}.",

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from patchprint.errors import UserError
 from patchprint.reading import parsing, read_npz
 from patchprint.report.page import Part, Section
-from patchprint.report.pictures import Picture
+from patchprint.report.pictures import Gallery, Picture
 from patchprint.report.runs import Run
-from patchprint.training.examples import HARDEST, PATCHES
+from patchprint.training.examples import HARDEST, LARGEST_SIDE, PATCHES
 
-_GAP, _WHITE = 4, 255
+_FRAME = 128  # gray, so that a white patch ends somewhere on a white page
 _LARGER = 2  # times, so that a patch of 32 pixels can be seen
 _WORDS = {
     "missed": (
-        "Missed: two views of one point that lie farthest apart",
-        "views above each other show the same point",
+        "Missed",
+        "Two views of one point that lie farthest apart, one above the other, with their distance.",
     ),
     "confused": (
-        "Confused: two different points that lie nearest to each other",
-        "patches above each other show different points",
+        "Confused",
+        "Two different points that lie nearest to each other, one above the other, with their distance.",
     ),
 }
 
@@ -31,18 +30,16 @@ _WORDS = {
 def example_sections(runs: Sequence[Run]) -> list[Section]:
     """What was hardest, and what was learned from, of each run that recorded them."""
     hardest: list[Part] = []
-    sheets: list[Part] = []
+    learned: list[Part] = []
     for run in runs:
         of = f" ({run.label})" if len(runs) > 1 else ""
-        hardest += [_strip(*pairs, name, of) for name, pairs in _read_hardest(run).items()]
-        sheet = _read_sheet(run)
-        if sheet is not None:
-            caption = (
-                f"Some of the points that it learned from{of}: a point in each row of a block, in up to six views."
-            )
-            sheets.append(Picture.from_pixels(sheet, caption, f"Training patches{of}", sharp=True))
+        hardest += [_pairs(*found, name, of) for name, found in _read_hardest(run).items()]
+        points = _read_points(run)
+        if points:
+            caption = f"Some of the points that it learned from{of}: each in up to {max(map(len, points))} views."
+            learned.append(Gallery([_picture(views[None], "", "views of a point") for views in points], caption))
     sections = [Section("Where it goes wrong", hardest)] if hardest else []
-    return sections + ([Section("What it learned from", sheets)] if sheets else [])
+    return sections + ([Section("What it learned from", learned)] if learned else [])
 
 
 def _read_hardest(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -60,26 +57,38 @@ def _read_hardest(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return {name: pairs for name, pairs in found.items() if len(pairs[1])}
 
 
-def _read_sheet(run: Run) -> np.ndarray | None:
-    """Pixels (H, W) or (H, W, 3)."""
+def _read_points(run: Run) -> list[np.ndarray]:
+    """The views of each point, (V, S, S, C)."""
     file = run.folder / PATCHES
-    sheet: Any = read_npz(file, "the patches of a run").get("sheet") if file.is_file() else None
-    if sheet is None:
-        return None
+    arrays = read_npz(file, "the patches of a run") if file.is_file() else {}
+    if not arrays:
+        return []
     with parsing(file, "the patches of a run"):
-        is_picture = sheet.ndim == 2 or (sheet.ndim == 3 and sheet.shape[2] == 3)
-        if not is_picture or sheet.dtype != np.uint8 or 0 in sheet.shape:
-            raise UserError("it holds no picture of gray or colored pixels")
-    return sheet
+        patches, valid = arrays["patches"], arrays["valid"]
+        right = patches.ndim == 5 and patches.shape[4] in (1, 3) and valid.shape == patches.shape[:2]
+        if not right or patches.dtype != np.uint8 or valid.dtype != np.bool_ or 0 in patches.shape[2:]:
+            raise UserError("its arrays have other shapes than those that training writes")
+    return [views[chosen] for views, chosen in zip(patches, valid, strict=True) if chosen.any()]
 
 
-def _strip(patches: np.ndarray, distance: np.ndarray, name: str, of: str) -> Picture:
-    """Pairs side by side, the two patches of each above each other."""
-    title, hint = _WORDS[name]
-    cells = np.pad(patches, ((0, 0), (0, 0), (0, _GAP // 2), (0, _GAP)), constant_values=_WHITE)
-    count, _, height, width = cells.shape
-    strip = cells.transpose(1, 2, 0, 3).reshape(2 * height, count * width)[:, :-_GAP]
-    strip = strip.repeat(_LARGER, 0).repeat(_LARGER, 1)
-    distances = ", ".join(f"{value:.2f}" for value in distance)
-    caption = f"{title}{of}; {hint}, hardest first. Distances: {distances}."
-    return Picture.from_pixels(strip, caption, f"{title}{of}", sharp=True)
+def _pairs(patches: np.ndarray, distance: np.ndarray, name: str, of: str) -> Gallery:
+    title, text = _WORDS[name]
+    pictures = [
+        _picture(pair[:, None, :, :, None], f"{value:.2f}", f"a pair at distance {value:.2f}")
+        for pair, value in zip(patches, distance, strict=True)
+    ]
+    return Gallery(pictures, text, f"{title}{of}")
+
+
+def _picture(cells: np.ndarray, caption: str, alt: str) -> Picture:
+    """Framed patches in rows and columns.
+
+    Shape:
+        cells (R, C, S, S, 1 or 3) uint8.
+    """
+    framed = np.pad(cells, ((0, 0), (0, 0), (1, 0), (1, 0), (0, 0)), constant_values=_FRAME)
+    rows, columns, height, width, channels = framed.shape
+    whole = framed.transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, channels)
+    closed = np.pad(whole, ((0, 1), (0, 1), (0, 0)), constant_values=_FRAME)
+    pixels = closed[..., 0] if channels == 1 else closed
+    return Picture.from_pixels(pixels, caption, alt, larger=_LARGER if height < LARGEST_SIDE else 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -48,15 +49,30 @@ class Picture:
         return Picture(_data_uri(file.read_bytes(), kind), (width, height), caption, alt, wide=wide)
 
     @staticmethod
-    def from_pixels(pixels: np.ndarray, caption: str, alt: str = "", sharp: bool = False, wide: bool = True) -> Picture:
-        """A PNG of uint8 pixels.
+    def from_pixels(pixels: np.ndarray, caption: str, alt: str = "", larger: int = 1, wide: bool = True) -> Picture:
+        """A PNG of uint8 pixels, each shown as a square of ``larger`` pixels.
 
         Shape:
             pixels (H, W) gray or (H, W, 3) RGB.
         """
         cv2 = require("cv2", extra="images")
         _, data = cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1] if pixels.ndim == 3 else pixels))
-        return Picture(_data_uri(data.tobytes(), "png"), (pixels.shape[1], pixels.shape[0]), caption, alt, sharp, wide)
+        size = larger * pixels.shape[1], larger * pixels.shape[0]
+        return Picture(_data_uri(data.tobytes(), "png"), size, caption, alt, sharp=larger > 1, wide=wide)
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Small pictures side by side, in as many rows as the window needs."""
+
+    pictures: Sequence[Picture]
+    caption: str
+    title: str = ""
+    wide: bool = True
+
+    template: ClassVar[str] = "gallery.html"
+    scripts: ClassVar[tuple[str, ...]] = ()
+    styles: ClassVar[tuple[str, ...]] = ()
 
 
 def _jpeg(pixels: np.ndarray, caption: str, alt: str, wide: bool) -> Picture:

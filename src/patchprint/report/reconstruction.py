@@ -16,6 +16,7 @@ from patchprint.report.scenes import Cameras, Scene
 from patchprint.report.tables import Table
 
 _CAMERA = "#d0402b"
+_PLAIN_NAMES = ("images", "photos", "pictures")
 
 
 def scene_section(model: Any, picture: Path, heading: str = "The scene") -> Section:
@@ -25,6 +26,12 @@ def scene_section(model: Any, picture: Path, heading: str = "The scene") -> Sect
     colors = np.array([point.color for point in model.points3D.values()], np.uint8).reshape(-1, 3)
     parts: list[Part] = [Scene(points, colors, _cameras(model), drawn)]
     return Section(heading, parts)
+
+
+def name_of(photos: Path) -> str:
+    """What a folder of photos is called; "images" and the like say nothing, but the folder around them does."""
+    folder = photos.resolve()
+    return folder.parent.name if folder.name.lower() in _PLAIN_NAMES and folder.parent.name else folder.name
 
 
 def models_table(summary: dict[str, dict[str, Any]]) -> Table:

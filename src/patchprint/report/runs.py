@@ -103,8 +103,9 @@ def verdict(runs: Sequence[Run]) -> str:
     name = next((each for each in names if each.endswith("/fpr95")), names[0])
     found = [(value, step, run) for run in runs for step, value in run.curve(name)]
     value, step, best = min(found, key=lambda each: each[0])
-    of = f" is the best of {len(runs)} runs:" if len(runs) > 1 else " comes to"
-    return f"{best.label}{of} {title_of(name)} {100 * value:.2f} %, at step {step:,} of {best.steps:,}."
+    measured = f"{title_of(name).replace(', ', ' on ', 1)} falls to {100 * value:.2f} %"
+    when = f"at step {step:,} of {best.steps:,}"
+    return f"{measured} {when}." if len(runs) == 1 else f"Of {len(runs)} runs {best.label} is best: {measured} {when}."
 
 
 def title_of(name: str) -> str:
@@ -137,9 +138,9 @@ def _is_measured(name: str) -> bool:
     return name.partition("/")[0] in _MEASURED
 
 
-def _order(name: str) -> tuple[int, bool, str, str]:
+def _order(name: str) -> tuple[int, bool, str, bool]:
     group, _, what = name.partition("/")
-    return list(_SHOWN).index(group), what not in ("total", "fpr95"), _without_sign(what), what
+    return list(_SHOWN).index(group), what not in ("total", "fpr95"), _without_sign(what), "negative" in what
 
 
 def _table(runs: Sequence[Run], measured: Sequence[str]) -> Table:
@@ -178,17 +179,22 @@ def _chart(runs: Sequence[Run], names: Sequence[str]) -> Chart:
                 color = number if len(runs) > 1 else place
                 lines.append(Line.of(_label(run, runs, name, names), curve, color, dashed=len(runs) > 1 and place > 0))
     title = title_of(names[0]) if len(names) == 1 else _title_of_group(names)
-    return Chart(title, "step", title.partition(",")[0].partition(":")[0] + unit, lines)
+    return Chart(title, "step", _words(names[0]) + unit, lines)
 
 
 def _title_of_group(names: Sequence[str]) -> str:
     if names[0].startswith("norm/sample-"):
         return f"{_SHOWN['norm']}: {len(names)} samples"
-    return title_of(names[0]).replace("positive", "positive and negative").replace("negative and positive", "negative")
+    return title_of(names[0]).replace("positive", "positive and negative")
 
 
 def _label(run: Run, runs: Sequence[Run], name: str, names: Sequence[str]) -> str:
-    """The run where there are several, the number where the chart has several."""
-    what = name.partition("/")[2].replace("_", " ")
-    words = [run.label] if len(runs) > 1 or len(names) == 1 else []
-    return ", ".join(words + ([what] if len(names) > 1 else []))
+    """The run where there are several, the number where the chart has several or the run is alone."""
+    words = [run.label] if len(runs) > 1 else []
+    return ", ".join(words + ([_words(name)] if len(names) > 1 or len(runs) == 1 else []))
+
+
+def _words(name: str) -> str:
+    """The last part of a name: "FPR95", "loss", "positive std"."""
+    group, _, what = name.partition("/")
+    return spelled(what) if _is_measured(name) else group if what == "total" else what.replace("_", " ")

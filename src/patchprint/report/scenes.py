@@ -53,13 +53,15 @@ class Scene:
 
     def note(self) -> str:
         """What is shown of how much."""
-        shown, cameras = len(self._shown()), min(len(self.cameras.names), MOST_CAMERAS)
-        points = f"{shown:,} of {len(self.points):,} points" if shown < len(self.points) else f"all {shown:,} points"
+        near, shown = len(self._near()), len(self._shown())
+        words = f"{shown:,} of {len(self.points):,} points" if shown < len(self.points) else f"All {shown:,} points"
+        words += f", taken at random out of {near:,} that do not lie far outside" if shown < near else ""
+        words += ", without those far outside" if shown == near < len(self.points) else ""
+        cameras = min(len(self.cameras.names), MOST_CAMERAS)
         of = f" of {len(self.cameras.names):,}" if cameras < len(self.cameras.names) else ""
         return (
-            f"{points}{', taken at random and without those far outside' if shown < len(self.points) else ''}, and "
-            f"{cameras:,}{of} cameras. Drag to turn, scroll or pinch to come nearer (click first), drag with the right button or two "
-            "fingers to move; the arrow keys, + and - do the same."
+            f"{words}, and {cameras:,}{of} cameras. Drag to turn; scroll (after a click) or pinch to come nearer; drag with the right "
+            "button or two fingers to move. The arrow keys, + and - do it too."
         )
 
     def data(self) -> dict[str, Any]:
@@ -94,17 +96,20 @@ class Scene:
         away = middle - self.cameras.centers.mean(0) if len(corners) else np.array([0.0, 0.0, 1.0])
         return middle, reach, _axes(up, away)
 
-    def _shown(self) -> np.ndarray:
+    def _near(self) -> np.ndarray:
         middle, reach, _ = self._frame()
-        near = np.flatnonzero(np.linalg.norm(self.points - middle, axis=1) <= _FAR * reach)
+        return np.flatnonzero(np.linalg.norm(self.points - middle, axis=1) <= _FAR * reach)
+
+    def _shown(self) -> np.ndarray:
+        near = self._near()
         if len(near) <= MOST_POINTS:
             return near
         return np.sort(np.random.default_rng(0).permutation(near)[:MOST_POINTS])
 
     def _eye(self, centers: np.ndarray) -> list[float]:
         """From where the first view looks at the middle: behind the cameras, a little above, so that they are seen too."""
-        back = max(2.4, 1.5 * float(np.quantile(np.linalg.norm(centers, axis=1), 0.9)) if len(centers) else 0.0)
-        return [0.0, 0.35 * min(back, 8.0), min(back, 8.0)]
+        back = max(2.0, 1.2 * float(np.quantile(np.linalg.norm(centers, axis=1), 0.9)) if len(centers) else 0.0)
+        return [0.0, 0.3 * min(back, 8.0), min(back, 8.0)]
 
 
 def _axes(up: np.ndarray, away: np.ndarray) -> np.ndarray:

@@ -15,20 +15,21 @@ from patchprint.training.held_out import HeldOutPoints
 
 PATCHES, HARDEST = "patches.npz", "hardest.npz"  # files of a run folder
 LARGEST_SIDE = 64  # pixels of a patch or image that is shown
-SHEET = {"num_points": 24, "num_views": 6, "columns": 3}
+POINTS, VIEWS = 24, 6  # of what is learned from
 COUNT = 12  # pairs of each kind
 
 
-def contact_sheet(source: PatchSource, size: int) -> dict[str, np.ndarray]:
+def learned_patches(source: PatchSource, size: int) -> dict[str, np.ndarray]:
     """Some points of ``source`` in several views; nothing where none has two.
 
     Shape:
-        -> sheet (H, W) or (H, W, 3) uint8.
+        -> patches (P, V, S, S, C) uint8, C 1 or 3; valid (P, V) bool: which of the views there are.
     """
     try:
-        return {"sheet": preview.contact_sheet(source, size=min(size, LARGEST_SIDE), **SHEET)}
+        patches, valid = preview.some_points(source, POINTS, VIEWS, min(size, LARGEST_SIDE))
     except UserError:
         return {}
+    return {"patches": patches.cpu().numpy(), "valid": valid.cpu().numpy()}
 
 
 def hardest_pairs(judge: HeldOutPoints, network: PatchNetwork, count: int = COUNT) -> dict[str, np.ndarray]:

@@ -151,7 +151,7 @@ class _Run:
         self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
         if self.folder and not resume:
-            self.folder.write_arrays(examples.PATCHES, examples.contact_sheet(source, self.state.network.input_size))
+            self.folder.write_arrays(examples.PATCHES, examples.learned_patches(source, self.state.network.input_size))
 
     def to_the_end(self) -> Outcome:
         config, state = self.config, self.state

@@ -80,7 +80,7 @@
     if (data.kind === "moving") scales.y = { range: [0, data.highest] };
     const ink = colorOf("muted"), line = colorOf("line"), font = `12px ${getComputedStyle(document.body).fontFamily}`;
     const axis = { stroke: ink, font, labelFont: font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, labelGap: 2 };
-    const across = { ...axis, label: data.xLabel || undefined, labelSize: 22, values: (_, values) => values.map(short) };
+    const across = { ...axis, label: data.xLabel || undefined, size: 34, labelSize: 20, values: (_, values) => values.map(short) };
     if (data.kind === "bars") {
       const letters = narrow.matches ? 4 : Math.max(4, Math.floor(110 / data.names.length));
       Object.assign(across, {
