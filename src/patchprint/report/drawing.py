@@ -61,7 +61,7 @@ def _as_part_of_a_page(text: str) -> str:
     """Without what belongs to a file of its own, in the colors of the page."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="[A-Za-z]+_\d+"', "<g", text)
+    text = re.sub(r'<g id="[\w.]+_\d+"', "<g", text)
     text = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r"\1", text, count=1)
     text = text.replace("<svg ", '<svg aria-hidden="true" ', 1)
     text = re.sub("#0101([0-9a-f]{2})", lambda found: f"var(--series-{int(found[1], 16)})", text)

@@ -82,7 +82,9 @@ class Scene:
             "colors": base64.b64encode(np.ascontiguousarray(self.colors[shown], np.uint8).tobytes()).decode(),
             "names": list(cameras.names)[:MOST_CAMERAS],
             "frusta": np.round(frusta.reshape(-1), 5).tolist(),
-            "eye": self._eye(centers),
+            "eye": _eye(centers),
+            # A little toward the cameras, so that they are in the picture, too.
+            "at": np.round(0.3 * centers.mean(0), 5).tolist() if len(centers) else [0.0, 0.0, 0.0],
         }
 
     def _frame(self) -> tuple[np.ndarray, float, np.ndarray]:
@@ -106,10 +108,11 @@ class Scene:
             return near
         return np.sort(np.random.default_rng(0).permutation(near)[:MOST_POINTS])
 
-    def _eye(self, centers: np.ndarray) -> list[float]:
-        """From where the first view looks at the middle: behind the cameras, a little above, so that they are seen too."""
-        back = max(2.0, 1.2 * float(np.quantile(np.linalg.norm(centers, axis=1), 0.9)) if len(centers) else 0.0)
-        return [0.0, 0.3 * min(back, 8.0), min(back, 8.0)]
+
+def _eye(centers: np.ndarray) -> list[float]:
+    """From where the first view looks: behind most of the cameras and a little above, (C, 3) -> 3 numbers."""
+    back = max(2.0, 1.2 * float(np.quantile(np.linalg.norm(centers, axis=1), 0.9)) if len(centers) else 0.0)
+    return [0.0, 0.3 * min(back, 8.0), min(back, 8.0)]
 
 
 def _axes(up: np.ndarray, away: np.ndarray) -> np.ndarray:

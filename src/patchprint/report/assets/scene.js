@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const POINTS = `attribute vec3 place; attribute vec3 color; uniform mat4 view; uniform float unit, size; varying vec3 shade;
-    void main() { gl_Position = view * vec4(place * unit, 1.0); gl_PointSize = clamp(size / gl_Position.w, 2.0, 14.0); shade = color; }`;
+    void main() { gl_Position = view * vec4(place * unit, 1.0); gl_PointSize = clamp(size / gl_Position.w, 2.0, 9.0); shade = color; }`;
   const DOTS = `precision mediump float; varying vec3 shade;
     void main() { if (length(gl_PointCoord - 0.5) > 0.5) discard; gl_FragColor = vec4(shade, 1.0); }`;
   const LINES = `attribute vec3 place; uniform mat4 view; void main() { gl_Position = view * vec4(place, 1.0); }`;
@@ -29,9 +29,9 @@
   };
 
   // Around the point `at`: turned by `yaw` and `pitch`, at a `distance`.
-  const start = (eye) => {
+  const start = ({ eye, at }) => {
     const distance = Math.hypot(...eye);
-    return { at: [0, 0, 0], yaw: Math.atan2(eye[0], eye[2]), pitch: Math.asin(eye[1] / distance), distance };
+    return { at, yaw: Math.atan2(eye[0], eye[2]), pitch: Math.asin(eye[1] / distance), distance };
   };
   const axes = ({ yaw, pitch }) => {
     const [sy, cy, sp, cp] = [Math.sin(yaw), Math.cos(yaw), Math.sin(pitch), Math.cos(pitch)];
@@ -61,7 +61,7 @@
     const places = buffer(gl, positions), colors = buffer(gl, bytes(data.colors));
     const corner = (number, which) => data.frusta.slice(15 * number + 3 * which, 15 * number + 3 * which + 3);
     const edges = buffer(gl, new Float32Array(data.names.flatMap((_, number) => EDGES.flatMap((which) => corner(number, which)))));
-    let camera = start(data.eye), grain = 1, withCameras = true, waiting = false, red = [0.8, 0.2, 0.15];
+    let camera = start(data), grain = 1, withCameras = true, waiting = false, red = [0.8, 0.2, 0.15];
 
     const attribute = (where, name, from, kind, normalized) => {
       const slot = gl.getAttribLocation(where, name);
@@ -148,7 +148,7 @@
       tools.append(made);
       return made;
     };
-    button("Start view", () => { camera = start(data.eye); });
+    button("Start view", () => { camera = start(data); });
     button("Nearer", () => zoom(0.75));
     button("Farther", () => zoom(1 / 0.75));
     button("Larger points", () => { grain = grain > 2.5 ? 0.6 : grain * 1.6; });
