@@ -18,7 +18,7 @@ from patchprint.types import Result
 
 
 def page(result: Result, weights: Path, work: Path) -> Page:
-    """A page from a Result of ``pipelines.adapt.adapt``, whose tuned weights lie in ``weights``, with what it left in ``work``."""
+    """A page from a Result of ``pipelines.adapt.adapt``, with its tuned ``weights`` and what it left in ``work``."""
     data, verdict = result.data, result.model["verdict"]
     runs = [read_run(work / "training")]
     return Page(

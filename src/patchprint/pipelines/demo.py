@@ -151,11 +151,11 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
     weights = out / "training" / "last.safetensors"
     return Page(
         "A descriptor learned from scratch",
-        f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, SIFT {100 * sift['fpr95']:.2f} %; of "
-        f"{own['stereo']['possible']} matches between two photos it finds {own['stereo']['correct']}, SIFT "
+        f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, SIFT {100 * sift['fpr95']:.2f} %; "
+        f"of {own['stereo']['possible']} matches between two photos it finds {own['stereo']['correct']}, SIFT "
         f"{sift['stereo']['correct']}.",
-        "make demo: trained on photographs that scikit-image ships, measured beside SIFT and the shipped weights on others, used on "
-        "two photos.",
+        "make demo: trained on photographs that scikit-image ships, measured beside SIFT and the shipped weights on others, "
+        "used on two photos.",
         [
             Section("How good is it?", [_table(scores)]),
             *curve_sections(measured),

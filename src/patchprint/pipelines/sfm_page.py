@@ -27,8 +27,8 @@ def page(result: dict[str, Any], out: Path) -> Page:
     settings = json.dumps(result["settings"], indent=2, ensure_ascii=False)
     return Page(
         f"{name_of(Path(result['data']['path']))} in 3D",
-        f"{numbers['registered']} of {numbers['photos']} photos found their place, and share {numbers['points']:,} points with a "
-        f"mean error of {numbers['reprojection_error_px']:.2f} pixels.",
+        f"{numbers['registered']} of {numbers['photos']} photos found their place, and share {numbers['points']:,} points with "
+        f"a mean error of {numbers['reprojection_error_px']:.2f} pixels.",
         f"A sparse model by COLMAP out of keypoints described with {own}.",
         [
             Section("How much of it", measured),

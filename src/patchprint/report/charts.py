@@ -1,13 +1,13 @@
 """Charts of a page: lines, bars in groups, and lines that move through time.
 
-Each is drawn twice from the same numbers: as an SVG that needs no script, and by uPlot, where the reader finds the numbers under the
-pointer or with the arrow keys.
+Each is drawn twice from the same numbers: as an SVG that needs no script, and by uPlot, where the reader finds the numbers
+under the pointer or with the arrow keys.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -97,7 +97,7 @@ class Bars:
     title: str
     y_label: str
     names: Sequence[str]
-    values: dict[str, Values]
+    values: Mapping[str, Values]
     note: str = ""
     wide: bool = True
     x_label: str = ""

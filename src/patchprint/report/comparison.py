@@ -13,7 +13,6 @@ from patchprint.benchmarks import BENCHMARKS
 from patchprint.errors import UserError
 from patchprint.reading import parsing, read_json
 
-
 PUBLISHED = "published: "  # before the names of rows that the papers print
 
 

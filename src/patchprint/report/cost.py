@@ -89,5 +89,6 @@ def _chart(runs: Sequence[Run], name: str, title: str) -> Chart | None:
     for number, run in enumerate(runs):
         points = run.curve(name)
         if len(points) > 1:
-            lines.append(Line.of(run.label, thinned(*zip(*points, strict=True)), number))
+            steps, values = zip(*points, strict=True)
+            lines.append(Line.of(run.label, thinned(steps, values), number))
     return Chart(title[0].upper() + title[1:], "step", title, lines) if lines else None

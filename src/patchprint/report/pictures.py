@@ -22,7 +22,7 @@ QUALITY = 85  # of JPEG
 
 @dataclass(frozen=True)
 class Picture:
-    """A data URI and its size in pixels; ``alt`` says what is seen, ``caption`` stands below. ``sharp``: pixels stay squares."""
+    """A data URI and its size in pixels; ``alt`` says what is seen, ``caption`` stands below. ``sharp``: pixels are squares."""
 
     source: str
     size: tuple[int, int]

@@ -1,4 +1,4 @@
-"""A reconstruction on a page: colored points and cameras that a reader turns, and a picture where there are no scripts or no WebGL."""
+"""A reconstruction on a page: colored points and cameras that a reader turns, or a picture where that cannot be."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Scene:
         cameras = min(len(self.cameras.names), MOST_CAMERAS)
         of = f" of {len(self.cameras.names):,}" if cameras < len(self.cameras.names) else ""
         return (
-            f"{words}, and {cameras:,}{of} cameras. Drag to turn; scroll (after a click) or pinch to come nearer; drag with the right "
-            "button or two fingers to move. The arrow keys, + and - do it too."
+            f"{words}, and {cameras:,}{of} cameras. Drag to turn; scroll (after a click) or pinch to come nearer; drag with "
+            "the right button or two fingers to move. The arrow keys, + and - do it too."
         )
 
     def data(self) -> dict[str, Any]:
-        """For scene.js: up is +y, the middle of the scene at 0, the most of the points within 1; positions as 16-bit integers."""
+        """For scene.js: up is +y, the middle of the scene at 0, most points within 1; positions as 16-bit integers."""
         middle, reach, turn = self._frame()
         shown = self._shown()
         points = (self.points[shown] - middle) @ turn.T / reach

@@ -20,7 +20,7 @@ from patchprint.report.runs import Run
 def whole_page(
     results: Sequence[dict[str, Any]] = (), runs: Sequence[Run] = (), pictures: Sequence[Path] = (), title: str = ""
 ) -> Page:
-    """A page of results that ``patchprint eval`` wrote, of folders of runs, and of pictures such as ``patchprint match`` draws."""
+    """A page of results that ``patchprint eval`` wrote, of runs, and of pictures such as ``patchprint match`` draws."""
     shown: list[Part] = [Picture.from_file(path, path.name) for path in pictures]
     sections = [
         *of_results.result_sections(results),
