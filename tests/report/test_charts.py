@@ -62,11 +62,3 @@ def test_drawings_take_the_colors_of_the_page(chart: Chart | Bars | Moving) -> N
     assert "#0100" not in drawn and "#0101" not in drawn, "stand-ins are all replaced"
     assert "var(--muted)" in drawn
     assert "<style" not in drawn and "<metadata" not in drawn
-
-
-def test_two_drawings_on_a_page_share_no_names() -> None:
-    import re
-
-    chart = Chart("t", "x", "y", [Line("a", [1, 2], [1, 2])])
-    names = [set(re.findall(r'id="([^"]+)"', chart.svg())) for _ in range(2)]
-    assert names[0] and names[0].isdisjoint(names[1])

@@ -15,7 +15,7 @@ from patchprint.errors import UserError
 from patchprint.metrics.inputs import labeled_distances
 from patchprint.metrics.ranking import Ties
 
-# Where the curves are read off: false positive rates, with 0, and recalls.
+# Where the curves are read off: false positive rates, with 0 and those that so many pairs can tell, and recalls.
 CURVE_RATES = (0.0, *(10 ** (exponent / 15) for exponent in range(-75, 1)))
 CURVE_RECALLS = tuple(percent / 100 for percent in range(2, 101, 2))
 _LONGEST = 2.0 + 1e-6  # between unit vectors, with what rounding may add
@@ -115,8 +115,9 @@ def curves(distance: Any, is_match: Any) -> dict[str, dict[str, list[float]]]:
     """
     distance, matching = labeled_distances(distance, is_match)
     positive, negative = np.sort(distance[matching]), np.sort(distance[~matching])
+    rates = np.array([rate for rate in CURVE_RATES if rate == 0 or rate * len(negative) > 1 - 1e-9])
     # With so many negatives allowed, positives count that are nearer than the first negative that is not.
-    allowed = np.floor(np.asarray(CURVE_RATES) * len(negative) + 1e-9).astype(np.int64)
+    allowed = np.floor(rates * len(negative) + 1e-9).astype(np.int64)
     limit = np.append(negative, np.inf)[np.minimum(allowed, len(negative))]
     recall = np.searchsorted(positive, limit, side="left") / len(positive)
     ranks = np.ceil(np.asarray(CURVE_RECALLS) * len(positive) - 1e-9).astype(np.int64)
@@ -124,7 +125,7 @@ def curves(distance: Any, is_match: Any) -> dict[str, dict[str, list[float]]]:
     right = np.searchsorted(positive, threshold, side="right")
     precision = right / (right + np.searchsorted(negative, threshold, side="right"))
     return {
-        "roc": {"fpr": [round(rate, 7) for rate in CURVE_RATES], "recall": recall.round(5).tolist()},
+        "roc": {"fpr": rates.round(7).tolist(), "recall": recall.round(5).tolist()},
         "precision_recall": {"recall": list(CURVE_RECALLS), "precision": precision.round(5).tolist()},
     }
 

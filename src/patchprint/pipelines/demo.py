@@ -107,7 +107,7 @@ def _match_stereo(model: Model, path: Path) -> dict[str, int]:
     pair = benchmark.stereo_pair(benchmark.Settings())
     a, b = (describe(image, k, model) for image, k in zip(pair.images, pair.keypoints, strict=True))
     matches = verify(a, b, match(a, b, "mutual"), kind="fundamental")
-    draw(a, b, matches, path, images=pair.images)
+    draw(a, b, matches, path, images=pair.images, max_lines=100)
     return {"matches": len(matches), "inliers": matches.num_inliers or 0}
 
 
@@ -151,9 +151,9 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
     weights = out / "training" / "last.safetensors"
     return Page(
         "A descriptor learned from scratch",
-        f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, SIFT {100 * sift['fpr95']:.2f} %; "
-        f"of {own['stereo']['possible']} matches between two photos it finds {own['stereo']['correct']}, SIFT "
-        f"{sift['stereo']['correct']}.",
+        f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, "
+        f"SIFT {100 * sift['fpr95']:.2f} %; of {own['stereo']['possible']} matches between two photos it finds "
+        f"{own['stereo']['correct']}, SIFT {sift['stereo']['correct']}.",
         "make demo: trained on photographs that scikit-image ships, measured beside SIFT and the shipped weights on others, "
         "used on two photos.",
         [
@@ -191,7 +191,7 @@ def _stereo(result: Result, out: Path) -> list[Text | Picture]:
     found = result.scores["stereo_verified"]
     return [
         Text(f"{found['inliers']} verified matches on a pair it has never seen."),
-        Picture.from_file(out / "matches.png", "Matches that agree with one epipolar geometry"),
+        Picture.from_file(out / "matches.png", "Some of the matches that agree with one epipolar geometry"),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg")
 LARGEST_FILE = 600_000  # bytes that are taken as they are
 LONGEST_SIDE = 1600  # pixels of a picture that is made smaller
 QUALITY = 85  # of JPEG
+_PIXELS_PER_POINT = 4 / 3
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,16 @@ class Picture:
             return _jpeg(pixels, caption, alt, wide)
         kind = "png" if file.suffix.lower() == ".png" else "jpeg"
         return Picture(_data_uri(file.read_bytes(), kind), (width, height), caption, alt, wide=wide)
+
+    @staticmethod
+    def from_svg(path: str | Path, caption: str, alt: str = "") -> Picture:
+        """A drawing of matplotlib, on white."""
+        text = Path(path).read_text(encoding="utf-8")
+        found = re.search(r'<svg[^>]*\bviewBox="0 0 ([\d.]+) ([\d.]+)"', text)
+        if found is None:
+            raise UserError(f"{path} is no drawing: it has no viewBox that begins at 0 0")
+        size = round(float(found[1]) * _PIXELS_PER_POINT), round(float(found[2]) * _PIXELS_PER_POINT)
+        return Picture(_data_uri(text.encode(), "svg+xml"), size, caption, alt)
 
     @staticmethod
     def from_pixels(pixels: np.ndarray, caption: str, alt: str = "", larger: int = 1, wide: bool = True) -> Picture:

@@ -179,7 +179,8 @@ def _chart(runs: Sequence[Run], names: Sequence[str]) -> Chart:
                 color = number if len(runs) > 1 else place
                 lines.append(Line.of(_label(run, runs, name, names), curve, color, dashed=len(runs) > 1 and place > 0))
     title = title_of(names[0]) if len(names) == 1 else _title_of_group(names)
-    return Chart(title, "step", _words(names[0]) + unit, lines)
+    what = _words(names[0]) if len(names) == 1 else names[0].partition("/")[0]
+    return Chart(title, "step", what + unit, lines)
 
 
 def _title_of_group(names: Sequence[str]) -> str:
