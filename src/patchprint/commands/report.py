@@ -27,8 +27,8 @@ def main(
     """One HTML page from results, training runs and pictures; what can be compared shares its tables and charts.
 
     Args:
-        sources: result files of patchprint eval, folders of patchprint train, and pictures (.png, .jpg), as of
-            patchprint match --draw.
+        sources: result files of patchprint eval, folders of patchprint train, and pictures (.png, .jpg), such as
+            those of patchprint match.
         out: the page; it needs no other file and no network.
         title: its heading; by default what it shows.
         force: replace a page that exists.
