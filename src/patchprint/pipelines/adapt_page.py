@@ -19,11 +19,11 @@ from patchprint.types import Result
 
 def page(result: Result, weights: Path, work: Path) -> Page:
     """A page from a Result of ``pipelines.adapt.adapt``, with its tuned ``weights`` and what it left in ``work``."""
-    data, verdict = result.data, result.model["verdict"]
+    data = result.data
     runs = [read_run(work / "training")]
     return Page(
         f"A descriptor tuned to {name_of(Path(data['path']))}",
-        f"{verdict[0].upper()}{verdict[1:]}. {VERDICTS[verdict]}",
+        VERDICTS[result.model["verdict"]],
         f"{result.model['start']} tuned on {data['photos'] - data['held_out_photos']} photos of {data['path']}, "
         f"{data['held_out_photos']} photos held out, {data['points']:,} points.",
         [

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const POINTS = `attribute vec3 place; attribute vec3 color; uniform mat4 view; uniform float unit, size; varying vec3 shade;
-    void main() { gl_Position = view * vec4(place * unit, 1.0); gl_PointSize = clamp(size / gl_Position.w, 2.0, 9.0); shade = color; }`;
+    void main() { gl_Position = view * vec4(place * unit, 1.0); gl_PointSize = clamp(size / gl_Position.w, 2.0, 7.0); shade = color; }`;
   const DOTS = `precision mediump float; varying vec3 shade;
     void main() { if (length(gl_PointCoord - 0.5) > 0.5) discard; gl_FragColor = vec4(shade, 1.0); }`;
   const LINES = `attribute vec3 place; uniform mat4 view; void main() { gl_Position = view * vec4(place, 1.0); }`;
@@ -82,7 +82,7 @@
       gl.useProgram(dots);
       gl.uniformMatrix4fv(gl.getUniformLocation(dots, "view"), false, view);
       gl.uniform1f(gl.getUniformLocation(dots, "unit"), data.unit);
-      gl.uniform1f(gl.getUniformLocation(dots, "size"), (count < 10000 ? 0.022 : 0.014) * height * grain);
+      gl.uniform1f(gl.getUniformLocation(dots, "size"), (1.2 * height * grain) / Math.sqrt(Math.max(count, 400)));
       attribute(dots, "place", places, gl.SHORT, false);
       attribute(dots, "color", colors, gl.UNSIGNED_BYTE, true);
       gl.drawArrays(gl.POINTS, 0, count);
