@@ -66,6 +66,7 @@ def column(page: Page, table: int, number: int) -> list[str]:
     return [row.locator("th, td").nth(number).inner_text() for row in rows]
 
 
+@pytest.mark.slow
 def test_every_chart_and_picture_is_there(report: Path, open_page: Open) -> None:
     page = open_page(report)
     charts = page.locator("figure.chart")
@@ -157,6 +158,7 @@ def test_without_scripts_everything_can_be_read(report: Path, scene: Path, open_
     assert open_page(scene, javascript=False).get_by_role("img").is_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, PHONE])
 def test_it_fits_and_is_accessible(report: Path, scene: Path, open_page: Open, width: int, dark: bool) -> None:
@@ -227,6 +229,7 @@ def test_where_there_is_no_webgl_the_picture_stays(scene: Path, open_page: Open)
     assert page.get_by_role("img").is_visible() and page.locator("canvas").count() == 0
 
 
+@pytest.mark.slow
 def test_a_run_of_200_000_steps_opens_at_once(tmp_path: Path, open_page: Open) -> None:
     run = write_run(tmp_path / "long", recipe="sdgmnet", steps=200_000, every=5)
     out = tmp_path / "long.html"
