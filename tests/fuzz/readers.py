@@ -305,6 +305,7 @@ def write_result(folder: Path) -> None:
     }  # fmt: skip
     files.write_json(folder / "a.json", result)
     files.write_json(folder / "b.json", {**result, "benchmark": "someone's"})
+    files.write_json(folder / "c.json", made_runs.verification_result("ours", 0.5))
 
 
 def read_result(folder: Path) -> None:

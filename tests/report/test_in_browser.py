@@ -77,7 +77,7 @@ def test_every_chart_and_picture_is_there(report: Path, open_page: Open) -> None
         assert len(np.unique(pixels(canvas).reshape(-1, 3), axis=0)) > 10, chart.locator("h3").inner_text()
         assert not chart.locator(".static").is_visible()
     images = page.locator("img")
-    assert images.count() == 1 + 6 + 4
+    assert images.count() == 1 + 2 * 6 + 6 + 4
     assert page.evaluate("() => [...document.images].every((image) => image.complete && image.naturalWidth > 0)")
     assert page.title() == "Training of run", "text of others stays text"
     assert EVIL in page.locator("table.sortable").first.inner_text()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.benchmarks._examples import KINDS, to_json
 from patchprint.metrics.verification import curves
 from patchprint.training import resolve
 from patchprint.training.monitor import BINS
@@ -69,6 +70,16 @@ def verification_result(model: str, shift: float, benchmark: str = "ubc") -> dic
             "roc_auc": 0.9,
             "pair_list": "drawn",
             "curves": curves(distance, is_match),
+            "hardest": to_json(
+                {
+                    name: values
+                    for kind in KINDS
+                    for name, values in (
+                        (kind, random.integers(0, 255, (3, 2, 32, 32), np.uint8)),
+                        (f"{kind}_distance", np.array([1.2, 1.1, 1.0])),
+                    )
+                }
+            ),
         },
         "run": made_cost(f"patchprint eval {benchmark} --model {model}"),
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.benchmarks import BENCHMARKS
+from patchprint.benchmarks._examples import from_json
 from patchprint.errors import UserError
 from patchprint.reading import parsing, read_json
 
@@ -85,6 +86,9 @@ def _check(entry: Any, path: str) -> None:
         raise UserError(f"{path} is not a result of patchprint eval")
     if not all(isinstance(number, int | float) for number in headline(entry).values()):
         raise UserError(f"{path} is not a result of patchprint eval: its scores are no numbers")
+    hardest = entry["scores"].get("hardest")
+    for pairs in hardest.values() if isinstance(hardest, dict) else ():
+        from_json(pairs, path)
     compare([entry])
 
 

@@ -1,18 +1,22 @@
-"""Pictures out of a run: patches that it learned from, and pairs that its last weights got wrong."""
+"""Pictures out of runs and results: pairs that descriptors get wrong, and patches that were learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from patchprint.benchmarks._examples import from_json
 from patchprint.errors import UserError
 from patchprint.reading import parsing, read_npz
+from patchprint.report.comparison import label_of, where
 from patchprint.report.page import Part, Section
 from patchprint.report.pictures import Gallery, Picture
 from patchprint.report.runs import Run
 from patchprint.training.examples import HARDEST, LARGEST_SIDE, PATCHES
 
+_MOST_RESULTS = 6
 _FRAME = 128  # gray, so that a white patch ends somewhere on a white page
 _LARGER = 2  # times, so that a patch of 32 pixels can be seen
 _WORDS = {
@@ -27,9 +31,9 @@ _WORDS = {
 }
 
 
-def example_sections(runs: Sequence[Run]) -> list[Section]:
-    """What was hardest, and what was learned from, of each run that recorded them."""
-    hardest: list[Part] = []
+def example_sections(runs: Sequence[Run], results: Sequence[dict[str, Any]] = ()) -> list[Section]:
+    """What was hardest, and what was learned from, of each run and result that recorded them."""
+    hardest = _of_results(results)
     learned: list[Part] = []
     for run in runs:
         of = f" ({run.label})" if len(runs) > 1 else ""
@@ -40,6 +44,18 @@ def example_sections(runs: Sequence[Run]) -> list[Section]:
             learned.append(Gallery([_picture(views[None], "", "views of a point") for views in points], caption))
     sections = [Section("Where it goes wrong", hardest)] if hardest else []
     return sections + ([Section("What it learned from", learned)] if learned else [])
+
+
+def _of_results(results: Sequence[dict[str, Any]]) -> list[Part]:
+    """Pairs of results, those of the first few."""
+    found: list[Part] = []
+    for result in [each for each in results if isinstance(each["scores"].get("hardest"), dict)][:_MOST_RESULTS]:
+        of = f" ({label_of(result)}, {where(result)})"
+        for kind, entry in result["scores"]["hardest"].items():
+            if kind in _WORDS:
+                patches, distance = from_json(entry, f"the result of {label_of(result)}")
+                found.append(_pairs(patches, distance, kind, of))
+    return found
 
 
 def _read_hardest(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -71,7 +87,7 @@ def _read_points(run: Run) -> list[np.ndarray]:
     return [views[chosen] for views, chosen in zip(patches, valid, strict=True) if chosen.any()]
 
 
-def _pairs(patches: np.ndarray, distance: np.ndarray, name: str, of: str) -> Gallery:
+def _pairs(patches: np.ndarray, distance: Iterable[float], name: str, of: str) -> Gallery:
     title, text = _WORDS[name]
     pictures = [
         _picture(pair[:, None, :, :, None], f"{value:.2f}", f"a pair at distance {value:.2f}")

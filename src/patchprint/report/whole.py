@@ -28,7 +28,7 @@ def whole_page(
         *of_runs.run_sections(runs),
         *angle_sections(runs),
         *([Section("Pictures", shown)] if shown else []),
-        *example_sections(runs),
+        *example_sections(runs, results),
         *cost_sections(results, runs, of_runs.settings_parts(runs)),
     ]
     spent = [call for run in runs for call in run.calls] + [each["run"] for each in results if "run" in each]
