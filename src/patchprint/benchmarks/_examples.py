@@ -24,7 +24,7 @@ def hardest_pairs(source: PatchSource, pairs: PairList, distance: np.ndarray) ->
     Shape:
         distance (L,) -> missed, confused (C, 2, S, S) uint8; missed_distance, confused_distance (C,).
     """
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for kind, chosen, sign in zip(KINDS, (pairs.is_match, ~pairs.is_match), (-1, 1), strict=True):
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(sign * distance[rows], kind="stable")[:_COUNT]]
