@@ -51,7 +51,7 @@ def test_only_what_is_needed_is_in_a_page() -> None:
     plain = render(Page("plain", sections=[Section("One", [Text("text")])]))
     charts = render(Page("chart", sections=[Section("One", [Chart("c", "x", "y", [Line("l", [0, 1], [1, 0])])])]))
     assert "uPlot" not in plain and len(plain) < 20_000
-    assert "leeoniya/uPlot" in charts, "with the notice of its authors"
+    assert "leeoniya/uPlot" in charts and "Leon Sorokin" in charts, "with the license that its author asks to be kept"
 
 
 def test_sections_are_listed_where_there_are_several() -> None:

@@ -23,8 +23,8 @@ def test_the_verdict_names_the_best_and_sift() -> None:
     results = [oxford_result(name, value) for name, value in (("a", 0.5), ("b", 0.7), ("sift", 0.3), ("c", 0.6))]
     assert verdict(results) == "oxford: b comes to mAP 0.7000, sift to 0.3000."
     lower = [verification_result("a", 0.5), verification_result("b", 0.75)]
-    assert verdict(lower) == "ubc on made: b comes to FPR95 % 25, a to 50."
-    assert verdict(lower[:1]).endswith("a comes to FPR95 % 50.")
+    assert verdict(lower) == "ubc on made: b comes to FPR95 25\u00a0%, a to 50\u00a0%."
+    assert verdict(lower[:1]).endswith("a comes to FPR95 50\u00a0%.")
 
 
 def test_published_rows_stand_back() -> None:

@@ -30,7 +30,7 @@ def test_results_come_first_then_training_pictures_and_cost(tmp_path: Path) -> N
         "Cost and commands",
     ]
     assert page.title == "Training of mine"
-    assert "mAP 0.5000" in page.verdict and "FPR95 on held-out points falls to 30.00 %" in page.verdict
+    assert "mAP 0.5000" in page.verdict and "FPR95 on held-out points falls to 30.00\u00a0%" in page.verdict
     text = render(page)
     for command in ("patchprint eval oxford --model m", "patchprint train sdgmnet --out mine"):
         assert command in text

@@ -15,7 +15,7 @@ from patchprint.patches.preview import stretched
 from patchprint.reading import parsing
 
 KINDS = ("missed", "confused")
-_COUNT, _SIDE = 8, 32
+_COUNT, _SIDE = 6, 32
 
 
 def hardest_pairs(source: PatchSource, pairs: PairList, distance: np.ndarray) -> dict[str, np.ndarray]:

@@ -36,7 +36,7 @@ def example_sections(runs: Sequence[Run], results: Sequence[dict[str, Any]] = ()
     hardest = _of_results(results)
     learned: list[Part] = []
     for run in runs:
-        of = f" ({run.label})" if len(runs) > 1 else ""
+        of = f" ({run.label})" if len(runs) > 1 or results else ""
         hardest += [_pairs(*found, name, of) for name, found in _read_hardest(run).items()]
         points = _read_points(run)
         if points:
@@ -93,7 +93,7 @@ def _pairs(patches: np.ndarray, distance: Iterable[float], name: str, of: str) -
         _picture(pair[:, None, :, :, None], f"{value:.2f}", f"a pair at distance {value:.2f}")
         for pair, value in zip(patches, distance, strict=True)
     ]
-    return Gallery(pictures, text, f"{title}{of}")
+    return Gallery(pictures, text, f"{title}{of}", wide=False)
 
 
 def _picture(cells: np.ndarray, caption: str, alt: str) -> Picture:

@@ -57,8 +57,9 @@ def _sentence(comparison: Comparison) -> str:
     best = choose(ours, key=lambda label: ours[label])
     others = [label for label in ours if label != best]
     second = _BASELINE if _BASELINE in others else choose(others, key=lambda label: ours[label]) if others else None
-    text = f"{comparison.title}: {best} comes to {column} {cell(ours[best])}"
-    return text + (f", {second} to {cell(ours[second])}." if second is not None else ".")
+    name, unit = (column.removesuffix(" %"), "\u00a0%") if column.endswith(" %") else (column, "")
+    text = f"{comparison.title}: {best} comes to {name} {cell(ours[best])}{unit}"
+    return text + (f", {second} to {cell(ours[second])}{unit}." if second is not None else ".")
 
 
 def _table(comparison: Comparison) -> Table:

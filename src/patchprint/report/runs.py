@@ -103,7 +103,7 @@ def verdict(runs: Sequence[Run]) -> str:
     name = next((each for each in names if each.endswith("/fpr95")), names[0])
     found = [(value, step, run) for run in runs for step, value in run.curve(name)]
     value, step, best = min(found, key=lambda each: each[0])
-    measured = f"{title_of(name).replace(', ', ' on ', 1)} falls to {100 * value:.2f} %"
+    measured = f"{title_of(name).replace(', ', ' on ', 1)} falls to {100 * value:.2f}\u00a0%"
     when = f"at step {step:,} of {best.steps:,}"
     return f"{measured} {when}." if len(runs) == 1 else f"Of {len(runs)} runs {best.label} is best: {measured} {when}."
 

@@ -32,7 +32,7 @@
         fill: line.filled ? faint(color, 0.28) : undefined,
         paths: line.filled ? uPlot.paths.bars({ size: [1, Infinity], gap: 0 }) : undefined,
         spanGaps: true,
-        points: { show: values.filter((value) => value != null).length < 40 && !line.filled && !data.frames, size: 6, fill: color },
+        points: { show: values.filter((value) => value != null).length < 40 && !line.filled && !line.dashed && !data.frames, size: 6, fill: color },
         value: (_, value, __, place) =>
           value == null ? missing(place) : written(value) + (line.low && place != null ? ` (${written(line.low[place])} to ${written(line.high[place])})` : ""),
       });
