@@ -79,13 +79,18 @@ STEPS = (
     client("hloc_maps_our_files", long=True),
     client("hloc_runs_us_by_name", long=True),
     # A 3D model, one photo in it, and more photos.
-    Step(f"sfm photos --out model {FAST}", makes="model/points.ply model/summary.json model/model.png", says="photos"),
+    Step(
+        f"sfm photos --out model {FAST}", makes="model/points.ply model/summary.json model/report.html", says="photos"
+    ),
     Step("localize a.jpg model", says="a.jpg"),
     Step("sfm more --into model --out grown", makes="grown/points.ply", long=True),
     # Learning.
     Step("data build homographies photos store --num-views 4 --max-keypoints {keypoints}", makes="store"),
     Step("data info store", says="points"),
-    Step("train hardnet --data store --out run --steps {steps} --batch {batch} --network-options width=8", makes="run"),
+    Step(
+        "train hardnet --data store --out run --steps {steps} --batch {batch} --network-options width=8",
+        makes="run run/report.html",
+    ),
     Step("train --out run --resume --steps {more_steps}", says="{more_steps}", long=True),
     Step("data build unlabeled photos any --max-keypoints {keypoints}", makes="any"),
     Step(
@@ -104,11 +109,11 @@ STEPS = (
     Step(
         "eval bundled --model sift --model hardnet.small --out results --no-cache", makes="results/bundled", long=True
     ),
-    Step("eval bundled --model sift --out sift.json --no-cache", makes="sift.json"),
+    Step("eval bundled --model sift --out sift.json --report sift.html --no-cache", makes="sift.json sift.html"),
     Step("eval --compare sift.json", says="sift"),
-    Step("report run sift.json --out report.html", makes="report.html"),
+    Step("report run sift.json m.png --out report.html", makes="report.html"),
     Step("bench --rounds 1 --keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
-    Step("study hynet-gradients --out study", makes="study/hynet-gradients.json"),
+    Step("study hynet-gradients --out study", makes="study/hynet-gradients.json study/hynet-gradients.html"),
     # Other programs.
     Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),
     client("onnxruntime_describes"),

@@ -147,6 +147,7 @@ train hardnet --data store --out run --batch 16 -> --resume
 train hardnet --data store --out own --batch 16 -> own
 data build photos photos store -> --force
 data build photos photos own --force -> own
+eval bundled --model sift --report report.html -> --force
 report run --out report.html -> --force
 export sdgmnet --out net.onnx -> --force
 eval bundled --model sift --out notes.txt -> notes.txt

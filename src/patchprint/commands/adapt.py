@@ -48,9 +48,10 @@ def main(
         json: print the result as JSON.
     """
     plan = AdaptPlan(model, steps, batch, lr, held_out, seed, device, strict)
-    result = adapt(images, out, work or out.with_suffix(".work"), plan, force, report=say)
+    place = work or out.with_suffix(".work")
+    result = adapt(images, out, place, plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
-    write(page(result, out), out.with_suffix(".html"))
+    write(page(result, out, place), out.with_suffix(".html"))
     rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]
     text = f"{table(['', *MEASURES.values()], rows)}\n\n{VERDICTS[result.model['verdict']]}"
     emit(result.to_json(), json, text)

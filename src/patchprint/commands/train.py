@@ -19,6 +19,9 @@ from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_
 from patchprint.networks import NETWORKS
 from patchprint.networks.weights import read_info
 from patchprint.registry import option_names
+from patchprint.report.page import write
+from patchprint.report.runs import read_run
+from patchprint.report.whole import whole_page
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
 from patchprint.training.held_out import spelled
@@ -26,6 +29,7 @@ from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_opt
 
 # --freeze a b, or --freeze a --freeze b
 Words = tuple[tuple[str, ...], ...]
+REPORT = "report.html"  # in the folder of the run
 Switch = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -51,7 +55,7 @@ def _command(recipe: str) -> Callable[..., int]:
 
     Args:
         config: JSON file with settings, like the config.json of a run; flags win over it.
-        out: folder of the run; if not given, the one that --config names, or runs/{recipe}.
+        out: folder of the run, with report.html at its end; if not given, the one that --config names, or runs/{recipe}.
         resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
         force: replace a run that is in --out already.
         json: print the outcome as JSON.
@@ -95,7 +99,9 @@ def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -
         outcome = train(run, None, out, resume, force)
         if distributed.rank() == 0:
             ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
+            write(whole_page(runs=[read_run(out)]), out / REPORT)
             emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))
+            say(f"report: {out / REPORT}")
     finally:
         distributed.stop()
     return 0

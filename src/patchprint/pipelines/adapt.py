@@ -38,6 +38,7 @@ from patchprint.training.held_out import HeldOutPoints
 from patchprint.training.loop import train
 from patchprint.types import Result
 
+SFM = "sfm"  # folder in the work folder
 FEWEST_POINTS = 200
 PAIRS = 20_000
 HELD_OUT_POINTS = 5000  # among which each is looked for
@@ -193,6 +194,14 @@ def verdict(start: dict[str, float], tuned: dict[str, float], trials: dict[str, 
     return "mixed" if better and worse else "gained" if better else "lost" if worse else "no difference"
 
 
+def reconstruction_in(folder: Path, work: Path) -> Path | None:
+    """Where the sparse model lies that the points of ``work`` come from."""
+    own = work / SFM / "sparse"
+    if own.is_dir():
+        return own
+    return folder / "sparse" if _has_model(folder) else None
+
+
 def _has_model(folder: Path) -> bool:
     return (folder / "sparse").is_dir() and (folder / "images").is_dir()
 
@@ -202,7 +211,7 @@ def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> Trac
         if _has_model(folder):
             colmap.build(folder, store, densify=True, patch_scale=patch_scale, strict=strict)
         else:
-            sfm = store.with_name("sfm")
+            sfm = store.with_name(SFM)
             bare_images.build(folder, store, densify=True, patch_scale=patch_scale, work=sfm, strict=strict)
     return TrackStore.open(store, patch_scale=patch_scale)
 

@@ -231,11 +231,16 @@ class HeldOutPoints:
 
     def measure(self, network: PatchNetwork) -> Scores:
         """Scores of a network on the patches of the source."""
+        return self.judge(*self.describe(network))
+
+    def describe(self, network: PatchNetwork) -> tuple[Tensor, Tensor]:
+        """Descriptors of first and second views, each (N, D), on the CPU."""
         parts = []
         for points, views in zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True):
             patches = self.source.sample(points, views, network.input_size)
             parts.append(network.describe(patches.transpose(0, 1).flatten(0, 1)).cpu().chunk(2))
-        return self.judge(*(torch.cat(side) for side in zip(*parts, strict=True)))
+        first, second = (torch.cat(side) for side in zip(*parts, strict=True))
+        return first, second
 
 
 class HeldOutPatches:
