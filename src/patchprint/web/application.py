@@ -1,0 +1,105 @@
+"""The page and the API as one application, guarded, and the sweeping of what was uploaded long ago."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from fastapi import FastAPI
+
+from patchprint.errors import UserError
+from patchprint.features.model import DEFAULT_MODEL, list_models, load
+from patchprint.web import page
+from patchprint.web.api import create_api
+from patchprint.web.examples import write_examples
+from patchprint.web.guard import Guard
+from patchprint.web.limits import Limits
+from patchprint.web.workers import Workers
+
+KEPT_SECONDS = 3600.0  # uploaded photos are removed after an hour, and all of them in the end
+STORED_PHOTOS = 40  # as many of the largest allowed size may lie there at once
+_SWEEP_SECONDS = 60.0
+
+
+def create(
+    workers: Workers,
+    known: Mapping[str, str],
+    ratios: Mapping[str, float | None],
+    limits: Limits,
+    folder: Path,
+    names: frozenset[str] | None,
+) -> Guard:
+    """Page and API.
+
+    Args:
+        known, ratios: what `offered` gave.
+        folder: for uploads and examples.
+        names: how browsers may call this server (`Guard`).
+    """
+    shown = folder / "examples"
+    shown.mkdir()
+    api = create_api(workers.ask, known, limits)
+    api.router.lifespan_context = _sweeping(folder, shown)
+    blocks = page.create_page(workers.ask, ratios, limits, folder, write_examples(shown))
+    gr.mount_gradio_app(
+        api,
+        blocks,
+        path="/",
+        footer_links=[],
+        run_history=False,
+        ssr_mode=False,
+        mcp_server=False,
+        pwa=False,
+        enable_monitoring=False,
+        show_error=False,
+        max_file_size=limits.photo_bytes,
+        **page.style(),
+    )
+    blocks.has_launched = True  # which mounting does not say, and without which gradio reads files wherever a client says
+    return Guard(api, limits, folder, names, most_stored=STORED_PHOTOS * limits.photo_bytes)
+
+
+def offered(given: Sequence[str | Path]) -> tuple[dict[str, str], dict[str, float | None]]:
+    """What can be chosen, as `Desk` wants it, and the ratio of each: weight files by their names, then shipped models."""
+    known: dict[str, str] = {}
+    ratios: dict[str, float | None] = {}
+    for path in map(Path, given):
+        if path.stem in known:
+            raise UserError(f"two weight files are called {path.stem}; rename one of them")
+        known[path.stem], ratios[path.stem] = str(path.resolve()), load(path).for_keypoints().ratio
+    for info in sorted(list_models(), key=lambda info: info.name != DEFAULT_MODEL):
+        known.setdefault(info.name, info.name)
+        ratios.setdefault(info.name, info.ratio)
+    return known, ratios
+
+
+def remove_old(folder: Path, kept: Path, seconds: float) -> None:
+    """Remove the files below a folder that are older than so many seconds, except for those in ``kept``."""
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file() and kept not in path.parents and time.time() - path.stat().st_mtime > seconds:
+                path.unlink()
+
+
+def _sweeping(folder: Path, kept: Path) -> Any:
+    """A lifespan during which old uploads are removed now and then."""
+
+    async def sweep() -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            remove_old(folder, kept, KEPT_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(sweep())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    return lifespan
