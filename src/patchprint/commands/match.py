@@ -79,9 +79,7 @@ def main(
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """
-    settings = MatchSettings(
-        model, detector, max_keypoints, max_size, upright, spread, exif, mode, ratio, geometry
-    )
+    settings = MatchSettings(model, detector, max_keypoints, max_size, upright, spread, exif, mode, ratio, geometry)
     device = str(choose_device(device))
     if b is None:
         check_rule(mode, ratio)
@@ -161,9 +159,7 @@ def _match_many(
         "inliers": None if geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
         "verdicts": None if geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
     }
-    same = (
-        "" if geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
-    )
+    same = "" if geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
     emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches{same}")
     _write_each(out, lambda path: write_matches(features, matches, path, force))
     return 0

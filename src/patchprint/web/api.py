@@ -59,9 +59,13 @@ class Answer(BaseModel):
     matches: int = Field(description="how many")
     inliers: int | None = Field(description="how many agree with one geometry; null where none was asked for")
     geometry: Literal["homography", "fundamental"] | None
-    verdict: Literal["same", "different", "unsure"] | None = Field(description="whether both photos show the same place")
+    verdict: Literal["same", "different", "unsure"] | None = Field(
+        description="whether both photos show the same place"
+    )
     probability: float | None = Field(description="that they do")
-    transform: list[list[float]] | None = Field(description="3 x 3: the homography or fundamental matrix, if one was found")
+    transform: list[list[float]] | None = Field(
+        description="3 x 3: the homography or fundamental matrix, if one was found"
+    )
     indices: list[tuple[int, int]] = Field(description="numbers of the keypoints, counted from 0")
     points_a: list[tuple[float, float]]
     points_b: list[tuple[float, float]]

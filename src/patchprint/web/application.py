@@ -60,7 +60,9 @@ def create(
         max_file_size=limits.photo_bytes,
         **page.style(),
     )
-    blocks.has_launched = True  # which mounting does not say, and without which gradio reads files wherever a client says
+    blocks.has_launched = (
+        True  # which mounting does not say, and without which gradio reads files wherever a client says
+    )
     return Guard(api, limits, folder, names, most_stored=STORED_PHOTOS * limits.photo_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Pairs of pictures to try the page with, out of scikit-image: two views of a scene, one picture warped, two different things."""
+"""Pairs of pictures to try the page with, out of scikit-image: two views, one picture warped, two different things."""
 
 from __future__ import annotations
 

@@ -71,7 +71,9 @@ class Limits:
         if not data:
             raise UserError(f"{name} is empty (0 bytes); choose a picture")
         if len(data) > self.photo_bytes:
-            raise TooLargeError(f"{name} has {len(data) / 1e6:.1f} MB, the limit is {self.upload_mb:g} MB; make it smaller")
+            raise TooLargeError(
+                f"{name} has {len(data) / 1e6:.1f} MB, the limit is {self.upload_mb:g} MB; make it smaller"
+            )
         size = announced_size(data)
         if size is None:
             raise UserError(f"{name} is not a picture that can be read here; choose a JPEG, PNG, WebP or BMP file")

@@ -110,8 +110,7 @@ class Desk:
         canvas = self._picture(photos, settings, pair)
         return {
             "numbers": [_numbers(pair, settings), _numbers(other, settings.by_default(baseline))],
-            "picture": _as_text(canvas, ".jpg"),
-            "lines": min(LINES, len(pair.found)),
+            "picture": _drawn(canvas, pair),
             "csv": _table(photos, pair),
         }
 
@@ -133,8 +132,7 @@ class Desk:
         drawing.ring(canvas, layout.place(side, np.array(xy)), 9, _CHOSEN)
         return {
             "numbers": _numbers(pair, settings),
-            "picture": _as_text(canvas, ".jpg"),
-            "lines": min(LINES, len(pair.found)),
+            "picture": _drawn(canvas, pair),
             "photo": photos[side].name,
             "side": side,
             "keypoint": index,
@@ -169,15 +167,15 @@ class Desk:
         key = photo.key, astuple(replace(settings, mode="nearest", ratio=None, geometry="none"))
         return self._features.get(key, lambda: settings.extract(self._pixels(photo, settings.exif), model, known))
 
+    def _panel(self, photo: Photo, exif: bool) -> np.ndarray:
+        def make() -> np.ndarray:
+            return drawing.panel(decode_color(photo.data, photo.name, exif), PANEL_PIXELS)
+
+        return self._panels.get((photo.key, exif), make)
+
     def _two_panels(self, photos: Sequence[Photo], settings: MatchSettings) -> drawing.Panels:
-        first, second = (
-            self._panels.get(
-                (photo.key, settings.exif),
-                lambda photo=photo: drawing.panel(decode_color(photo.data, photo.name, settings.exif), PANEL_PIXELS),
-            )
-            for photo in photos
-        )
-        return first, second
+        first, second = photos
+        return self._panel(first, settings.exif), self._panel(second, settings.exif)
 
     def _picture(self, photos: Sequence[Photo], settings: MatchSettings, pair: _Pair) -> np.ndarray:
         panels = self._two_panels(photos, settings)
@@ -223,6 +221,12 @@ def _numbers(pair: _Pair, settings: MatchSettings) -> dict[str, Any]:
     ratio = settings.ratio if settings.ratio is not None else pair.a.ratio
     verdict = "" if pair.found.verdict is None else str(pair.found.verdict)
     return {"model": pair.model.info.name, **numbers, "ratio": ratio, "sentence": verdict}
+
+
+def _drawn(canvas: np.ndarray, pair: _Pair) -> dict[str, Any]:
+    """A picture of matches, its width by its height, and how many lines it has."""
+    height, width = canvas.shape[:2]
+    return {"jpeg": _as_text(canvas, ".jpg"), "ratio": width / height, "lines": min(LINES, len(pair.found))}
 
 
 def _table(photos: Sequence[Photo], pair: _Pair) -> str:

@@ -44,14 +44,16 @@ def problem(sentence: object) -> str:
     return f'<p class="pp-problem" role="alert">{escaped(sentence)}</p>'
 
 
-def picture(data: str, numbers: dict[str, Any], lines: int) -> str:
-    """The two photos with so many lines; ``data`` is a JPEG in base64."""
+def picture(drawn: dict[str, Any], numbers: dict[str, Any]) -> str:
+    """The two photos with lines between them; ``drawn`` is what `looking` says of the picture."""
+    lines, data = drawn["lines"], drawn["jpeg"]
     inliers = "" if numbers["inliers"] is None else f", {numbers['inliers']} of them agree with one geometry"
     alt = f"both photos side by side with lines for {numbers['matches']} matches{inliers}"
     legend = "".join(f'<span class="{mark}">{text}</span>' for mark, text in _LEGEND.items())
     if lines < numbers["matches"]:
         legend += f"<span>{lines} of {numbers['matches']} matches drawn</span>"
-    return f'''<img class="pp-picture" src="data:image/jpeg;base64,{data}" alt="{escaped(alt)}">
+    shape, source = f"--ratio: {drawn['ratio']:.4f}", f"data:image/jpeg;base64,{data}"
+    return f'''<img class="pp-picture" style="{shape}" src="{source}" alt="{escaped(alt)}">
 <p class="pp-legend">{legend}</p>'''
 
 
@@ -74,7 +76,9 @@ def comparison(of: Sequence[dict[str, Any]]) -> str:
         for label, *cells in rows
     )
     verdict = f'<p class="pp-verdict">{escaped(_capital(ours["sentence"]))}</p>' if ours["sentence"] else ""
-    return f"""{verdict}<table class="pp-numbers"><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody></table>"""
+    return (
+        f"""{verdict}<table class="pp-numbers"><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody></table>"""
+    )
 
 
 def taking_away(names: Sequence[str], settings: MatchSettings, table: str) -> str:
@@ -120,7 +124,9 @@ def _patch(near: dict[str, Any], kind: str) -> str:
     alt = ", ".join([f"patch at distance {distance}", *words])
     caption = f"{distance}<br>match" if near["is_match"] else distance
     source = f"data:image/png;base64,{near['patch']}"
-    return f'<figure class="{" ".join(marks)}"><img src="{source}" alt="{alt}"><figcaption>{caption}</figcaption></figure>'
+    return (
+        f'<figure class="{" ".join(marks)}"><img src="{source}" alt="{alt}"><figcaption>{caption}</figcaption></figure>'
+    )
 
 
 def _verdict(numbers: dict[str, Any]) -> str:

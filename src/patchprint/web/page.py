@@ -40,11 +40,9 @@ def create_page(
     def question(a: Chosen, b: Chosen, model: str, detector: str, mode: Mode, ratio: float, count: float) -> Question:
         kept = round(ratio, 2) if mode in RATIO_MODES else None
         settings = MatchSettings(model, detector, int(count), mode=mode, ratio=kept)
-        photos = [Photo(each[1], Path(each[0]).read_bytes()) for each in (a, b) if each is not None]
-        return photos, settings
+        return [_read(*each) for each in (a, b) if each is not None], settings
 
-    def show(a: Chosen, b: Chosen, *choices: Any) -> tuple[Any, ...]:
-        *choices, baseline = choices
+    def show(a: Chosen, b: Chosen, baseline: str, *choices: Any) -> tuple[Any, ...]:
         if a is None and b is None:
             return hidden("", markup.INVITATION)
         try:
@@ -54,11 +52,11 @@ def create_page(
             if len(photos) < 2:
                 return hidden("", markup.INVITATION)
             shown = ask("show", photos, settings, baseline=baseline)
-        except (UserError, OSError) as error:
+        except UserError as error:
             return hidden(markup.problem(error), markup.INVITATION)
         return (
             "",
-            markup.picture(shown["picture"], shown["numbers"][0], shown["lines"]),
+            markup.picture(shown["picture"], shown["numbers"][0]),
             gr.Row(visible=True),
             markup.comparison(shown["numbers"]),
             markup.taking_away([photo.name for photo in photos], settings, shown["csv"]),
@@ -69,17 +67,16 @@ def create_page(
     def hidden(told: str, picture: str) -> tuple[Any, ...]:
         return told, picture, gr.Row(visible=False), "", "", None, ""
 
-    def look(spot: dict[str, Any], a: Chosen, b: Chosen, *choices: Any) -> tuple[Any, ...]:
-        *choices, baseline = choices
+    def look(spot: dict[str, Any], a: Chosen, b: Chosen, baseline: str, *choices: Any) -> tuple[Any, ...]:
         if a is None or b is None:
             return "", gr.skip(), gr.skip(), ""
         try:
             photos, settings = question(a, b, *choices)
             looked = ask("look", photos, settings, spot=spot, baseline=baseline)
-        except (UserError, OSError) as error:
+        except UserError as error:
             return markup.problem(error), gr.skip(), gr.skip(), ""
         number = looked["keypoint"] if looked["side"] == 0 else None
-        return "", markup.picture(looked["picture"], looked["numbers"], looked["lines"]), number, markup.patches(looked)
+        return "", markup.picture(looked["picture"], looked["numbers"]), number, markup.patches(looked)
 
     def look_at_click(event: gr.EventData, *inputs: Any) -> tuple[Any, ...]:
         return look({"x": float(event.x), "y": float(event.y)}, *inputs)
@@ -108,7 +105,9 @@ def create_page(
                     detector = gr.Dropdown(list(DETECTORS), value=_USUAL.detector, label="Detector", min_width=120)
                     mode = gr.Dropdown(list(get_args(Mode)), value=_USUAL.mode, label="Rule", min_width=120)
                 ratio = gr.Slider(0.5, 1.0, ratios[first] or LOWE_RATIO, step=0.01, label="Ratio", elem_id="pp-ratio")
-                count = gr.Slider(64, MOST_KEYPOINTS, KEYPOINTS, step=64, label="Keypoints per photo", elem_id="pp-count")
+                count = gr.Slider(
+                    64, MOST_KEYPOINTS, KEYPOINTS, step=64, label="Keypoints per photo", elem_id="pp-count"
+                )
             with gr.Column(scale=5, min_width=340, elem_id="pp-answer"):
                 told = _html("", elem_id="pp-told")
                 picture = _html(markup.INVITATION, js_on_load=markup.CLICKS, elem_id="pp-shown")
@@ -118,13 +117,21 @@ def create_page(
                     with gr.Column(min_width=220, scale=2):
                         away = _html("", elem_id="pp-away")
                         number = gr.Number(
-                            None, label="Look at keypoint no. (first photo)", precision=0, minimum=0, elem_id="pp-number"
+                            None,
+                            label="Look at keypoint no. (first photo)",
+                            precision=0,
+                            minimum=0,
+                            elem_id="pp-number",
                         )
                 seen = _html("", elem_id="pp-seen")
 
-        asked = [a, b, model, detector, mode, ratio, count, baseline]
+        asked = [a, b, baseline, model, detector, mode, ratio, count]
         shown = {"fn": show, "inputs": asked, "outputs": [told, picture, below, numbers, away, number, seen]}
-        quietly: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private", "trigger_mode": "always_last"}
+        quietly: dict[str, Any] = {
+            "show_progress": "minimal",
+            "api_visibility": "private",
+            "trigger_mode": "always_last",
+        }
         gr.on([a.change, b.change, detector.input, baseline.input, ratio.input, count.input], **shown, **quietly)
         model.input(own_ratio, model, ratio, api_visibility="private").then(**shown, **quietly)
         mode.input(ratio_in_use, mode, ratio, api_visibility="private").then(**shown, **quietly)
@@ -155,6 +162,13 @@ def style() -> dict[str, Any]:
 # A photo as its field gives it: the path of the file and its name, or None.
 Chosen = tuple[str, str] | None
 Question = tuple[list[Photo], MatchSettings]
+
+
+def _read(path: str, name: str) -> Photo:
+    try:
+        return Photo(name, Path(path).read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{name} was given so long ago that it was removed; choose it again") from None
 
 
 def _html(value: str, **options: Any) -> gr.HTML:

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -158,7 +158,8 @@ def _answer(connection: Connection, setup: Setup) -> None:
 
 def _reply(desk: Desk, question: dict[str, Any], photos: list[Photo]) -> dict[str, Any]:
     try:
-        task = {"match": desk.match, "show": desk.show, "look": desk.look}[question.pop("task")]
+        tasks: dict[str, Callable[..., dict[str, Any]]] = {"match": desk.match, "show": desk.show, "look": desk.look}
+        task = tasks[question.pop("task")]
         settings = MatchSettings(**question.pop("settings"))
         if "spot" in question:
             question["spot"] = Spot(**question["spot"])
