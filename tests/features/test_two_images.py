@@ -62,4 +62,6 @@ def test_given_keypoints_are_described_as_found_ones_are() -> None:
 
 
 def test_another_model_has_its_own_ratio() -> None:
-    assert MatchSettings("hardnet", ratio=0.7, max_keypoints=9).by_default("sift") == MatchSettings("sift", max_keypoints=9)
+    assert MatchSettings("hardnet", ratio=0.7, max_keypoints=9).by_default("sift") == MatchSettings(
+        "sift", max_keypoints=9
+    )

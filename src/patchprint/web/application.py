@@ -45,7 +45,7 @@ def create(
     shown.mkdir()
     api = create_api(workers.ask, known, limits)
     api.router.lifespan_context = _sweeping(folder, shown)
-    blocks = page.create_page(workers.ask, ratios, limits, folder, write_examples(shown))
+    blocks = page.create_page(workers.ask, ratios, limits, write_examples(shown))
     gr.mount_gradio_app(
         api,
         blocks,

@@ -1,7 +1,7 @@
 """Every request passes here: who may ask, for which addresses, how many bytes, and how long they may take to arrive.
 
 gradio serves more than the page needs: files from URLs, a proxy, uploads of any size. Only what is listed here gets through to
-it, and files only out of the folder that belongs to this server.
+it, and it reads and serves files only out of the folder that belongs to this server.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,15 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-UPLOAD = "/gradio_api/upload"
+UPLOAD, JOIN = "/gradio_api/upload", "/gradio_api/queue/join"
+_JOIN_BYTES = 1 << 20  # of what fields of the page hold; photos are named in it, not sent
 _FILE = "/gradio_api/file="
 _READ = re.compile(
     r"/|/config/?|/theme\.css|/favicon\.ico|/manifest\.json|/robots\.txt|/(assets|static)/.+"
     r"|/gradio_api/(info/?|startup-events|queue/data|upload_progress|theme\.css|heartbeat/\w+|file=.+)"
     r"|/openapi\.json|/api/choices"
 )
-_WRITTEN = re.compile(rf"{UPLOAD}|/gradio_api/(queue/join/?|reset/?|cancel)|/api/match")
+_WRITTEN = re.compile(rf"{UPLOAD}|{JOIN}|/gradio_api/(reset/?|cancel)|/api/match")
 # What a browser may do for the page: talk to this server, and nothing else. gradio's frontend makes functions of text.
 _HEADERS = [
     (
@@ -40,6 +41,8 @@ _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
+
+_CLOSE = [(b"connection", b"close")]  # what is left of the request is not waited for
 
 
 @dataclass(frozen=True)
@@ -90,15 +93,18 @@ class Guard:
         if path.startswith(_FILE) and not self._is_ours(path.removeprefix(_FILE)):
             return Refusal(403, "only files that were given to this page are served")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._limits.request_bytes:
+        if not length.isdigit() or int(length) > self._most_bytes(path):
             return self._too_large()
         if path == UPLOAD and _bytes_below(self._folder) > self._most_stored:
             return Refusal(429, "too many photos were uploaded in the last hour; try again later")
         return None
 
-    def _is_ours(self, name: str) -> bool:
+    def _most_bytes(self, path: str) -> int:
+        return _JOIN_BYTES if path == JOIN else self._limits.request_bytes
+
+    def _is_ours(self, name: object) -> bool:
         try:
-            return self._folder in Path(name).resolve().parents
+            return isinstance(name, str) and self._folder in Path(name).resolve().parents
         except (OSError, ValueError):  # names that no file can have
             return False
 
@@ -122,11 +128,26 @@ class Guard:
                 refusal = Refusal(408, f"the request did not arrive within {self._limits.seconds:g} seconds")
                 return {"type": "http.disconnect"}
             received += len(message.get("body", b""))
-            if received > self._limits.request_bytes:
+            if received > self._most_bytes(scope["path"]):
                 refusal = self._too_large()
                 return {"type": "http.disconnect"}
             is_complete = not message.get("more_body", False)
             return message
+
+        async def inspected() -> Message:
+            nonlocal refusal
+            if is_complete:
+                return await receive()
+            body = b""
+            while not is_complete:
+                message = await counted()
+                if message["type"] == "http.disconnect":
+                    return message
+                body += message.get("body", b"")
+            if not all(map(self._is_ours, _paths_in(body))):
+                refusal = Refusal(403, "only photos that were given to this page are looked at")
+                return {"type": "http.disconnect"}
+            return {"type": "http.request", "body": body, "more_body": False}
 
         async def with_headers(message: Message) -> None:
             nonlocal is_answered
@@ -134,11 +155,12 @@ class Guard:
                 return  # what the application says about a body that was cut off is of no interest
             if message["type"] == "http.response.start":
                 is_answered = True
-                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+                rest = _CLOSE if scope["method"] == "POST" and not is_complete else []
+                message = {**message, "headers": [*message.get("headers", []), *rest, *_HEADERS]}
             await send(message)
 
         try:
-            await self._app(scope, counted, with_headers)
+            await self._app(scope, inspected if scope["path"] == JOIN else counted, with_headers)
         except Exception:
             if refusal is None or is_answered:
                 raise
@@ -149,10 +171,28 @@ class Guard:
 async def _answer(send: Send, refusal: Refusal) -> None:
     body = json.dumps({"error": refusal.sentence}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    # What is left of the request is not waited for.
-    headers += [(b"connection", b"close"), *_HEADERS]
+    headers += [*_CLOSE, *_HEADERS]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _paths_in(body: bytes) -> Iterator[object]:
+    """The files that a question of the page names, wherever they stand in it.
+
+    gradio copies them, or fetches them where they are addresses, before any code of ours sees them.
+    """
+    try:
+        waiting = [json.loads(body)]
+    except (ValueError, RecursionError):
+        return  # gradio refuses what is no JSON
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "path" in value:
+                yield value["path"]
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
 
 
 def _bytes_below(folder: Path) -> int:

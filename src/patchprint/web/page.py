@@ -25,14 +25,13 @@ _USUAL = MatchSettings()
 
 
 def create_page(
-    ask: Ask, ratios: Mapping[str, float | None], limits: Limits, folder: Path, examples: Mapping[str, tuple[str, str]]
+    ask: Ask, ratios: Mapping[str, float | None], limits: Limits, examples: Mapping[str, tuple[str, str]]
 ) -> gr.Blocks:
     """The page.
 
     Args:
         ask: `Workers.ask`.
         ratios: the calibrated ratio of every model that can be chosen, the one chosen at the start first.
-        folder: where uploaded files lie; a photo elsewhere is refused.
         examples: pairs of files by name.
     """
     first = next(iter(ratios))
@@ -95,7 +94,7 @@ def create_page(
         with gr.Row(elem_id="pp-desk", equal_height=False):
             with gr.Column(scale=2, min_width=320, elem_id="pp-question"):
                 with gr.Row():
-                    a, b = (_photo(label, folder) for label in ("First photo", "Second photo"))
+                    a, b = (_photo(label) for label in ("First photo", "Second photo"))
                 with gr.Row(elem_id="pp-examples"):
                     buttons = {name: gr.Button(name, size="sm", min_width=80) for name in examples}
                 with gr.Row():
@@ -175,11 +174,10 @@ def _html(value: str, **options: Any) -> gr.HTML:
     return gr.HTML(value, apply_default_css=False, **options)
 
 
-def _photo(label: str, folder: Path) -> gr.Image:
+def _photo(label: str) -> gr.Image:
     """A field for a photo, by file, camera or clipboard.
 
-    gradio's own would decode the picture, fetch it where a client gives an address, and read it wherever a client says that
-    it lies. This one gives path and name of what was uploaded, and of nothing else.
+    gradio's own would decode the picture; this one gives path and name of what was uploaded (`Guard` lets no other path pass).
     """
     field = gr.Image(
         label=label,
@@ -191,18 +189,12 @@ def _photo(label: str, folder: Path) -> gr.Image:
         buttons=[],
         elem_classes="pp-photo",
     )
-    inherited = field.async_move_resource_to_block_cache
 
     def chosen(payload: Any) -> Chosen:
         if payload is None or payload.path is None:
             return None
         return payload.path, Path(payload.orig_name or payload.path).name
 
-    async def move(path: Any) -> str | None:
-        if path is not None and folder.resolve() not in Path(str(path)).resolve().parents:
-            raise gr.Error("only photos that were given to this page are looked at")
-        return await inherited(path)
-
     # Set on the object: for a class of its own gradio would write a file beside this one.
-    vars(field).update(preprocess=chosen, async_move_resource_to_block_cache=move)
+    vars(field)["preprocess"] = chosen
     return field

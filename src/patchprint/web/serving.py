@@ -66,6 +66,8 @@ def serve(
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens at an address of this machine, or one sentence why not."""
     try:
+        if not 0 <= port < 1 << 16:
+            raise OverflowError
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError, OverflowError):
         raise UserError(f"{host} port {port} is no address to serve at; give another --host or --port") from None
@@ -74,9 +76,9 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         made.bind(where)
         made.listen()
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         made.close()
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        if error.errno == errno.EADDRINUSE:
             raise UserError(f"port {port} of {host} is in use; give another --port, or 0 for any") from None
         reason = "may not be used" if isinstance(error, PermissionError) else "is no address of this machine"
         raise UserError(f"{host} port {port} {reason}; give another --host or --port") from None

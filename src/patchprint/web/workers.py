@@ -101,12 +101,16 @@ class _Worker:
         self._process = spawn.Process(target=_answer, args=(theirs, self._setup), daemon=True)
         self._process.start()
         theirs.close()  # so that its end is seen here
+        self._is_ready = False
 
     def ask(self, question: dict[str, Any], photos: Sequence[Photo], seconds: float, most: float) -> dict[str, Any]:
         if not self._process.is_alive():  # not by these photos
             note(f"a worker ended with exit code {self._replace()}; a new one takes its place")
         question["names"] = [photo.name for photo in photos]
         try:
+            if not self._is_ready:  # to start takes seconds, which are not the question's
+                self._connection.recv_bytes()
+                self._is_ready = True
             self._connection.send_bytes(json.dumps(question).encode())
             for photo in photos:
                 self._connection.send_bytes(photo.data)
@@ -147,6 +151,7 @@ def _answer(connection: Connection, setup: Setup) -> None:
     # OpenCV's own limit, which holds for what a header hides from ours.
     os.environ["OPENCV_IO_MAX_IMAGE_PIXELS"] = str(int(setup.limits.megapixels * 1e6))
     desk = Desk(setup.models, setup.limits, setup.device, setup.engine)
+    connection.send_bytes(b"ready")
     while True:
         try:
             question = json.loads(connection.recv_bytes())
