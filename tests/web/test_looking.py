@@ -145,7 +145,7 @@ def test_what_cannot_be_answered(desk: Desk, pair: Sequence[Photo]) -> None:
     ):
         with pytest.raises(UserError, match=words):
             desk.match(pair, settings)
-    with pytest.raises(UserError, match="notes.jpg is not a picture"):
+    with pytest.raises(UserError, match=r"notes\.jpg is not a picture"):
         desk.match([pair[0], Photo("notes.jpg", b"notes")], SETTINGS)
     with pytest.raises(UserError, match="there is no keypoint 200; the first photo has 200"):
         desk.look(pair, SETTINGS, Spot(number=200))

@@ -90,5 +90,5 @@ def test_the_command_is_what_must_be_typed() -> None:
 def test_patches_have_distances_and_words() -> None:
     made = markup.patches(looked())
     assert made.count("<figure") == 6
-    assert "0.250<br>match" in made and "0 bits" in made
+    assert "✓ 0.250<" in made and "0 bits" in made
     assert 'alt="patch at distance 0.250, at the right place, the match"' in made

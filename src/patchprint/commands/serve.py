@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from patchprint.engines import AUTO
 from patchprint.web import HOST, PORT, Limits, serve
 
 _USUAL = Limits()
@@ -18,7 +19,7 @@ def main(
     max_seconds: float = _USUAL.seconds,
     max_waiting: int = _USUAL.waiting,
     device: str = "auto",
-    engine: str = "auto",
+    engine: str = AUTO,
 ) -> int:
     """A page in the browser: drop two photos, see their matches beside SIFT's; the same as an HTTP API.
 

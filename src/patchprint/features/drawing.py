@@ -92,19 +92,21 @@ def picture(
     max_lines: int = 250,
     outliers: bool = False,
     keypoints: bool = False,
+    ground: int = 255,
 ) -> np.ndarray:
     """The picture that `draw` writes.
 
     Args:
         panels: the two images as `panel` gives them.
         keypoints: mark all keypoints, those without a match too.
+        ground: the gray value below the lower of the two.
 
     Shape:
         -> uint8 (H, W, 3), RGB
     """
     cv2 = require("cv2", extra="images")
     layout = Layout.of(panels, a, b)
-    canvas = np.full((layout.size[1], layout.size[0], 3), 255, np.uint8)
+    canvas = np.full((layout.size[1], layout.size[0], 3), ground, np.uint8)
     shift = layout.panels[0][0]
     canvas[: panels[0].shape[0], :shift] = panels[0]
     canvas[: panels[1].shape[0], shift:] = panels[1]

@@ -40,6 +40,7 @@ PATCH_PIXELS = 64
 LINES = 150  # more of them show nothing
 PANEL_PIXELS = 900  # along the longer side of one photo in the picture
 _ENDS = 6.0  # pixels of the picture
+_GROUND = 128  # neither light nor dark, as the page may be both
 _CHOSEN, _NEAR = (255, 210, 60), (110, 190, 255)  # colors of the rings
 # Two photos of two people, with what a comparison asks for at some settings.
 _PHOTOS, _FEATURES = 4, 24
@@ -179,7 +180,7 @@ class Desk:
 
     def _picture(self, photos: Sequence[Photo], settings: MatchSettings, pair: _Pair) -> np.ndarray:
         panels = self._two_panels(photos, settings)
-        return drawing.picture(panels, pair.a, pair.b, pair.found, LINES, outliers=True, keypoints=True)
+        return drawing.picture(panels, pair.a, pair.b, pair.found, LINES, outliers=True, keypoints=True, ground=_GROUND)
 
     def _neighbors(
         self, photos: Sequence[Photo], settings: MatchSettings, pair: _Pair, side: int, index: int

@@ -12,7 +12,7 @@ from patchprint.features.two_images import MatchSettings
 
 HEADER = """<header class="pp-header"><h1>patchprint</h1>
 <p>Drop two photos: what looks alike to a descriptor, and do both show the same place?</p></header>"""
-INVITATION = """<div class="pp-empty"><p>Choose two photos on the left, or one of the examples.</p></div>"""
+INVITATION = """<div class="pp-empty"><p>Choose two photos, or one of the examples.</p></div>"""
 HINT = '<p class="pp-hint">Click a keypoint in the picture to see its patch and the ten nearest in the other photo.</p>'
 _LEGEND = {
     "pp-agrees": "agrees with one geometry",
@@ -103,8 +103,8 @@ def patches(looked: dict[str, Any]) -> str:
     """The keypoint that is looked at, as each model sees it, and what is nearest to it in the other photo."""
     what = f"Keypoint {looked['keypoint']} of {looked['photo']}, and the nearest of the other photo by distance"
     rows = "".join(_row(view) for view in looked["views"])
-    return f"""<section class="pp-look" aria-label="patches"><p>{escaped(what)}; <span class="pp-green">green</span> where the
-geometry says.</p>{rows}</section>"""
+    return f"""<section class="pp-look" aria-label="patches"><p>{escaped(what)}; ✓ is the match,
+<span class="pp-green">green</span> where the geometry says.</p>{rows}</section>"""
 
 
 def _row(view: dict[str, Any]) -> str:
@@ -122,7 +122,7 @@ def _patch(near: dict[str, Any], kind: str) -> str:
         marks.append("pp-match")
         words.append("the match")
     alt = ", ".join([f"patch at distance {distance}", *words])
-    caption = f"{distance}<br>match" if near["is_match"] else distance
+    caption = f"✓ {distance}" if near["is_match"] else distance
     source = f"data:image/png;base64,{near['patch']}"
     return (
         f'<figure class="{" ".join(marks)}"><img src="{source}" alt="{alt}"><figcaption>{caption}</figcaption></figure>'

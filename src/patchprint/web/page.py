@@ -185,7 +185,7 @@ def _photo(label: str) -> gr.Image:
         type="filepath",
         height=150,
         min_width=140,
-        placeholder="Drop a photo\nor click",
+        placeholder="Drop a photo",
         buttons=[],
         elem_classes="pp-photo",
     )

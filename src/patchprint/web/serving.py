@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from patchprint import files
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.progress import note
@@ -29,7 +30,7 @@ def serve(
     limits: Limits | None = None,
     models: Sequence[str | Path] = (),
     device: str = "auto",
-    engine: str = "auto",
+    engine: str = AUTO,
 ) -> None:
     """Serve the page and the API until somebody stops it (Ctrl-C, SIGTERM); what was uploaded is removed then.
 
@@ -53,7 +54,7 @@ def serve(
         from patchprint.web import application, http_server
 
         known, ratios = application.offered(models)
-        workers = stack.enter_context(Workers(Setup(known, limits, device, engine)))
+        workers = stack.enter_context(Workers(Setup(known, limits, folder, device, engine)))
         guarded = application.create(workers, known, ratios, limits, folder, names_of(host))
         if not is_loopback(host):
             note(

@@ -6,20 +6,24 @@ makes a decoder do, it does it there, and the server lives on.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import multiprocessing
 import os
 import queue
 import signal
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
+from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.two_images import MatchSettings
 from patchprint.progress import note
@@ -27,17 +31,16 @@ from patchprint.web import limits
 from patchprint.web.limits import FaultError, Limits, OutOfTimeError, RefusedError, TooBusyError
 from patchprint.web.looking import Desk, Photo, Spot
 
-_GRACE = 2.0  # seconds that an idle process has to end by itself
-
 
 @dataclass(frozen=True)
 class Setup:
-    """What a process needs to know to answer questions."""
+    """What a process needs to know to answer questions; its temporary files lie in the ``folder``."""
 
     models: Mapping[str, str]
     limits: Limits
-    device: str
-    engine: str
+    folder: Path
+    device: str = "auto"
+    engine: str = AUTO
 
 
 class Workers:
@@ -140,7 +143,6 @@ class _Worker:
 
     def stop(self) -> None:
         self._connection.close()
-        self._process.join(_GRACE)
         self._process.kill()
         self._process.join()
 
@@ -150,15 +152,14 @@ def _answer(connection: Connection, setup: Setup) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # OpenCV's own limit, which holds for what a header hides from ours.
     os.environ["OPENCV_IO_MAX_IMAGE_PIXELS"] = str(int(setup.limits.megapixels * 1e6))
-    desk = Desk(setup.models, setup.limits, setup.device, setup.engine)
-    connection.send_bytes(b"ready")
-    while True:
-        try:
+    tempfile.tempdir = str(setup.folder)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        desk = Desk(setup.models, setup.limits, setup.device, setup.engine)
+        connection.send_bytes(b"ready")
+        while True:
             question = json.loads(connection.recv_bytes())
             photos = [Photo(name, connection.recv_bytes()) for name in question.pop("names")]
-        except EOFError:
-            return
-        connection.send_bytes(json.dumps(_reply(desk, question, photos)).encode())
+            connection.send_bytes(json.dumps(_reply(desk, question, photos)).encode())
 
 
 def _reply(desk: Desk, question: dict[str, Any], photos: list[Photo]) -> dict[str, Any]:
