@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import http.client
 import json
@@ -79,15 +80,27 @@ class Served:
         return self.process.wait(20)
 
 
+def curl(server: Served, words: list[str]) -> tuple[int, Any]:
+    """What ``curl -F name=value ... ADDRESS`` asks, of this server instead of the one in the address."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-F", action="append", default=[], dest="fields")
+    parser.add_argument("address")
+    asked = parser.parse_args(words)
+    path = urlsplit(asked.address).path
+    if not asked.fields:
+        return server.ask("GET", path)
+    pairs = (field.partition("=") for field in asked.fields)
+    values = {name: Path(value[1:]) if value.startswith("@") else value for name, _, value in pairs}
+    body, kind = form(values)
+    return server.ask("POST", path, body, {"Content-Type": kind})
+
+
 @contextlib.contextmanager
 def serving(folder: Path, *flags: str) -> Iterator[Served]:
     """A server at a free port, whose temporary files lie in ``folder``, until the end of the block."""
-    temporary, spy = folder / "temporary", folder / "spy"
+    temporary = folder / "temporary"
     temporary.mkdir()
-    spy.mkdir()
-    (spy / "sitecustomize.py").write_text(_SPY)
-    settings = environment(TMPDIR=str(temporary), SPY_RECORD=str(folder / "turned-to.txt"))
-    settings["PYTHONPATH"] = f"{spy}:{settings['PYTHONPATH']}"
+    settings = {**_watched(folder), "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "patchprint", "serve", "--port", "0", *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, cwd=folder)
     said: list[str] = []
@@ -113,6 +126,21 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
         process.kill()
         process.wait()
         reader.join(5)
+
+
+def watched_process(folder: Path, code: str) -> str:
+    """The record of addresses that some code turned to."""
+    subprocess.run([sys.executable, "-c", code], env=_watched(folder), check=True, timeout=60)
+    return (folder / "turned-to.txt").read_text()
+
+
+def _watched(folder: Path) -> dict[str, str]:
+    """The environment of a process that records the addresses it turns to in ``folder / turned-to.txt``."""
+    spy = folder / "spy"
+    spy.mkdir()
+    (spy / "sitecustomize.py").write_text(_SPY)
+    settings = environment(SPY_RECORD=str(folder / "turned-to.txt"))
+    return {**settings, "PYTHONPATH": f"{spy}:{settings['PYTHONPATH']}"}
 
 
 def form(fields: dict[str, object]) -> tuple[bytes, str]:

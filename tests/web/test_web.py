@@ -17,8 +17,10 @@ import pytest
 
 from patchprint import cli
 from patchprint.features.two_images import MatchSettings
+from support.checkout import ROOT
+from support.documents import blocks
 from support.known_images import texture
-from support.serving import Served, form, serving
+from support.serving import Served, form, serving, watched_process
 
 pytestmark = pytest.mark.slow
 SECONDS = 3.0
@@ -66,6 +68,34 @@ def test_the_schema_is_what_is_answered(server: Served, real_pair: tuple[Path, P
     _, choices = server.ask("GET", "/api/choices")
     assert {"sdgmnet", "sift"} <= set(choices["models"]) and "dog" in choices["detectors"]
     assert choices["limits"]["megapixels"] == 30
+
+
+def test_the_document_shows_an_answer_as_it_is(server: Served, photos: tuple[Path, Path]) -> None:
+    (example,) = (json.loads(block.code) for block in blocks(ROOT / "docs" / "serve.md") if block.language == "json")
+    _, answer = server.match(*photos, model="sift")
+    assert list(example) == list(answer)
+    assert all(type(example[name]) is type(answer[name]) for name in answer)
+    lists = [value for name, value in example.items() if isinstance(value, list) and name != "transform"]
+    assert {len(each) for each in lists} == {example["matches"]} and sum(example["is_inlier"]) == example["inliers"]
+    text = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+    limits = server.ask("GET", "/api/choices")[1]["limits"]
+    for flag, name in re.findall(r"\| `--max-([a-z-]+)` \|.*\| (\d+) \|", text):
+        assert limits.pop(flag.replace("-", "_")) == float(name)
+    assert limits == {}
+
+
+def test_nothing_elsewhere_is_asked_for(server: Served, photos: tuple[Path, Path]) -> None:
+    """Every address that the process looks up or connects to is recorded; the browser is watched in test_page.py."""
+    assert server.match(*photos, model="sift")[0] == 200
+    assert server.ask("GET", "/")[0] == server.ask("GET", "/config")[0] == server.ask("GET", "/theme.css")[0] == 200
+    assert not server.turned_to.exists(), server.turned_to.read_text()
+
+
+def test_the_record_of_addresses_works(tmp_path: Path) -> None:
+    record = watched_process(
+        tmp_path, "import socket; socket.getaddrinfo('localhost', 80); socket.getaddrinfo('192.0.2.7', 80)"
+    )
+    assert record == "look up 192.0.2.7\n"
 
 
 def test_wrong_questions_are_answered_with_a_sentence(

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
 
-from patchprint.errors import UserError
-from patchprint.features.model import DEFAULT_MODEL, list_models, load
 from patchprint.web import page
 from patchprint.web.api import create_api
 from patchprint.web.examples import write_examples
@@ -37,7 +35,7 @@ def create(
     """Page and API.
 
     Args:
-        known, ratios: what `offered` gave.
+        known, ratios: what `choices.offered` gave.
         folder: for uploads and examples.
         names: how browsers may call this server (`Guard`).
     """
@@ -64,20 +62,6 @@ def create(
         True  # which mounting does not say, and without which gradio reads files wherever a client says
     )
     return Guard(api, limits, folder, names, most_stored=STORED_PHOTOS * limits.photo_bytes)
-
-
-def offered(given: Sequence[str | Path]) -> tuple[dict[str, str], dict[str, float | None]]:
-    """What can be chosen, as `Desk` wants it, and the ratio of each: weight files by their names, then shipped models."""
-    known: dict[str, str] = {}
-    ratios: dict[str, float | None] = {}
-    for path in map(Path, given):
-        if path.stem in known:
-            raise UserError(f"two weight files are called {path.stem}; rename one of them")
-        known[path.stem], ratios[path.stem] = str(path.resolve()), load(path).for_keypoints().ratio
-    for info in sorted(list_models(), key=lambda info: info.name != DEFAULT_MODEL):
-        known.setdefault(info.name, info.name)
-        ratios.setdefault(info.name, info.ratio)
-    return known, ratios
 
 
 def remove_old(folder: Path, kept: Path, seconds: float) -> None:

@@ -17,6 +17,7 @@ from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.progress import note
+from patchprint.web.choices import offered
 from patchprint.web.limits import Limits
 from patchprint.web.workers import Setup, Workers
 
@@ -43,6 +44,7 @@ def serve(
         engine: how (`patchprint.load`).
     """
     limits = limits or Limits()
+    known, ratios = offered(models)
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(contextlib.closing(bind(host, port)))
         stack.enter_context(_sigterm_as_exit())
@@ -53,7 +55,6 @@ def serve(
         require("gradio", extra="web")
         from patchprint.web import application, http_server
 
-        known, ratios = application.offered(models)
         workers = stack.enter_context(Workers(Setup(known, limits, folder, device, engine)))
         guarded = application.create(workers, known, ratios, limits, folder, names_of(host))
         if not is_loopback(host):
