@@ -142,6 +142,7 @@ def test_what_cannot_be_answered(desk: Desk, pair: Sequence[Photo]) -> None:
         (MatchSettings("sfit"), "there is no model 'sfit'; did you mean sift"),
         (MatchSettings("/etc/passwd"), "there is no model"),
         (MatchSettings("sift", detector="dgo"), "did you mean dog"),
+        (MatchSettings("sift", max_keypoints=20_001), "max_keypoints is at most 20000 here"),
     ):
         with pytest.raises(UserError, match=words):
             desk.match(pair, settings)

@@ -93,7 +93,7 @@ class Guard:
         if path.startswith(_FILE) and not self._is_ours(path.removeprefix(_FILE)):
             return Refusal(403, "only files that were given to this page are served")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._most_bytes(path):
+        if not length.isdecimal() or int(length) > self._most_bytes(path):
             return self._too_large()
         if path == UPLOAD and _bytes_below(self._folder) > self._most_stored:
             return Refusal(429, "too many photos were uploaded in the last hour; try again later")

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from patchprint.progress import note
 
 MOST_CONNECTIONS = 256
-_LAST_ANSWERS = 3  # seconds in which answers that are under way may end when it is stopped
+_LAST_ANSWERS = 1  # seconds in which answers that are under way may end when it is stopped
 
 
 def run(application: Any, listening: socket.socket, seconds: float, greeting: str) -> None:

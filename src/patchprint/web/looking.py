@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from patchprint.web.recent import Recent
 BASELINES = ("sift", "rootsift")
 NEIGHBORS = 10
 PATCH_PIXELS = 64
+MOST_KEYPOINTS = 20_000  # which bounds what features take of the memory
 LINES = 150  # more of them show nothing
 PANEL_PIXELS = 900  # along the longer side of one photo in the picture
 _ENDS = 6.0  # pixels of the picture
@@ -53,7 +55,7 @@ class Photo:
     name: str
     data: bytes
 
-    @property
+    @cached_property
     def key(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 
@@ -147,6 +149,8 @@ class Desk:
     def _pair(self, photos: Sequence[Photo], settings: MatchSettings, on: _Pair | None = None) -> _Pair:
         """Matches of two photos; of the keypoints of another pair where they are known, which must be those it would find."""
         settings.check()
+        if settings.max_keypoints > MOST_KEYPOINTS:
+            raise UserError(f"max_keypoints is at most {MOST_KEYPOINTS} here, got {settings.max_keypoints}")
         model = self._model(settings.model)
         for photo in photos:  # both, before work begins
             self._limits.check_photo(photo.data, photo.name)

@@ -155,7 +155,7 @@ def style() -> dict[str, Any]:
         font=["system-ui", "sans-serif"],
         font_mono=["ui-monospace", "monospace"],
     )
-    return {"theme": theme, "css": _STYLE.read_text(encoding="utf-8")}
+    return {"theme": theme, "css": _STYLE.read_text(encoding="utf-8"), "js": markup.BROKEN}
 
 
 # A photo as its field gives it: the path of the file and its name, or None.
