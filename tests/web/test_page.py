@@ -102,8 +102,11 @@ def test_files_that_are_no_photos_get_a_sentence(
         give(page, 1, path)
         page.get_by_role("alert").filter(has_text=words).wait_for()
         assert page.locator(PICTURE).count() == 0
+        # A browser's sign for a broken picture is hidden; one that is too large is a picture.
+        page.locator(".pp-photo").nth(1).locator("img").wait_for(state="visible" if "huge" in words else "hidden")
     give(page, 1, photos[1])
     assert int(shown(page)["Matches"][0]) > 10
+    page.locator(".pp-photo").nth(1).locator("img").wait_for(state="visible")
     assert page.get_by_role("alert").count() == 0
 
 

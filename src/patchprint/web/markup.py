@@ -21,9 +21,13 @@ _LEGEND = {
     "pp-chosen": "looked at",
 }
 # A file that is no picture: the browser's sign for it is hidden, the sentence says what is wrong.
-BROKEN = """() => document.addEventListener('error', (event) => {
-  if (event.target.closest?.('.pp-photo')) event.target.style.visibility = 'hidden';
-}, true)"""
+BROKEN = """() => {
+  const show = (state) => (event) => {
+    if (event.target.closest?.('.pp-photo')) event.target.style.visibility = state;
+  };
+  document.addEventListener('error', show('hidden'), true);
+  document.addEventListener('load', show(''), true);
+}"""
 # A click tells where, in parts of the picture's width and height.
 CLICKS = """
 element.addEventListener('click', (event) => {
