@@ -11,12 +11,10 @@ import pytest
 from patchprint.errors import UserError
 from patchprint.networks.weights import WEIGHTS_FOLDER
 from patchprint.web.choices import offered
+from patchprint.web.uploads import bytes_below, remove_old
 
 
-def test_old_uploads_are_removed_and_examples_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))  # which is made where gradio is imported
-    from patchprint.web.application import remove_old
-
+def test_old_uploads_are_removed_and_examples_kept(tmp_path: Path) -> None:
     kept = tmp_path / "examples"
     names = ("examples/a.jpg", "new/a.jpg", "old/a.jpg", "old/cut-off")
     for name in names:
@@ -25,6 +23,7 @@ def test_old_uploads_are_removed_and_examples_kept(tmp_path: Path, monkeypatch: 
         path.write_bytes(b"photo")
         if not name.startswith("new"):
             os.utime(path, (time.time() - 100,) * 2)
+    assert bytes_below(tmp_path) == 20
     remove_old(tmp_path, kept, seconds=50)
     assert [name for name in names if (tmp_path / name).exists()] == ["examples/a.jpg", "new/a.jpg"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from patchprint.web.api import create_api
 from patchprint.web.examples import write_examples
 from patchprint.web.guard import Guard
 from patchprint.web.limits import Limits
+from patchprint.web.uploads import remove_old
 from patchprint.web.workers import Workers
 
 KEPT_SECONDS = 3600.0  # uploaded photos are removed after an hour, and all of them in the end
@@ -62,14 +62,6 @@ def create(
         True  # which mounting does not say, and without which gradio reads files wherever a client says
     )
     return Guard(api, limits, folder, names, most_stored=STORED_PHOTOS * limits.photo_bytes)
-
-
-def remove_old(folder: Path, kept: Path, seconds: float) -> None:
-    """Remove the files below a folder that are older than so many seconds, except for those in ``kept``."""
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_file() and kept not in path.parents and time.time() - path.stat().st_mtime > seconds:
-                path.unlink()
 
 
 def _sweeping(folder: Path, kept: Path) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.web.limits import Limits
+from patchprint.web.uploads import bytes_below
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -95,7 +96,7 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._most_bytes(path):
             return self._too_large()
-        if path == UPLOAD and _bytes_below(self._folder) > self._most_stored:
+        if path == UPLOAD and bytes_below(self._folder) > self._most_stored:
             return Refusal(429, "too many photos were uploaded in the last hour; try again later")
         return None
 
@@ -193,13 +194,3 @@ def _paths_in(body: bytes) -> Iterator[object]:
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
-
-
-def _bytes_below(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:  # removed meanwhile
-            continue
-    return total
