@@ -78,6 +78,25 @@ def test_work_whose_time_is_over_is_ended(running: Workers, pair: Sequence[Photo
     assert running.ask("match", pair, SETTINGS)["matches"] > 10
 
 
+def test_whoever_waits_at_the_end_is_told(pair: Sequence[Photo], tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(TooBusyError) as error:
+            running.ask("match", pair, SETTINGS)
+        told.append(str(error.value))
+
+    started = time.monotonic()
+    with Workers(Setup({"sift": "sift"}, Limits(), tmp_path, "cpu")) as running:
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(0.2)
+        (worker,) = running._all
+    asking.join(10)
+    assert told == ["the server is being stopped"] and not worker._process.is_alive()
+    assert time.monotonic() - started < 10  # not the minute that a question may take
+
+
 class Slow:
     """A worker that answers when it is let."""
 

@@ -54,19 +54,18 @@ class Workers:
         self._setup, self._count = setup, count
         self._lock = threading.Lock()
         self._present = 0  # questions that are being answered or wait
+        self._all: list[_Worker] = []
         self._idle: queue.Queue[_Worker] = queue.Queue()
 
     def __enter__(self) -> Workers:
-        for _ in range(self._count):
-            self._idle.put(_Worker(self._setup))
+        self._all = [_Worker(self._setup) for _ in range(self._count)]
+        for worker in self._all:
+            self._idle.put(worker)
         return self
 
     def __exit__(self, *error: object) -> None:
-        while True:
-            try:
-                self._idle.get(timeout=self._setup.limits.seconds if self._present else 0).stop()
-            except queue.Empty:
-                return
+        for worker in self._all:
+            worker.stop()
 
     def ask(self, task: str, photos: Sequence[Photo], settings: MatchSettings, **more: Any) -> dict[str, Any]:
         """The answer to a task, the name of a method of `Desk`; its time begins now, also where it has to wait."""
@@ -96,6 +95,7 @@ class _Worker:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
+        self._is_stopped = False
         self._start()
 
     def _start(self) -> None:
@@ -123,7 +123,9 @@ class _Worker:
                     f"this took longer than {most:g} seconds and was given up; take smaller photos or fewer keypoints"
                 )
             reply = json.loads(self._connection.recv_bytes())
-        except (EOFError, BrokenPipeError, ConnectionResetError):
+        except (EOFError, OSError):  # the other end is gone
+            if self._is_stopped:
+                raise TooBusyError("the server is being stopped") from None
             note(f"a worker ended with exit code {self._replace()}; a new one takes its place")
             raise FaultError("the process that worked on these photos died; try others, and report this") from None
         if "error" in reply:
@@ -142,7 +144,8 @@ class _Worker:
         return code
 
     def stop(self) -> None:
-        self._connection.close()
+        """End it, also while it is asked."""
+        self._is_stopped = True
         self._process.kill()
         self._process.join()
 
