@@ -33,7 +33,10 @@ _tidied: set[Path] = set()  # folders in which this process has looked for what 
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; on success flush it to disk and rename it to ``path``."""
+    """Yield a temporary file in the same folder; on success flush it to disk and rename it to ``path``.
+
+    Write into it: one that is moved into its place is not locked, and other writers may take it for a leftover.
+    """
     path = Path(path)
     with _saying_what_failed(path):
         path.parent.mkdir(parents=True, exist_ok=True)
