@@ -64,6 +64,7 @@ STEPS = (
         says="matches",
     ),
     client("match_files"),
+    client("page_answers", long=True),  # tests/web has it
     client("hloc_reads_a_pair", long=True),
     # A folder of photos.
     Step(f"describe photos --out features {FAST}", makes="features", says="photos described"),

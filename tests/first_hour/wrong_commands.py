@@ -80,6 +80,10 @@ eval oxford --data photos -> --model
 eval ubc --model sift -> --data
 eval --compare lost.json -> lost.json
 report nowhere --out new.html -> nowhere
+serve --models lost.safetensors -> lost.safetensors
+serve --port 99999 -> --port
+serve --host nowhere.invalid -> nowhere.invalid
+serve --max-seconds 0 -> seconds
 export lost.safetensors --out new.onnx -> lost.safetensors
 export resnet --untrained --out new.onnx -> resnet
 study comparison --out new -> --data
