@@ -1,0 +1,136 @@
+"""Defects H4, M1, M2, M5, L6, L7 and L11: runs that are stopped go on, and networks may be used in threads and children."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import pytest
+import torch
+from safetensors.torch import load_file
+from skimage import data
+
+from faults.defects.material import killed_after_file, killed_when
+from faults.defects.tree import Tree
+
+STEPS = "--steps 6 --batch 16 --checkpoint-every 2 --validate-every 3 --device cpu"
+
+
+def assert_goes_on_as_without_a_break(tree: Tree, folder: Path, train: str, step: int) -> None:
+    """Killed after the checkpoint of a step and resumed, a run ends with the weights of one that was not killed."""
+    assert tree.command(f"{train} --out whole", folder).code == 0
+    killed = tree.command(f"{train} --out killed", folder, killed_after_file(f"step-{step:09d}.safetensors"))
+    assert killed.code == -9, killed
+    resumed = tree.command(f"{train} --out killed --resume", folder)
+    assert resumed.code == 0, resumed
+    for name in ("last.safetensors", "best.safetensors"):
+        assert (folder / "killed" / name).is_file(), f"{name} is missing after resuming"
+        expected, found = (load_file(folder / run / name) for run in ("whole", "killed"))
+        other = [key for key, value in expected.items() if not torch.equal(value, found[key])]
+        assert not other, f"{name} differs in {', '.join(other)}"
+
+
+@pytest.mark.slow
+def test_h4_a_tuning_killed_before_its_first_checkpoint_goes_on(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    cv2.imwrite(str(tmp_path / "photos" / "a.png"), data.camera())
+    build = "data build homographies photos work/tracks --num-views 7 --max-keypoints 600"
+    assert tree.command(build, tmp_path).code == 0
+    tune = "adapt photos --out new.safetensors --model hardnet.small --work work --device cpu --steps 4 --batch 64"
+    kill = killed_when("event == 'tempfile.mkstemp' and 'checkpoints' in str(arguments[0])")
+    assert tree.command(tune, tmp_path, kill).code == -9
+    ended = tree.command(tune, tmp_path)
+    assert ended.code == 0, ended
+    assert (tmp_path / "new.safetensors").is_file()
+
+
+def test_m1_weights_are_those_of_the_last_checkpoint_wherever_a_run_was_killed(
+    tree: Tree, store: Path, tmp_path: Path
+) -> None:
+    """Killed between the last checkpoint and ``last.safetensors``, a run was said to be done without them."""
+    assert_goes_on_as_without_a_break(tree, tmp_path, f"train tfeat --data {store} {STEPS}", 6)
+
+
+def test_m2_counters_of_an_averaged_run_are_those_of_one_without_a_break(
+    tree: Tree, store: Path, tmp_path: Path
+) -> None:
+    assert_goes_on_as_without_a_break(tree, tmp_path, f"train hardnet --data {store} {STEPS} --average 0.9", 4)
+
+
+def test_m5_a_training_that_diverges_says_so(tree: Tree, store: Path, tmp_path: Path) -> None:
+    """A spatial transformer that learned NaN ended the process (SIGSEGV)."""
+    command = f"train doap-st --data {store} --out run --steps 20 --batch 16 --lr 1e30 --device cpu"
+    ended = tree.command(command, tmp_path)
+    assert ended.is_sentence and "step" in ended.said, ended
+
+
+@pytest.mark.parametrize("name", ["hardnet", "doap-binary"])
+def test_l6_describing_from_threads_leaves_a_network_in_training(name: str, tree: Tree, tmp_path: Path) -> None:
+    ended = tree.program(
+        """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import torch
+from patchprint import networks
+
+torch.manual_seed(0)
+network = networks.create(sys.argv[1], width=8).train()
+patches = torch.rand(40, 1, network.input_size, network.input_size)
+expected = network.describe(patches)
+modes, done = [], threading.Event()
+
+def watch():
+    while not done.is_set():
+        modes.append(network.training)
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+with ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(lambda _: network.describe(patches), range(40)))
+done.set()
+watcher.join()
+assert all(torch.equal(each, expected) for each in found), "a thread got other descriptors"
+assert all(modes) and network.training, "the network was taken out of training"
+""",
+        tmp_path,
+        name,
+    )
+    assert ended.code == 0, ended
+
+
+def test_l7_other_data_and_a_flipped_bit_do_not_resume_a_run(
+    tree: Tree, store: Path, other_store: Path, tmp_path: Path
+) -> None:
+    train = f"train tfeat --out run {STEPS}"
+    assert tree.command(f"{train} --data {store}", tmp_path).code == 0
+    newest = tmp_path / "run" / "checkpoints" / "step-000000006.safetensors"
+    damaged = bytearray(newest.read_bytes())
+    damaged[-5] ^= 4
+    newest.write_bytes(damaged)
+    ended = tree.command(f"{train} --data {store} --resume", tmp_path)
+    assert ended.code == 2 and ended.is_sentence and newest.name in ended.said, f"a flipped bit: {ended}"
+    newest.unlink()
+    ended = tree.command(f"{train} --data {other_store} --resume", tmp_path)
+    assert ended.code == 2 and ended.is_sentence and "other data" in ended.said, f"other data: {ended}"
+
+
+def test_l11_a_child_forked_after_use_computes(tree: Tree, tmp_path: Path) -> None:
+    """As workers of a DataLoader do: they have none of the threads of their parent."""
+    ended = tree.program(
+        """
+import os, torch, patchprint
+
+torch.set_num_threads(2)
+model = patchprint.load("hardnet.small")
+describe = getattr(model, "describe_patches", None) or model.describe
+patches = torch.rand(400, 1, 32, 32)
+expected = describe(patches)
+child = os.fork()
+if child == 0:
+    os._exit(0 if torch.equal(describe(patches), expected) else 1)
+assert os.waitpid(child, 0)[1] == 0, "the child got other descriptors"
+""",
+        tmp_path,
+        seconds=20,
+    )
+    assert ended.code == 0, ended
