@@ -44,7 +44,7 @@ def test_h6_a_cut_model_is_refused(name: str, length: int, tree: Tree, scene: Pa
     assert path.stat().st_size > length
     path.write_bytes(path.read_bytes()[:length])
     ended = tree.command("data build colmap scene store", scene.parent, seconds=STOPPED_AFTER)
-    assert ended.code == 2 and ended.is_sentence and f"{name}.bin" in ended.said, ended
+    assert ended.code == 2 and ended.is_sentence and "scene/sparse is cut short" in ended.said, ended
 
 
 @pytest.mark.slow
@@ -112,10 +112,10 @@ def test_m9_without_optional_packages_a_sentence_says_what_to_install(tree: Tree
         # A flag that was renamed since is given in both spellings.
         (["eval --compare deep.json"], "deep.json"),
         (["train hardnet --data {store} --out run --batch -5"], "batch"),
-        (["train hardnet --data {store} --out run --network-options width=0",
-          "train hardnet --data {store} --out run --network width=0"], "width"),
-        (["train hardnet --data {store} --out run --loss-settings margin=abc",
-          "train hardnet --data {store} --out run --loss margin=abc"], "margin"),
+        (["train hardnet --data {store} --out run --batch 16 --network-options width=0",
+          "train hardnet --data {store} --out run --batch 16 --network width=0"], "width"),
+        (["train hardnet --data {store} --out run --batch 16 --loss-settings margin=abc",
+          "train hardnet --data {store} --out run --batch 16 --loss margin=abc"], "margin"),
     ],
     ids=["json", "batch", "network", "loss"],
 )  # fmt: skip
@@ -147,7 +147,7 @@ names = vars(TrackStore.open("store").names)
 print(len(names["images" if "images" in names else "photos"]))
 """
     counted = tree.program(read, tmp_path)
-    assert counted.said.split() == ["8"], f"a photo and a warped copy of each of four: {counted}"
+    assert counted.said.split() == ["12"], f"four photos with two warped copies each: {counted}"
 
 
 def test_l2_a_pipe_among_the_photos_is_named_and_left_out(tree: Tree, desk: Path) -> None:
@@ -243,7 +243,7 @@ def test_l8_numbers_that_lead_nowhere_are_refused(command: str, flag: str, tree:
 def test_l12_photos_enter_the_database_in_the_order_of_their_names(tree: Tree, tmp_path: Path) -> None:
     """COLMAP's threads add a photo when they are done with it, and another order gives another model."""
     (tmp_path / "photos").mkdir()
-    for name, size in (("a.png", (1200, 1600)), ("b.png", (60, 80)), ("c.png", (60, 80))):  # the first takes longest
+    for name, size in (("a.png", (700, 900)), ("b.png", (60, 80)), ("c.png", (60, 80))):  # the first takes longest
         cv2.imwrite(str(tmp_path / "photos" / name), texture(*size))
     stop = """
 import pycolmap

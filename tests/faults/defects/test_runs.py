@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import cv2
@@ -11,17 +12,38 @@ from safetensors.torch import load_file
 from skimage import data
 
 from faults.defects.material import killed_after_file, killed_when
-from faults.defects.tree import Tree
+from faults.defects.tree import Ended, Tree
 
-STEPS = "--steps 6 --batch 16 --checkpoint-every 2 --validate-every 3 --device cpu"
+STEPS = {"steps": 6, "batch": 16, "checkpoint_every": 2, "validate_every": 3, "device": "cpu"}
+# Not the command, which chooses the threshold of the ratio test as well and takes ten times as long.
+TRAIN = """
+import json, sys
+from patchprint.training import resolve, train
+
+recipe, store, settings, out, resume = sys.argv[1:]
+try:
+    train(resolve(recipe, **json.loads(settings), data=(store,)), None, out, resume=resume == "True")
+except ValueError as error:
+    sys.exit(print("patchprint:", error) or 2)
+"""
 
 
-def assert_goes_on_as_without_a_break(tree: Tree, folder: Path, train: str, step: int) -> None:
+def train(
+    tree: Tree, store: Path, run: Path, recipe: str, kill: str = "", resume: bool = False, **changes: object
+) -> Ended:
+    settings = json.dumps({**STEPS, **changes})
+    return tree.program(kill + TRAIN, run.parent, recipe, store, settings, run, resume)
+
+
+def assert_goes_on_as_without_a_break(
+    tree: Tree, store: Path, folder: Path, recipe: str, step: int, **changes: object
+) -> None:
     """Killed after the checkpoint of a step and resumed, a run ends with the weights of one that was not killed."""
-    assert tree.command(f"{train} --out whole", folder).code == 0
-    killed = tree.command(f"{train} --out killed", folder, killed_after_file(f"step-{step:09d}.safetensors"))
+    assert train(tree, store, folder / "whole", recipe, **changes).code == 0
+    kill = killed_after_file(f"step-{step:09d}.safetensors")
+    killed = train(tree, store, folder / "killed", recipe, kill, **changes)
     assert killed.code == -9, killed
-    resumed = tree.command(f"{train} --out killed --resume", folder)
+    resumed = train(tree, store, folder / "killed", recipe, resume=True, **changes)
     assert resumed.code == 0, resumed
     for name in ("last.safetensors", "best.safetensors"):
         assert (folder / "killed" / name).is_file(), f"{name} is missing after resuming"
@@ -48,19 +70,18 @@ def test_m1_weights_are_those_of_the_last_checkpoint_wherever_a_run_was_killed(
     tree: Tree, store: Path, tmp_path: Path
 ) -> None:
     """Killed between the last checkpoint and ``last.safetensors``, a run was said to be done without them."""
-    assert_goes_on_as_without_a_break(tree, tmp_path, f"train tfeat --data {store} {STEPS}", 6)
+    assert_goes_on_as_without_a_break(tree, store, tmp_path, "tfeat", 6)
 
 
 def test_m2_counters_of_an_averaged_run_are_those_of_one_without_a_break(
     tree: Tree, store: Path, tmp_path: Path
 ) -> None:
-    assert_goes_on_as_without_a_break(tree, tmp_path, f"train hardnet --data {store} {STEPS} --average 0.9", 4)
+    assert_goes_on_as_without_a_break(tree, store, tmp_path, "hardnet", 4, average=0.9, network_options={"width": 4})
 
 
 def test_m5_a_training_that_diverges_says_so(tree: Tree, store: Path, tmp_path: Path) -> None:
     """A spatial transformer that learned NaN ended the process (SIGSEGV)."""
-    command = f"train doap-st --data {store} --out run --steps 20 --batch 16 --lr 1e30 --device cpu"
-    ended = tree.command(command, tmp_path)
+    ended = train(tree, store, tmp_path / "run", "doap-st", steps=20, lr=1e30)
     assert ended.is_sentence and "step" in ended.said, ended
 
 
@@ -101,17 +122,17 @@ assert all(modes) and network.training, "the network was taken out of training"
 def test_l7_other_data_and_a_flipped_bit_do_not_resume_a_run(
     tree: Tree, store: Path, other_store: Path, tmp_path: Path
 ) -> None:
-    train = f"train tfeat --out run {STEPS}"
-    assert tree.command(f"{train} --data {store}", tmp_path).code == 0
-    newest = tmp_path / "run" / "checkpoints" / "step-000000006.safetensors"
+    run = tmp_path / "run"
+    assert train(tree, store, run, "tfeat").code == 0
+    newest = run / "checkpoints" / "step-000000006.safetensors"
     damaged = bytearray(newest.read_bytes())
     damaged[-5] ^= 4
     newest.write_bytes(damaged)
-    ended = tree.command(f"{train} --data {store} --resume", tmp_path)
-    assert ended.code == 2 and ended.is_sentence and newest.name in ended.said, f"a flipped bit: {ended}"
+    ended = train(tree, store, run, "tfeat", resume=True)
+    assert ended.is_sentence and newest.name in ended.said, f"a flipped bit: {ended}"
     newest.unlink()
-    ended = tree.command(f"{train} --data {other_store} --resume", tmp_path)
-    assert ended.code == 2 and ended.is_sentence and "other data" in ended.said, f"other data: {ended}"
+    ended = train(tree, other_store, run, "tfeat", resume=True)
+    assert ended.is_sentence and "other data" in ended.said, f"other data: {ended}"
 
 
 def test_l11_a_child_forked_after_use_computes(tree: Tree, tmp_path: Path) -> None:

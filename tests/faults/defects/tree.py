@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 CHOICE = "PATCHPRINT_TREE"
 # Those that take long to import, and are no part of patchprint.
 _LIBRARIES = ("torch", "cv2", "h5py", "pycolmap", "scipy.spatial", "skimage.data", "safetensors.torch", "tyro")
+_COMMANDS = ("describe", "data", "train", "sfm")  # those that are run often
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +85,7 @@ class Tree:
 
 
 def _serve() -> None:
-    for name in (*_LIBRARIES, "patchprint.cli"):
+    for name in (*_LIBRARIES, "patchprint.cli", *(f"patchprint.commands.{name}" for name in _COMMANDS)):
         importlib.import_module(name)
     for line in sys.stdin:
         print(json.dumps(_run(json.loads(line))), flush=True)
