@@ -148,9 +148,7 @@ def test_l1_odd_names_are_named_and_left_out_and_the_others_described(tree: Tree
 
 def test_l9_a_store_has_a_name_for_each_photo(tree: Tree, tmp_path: Path) -> None:
     """A line separator in a name shifted all that followed it."""
-    write_photos_named(
-        tmp_path / "photos", [b"plain.png", "line\u2028separator.png".encode(), b"new\nline.png"]
-    )
+    write_photos_named(tmp_path / "photos", [b"plain.png", "line\u2028separator.png".encode(), b"new\nline.png"])
     built = tree.command("data build homographies photos store --num-views 2 --max-keypoints 30", tmp_path)
     assert built.code == 0, built
     count = """
@@ -258,13 +256,7 @@ def test_l12_photos_enter_the_database_in_the_order_of_their_names(tree: Tree, t
     (tmp_path / "photos").mkdir()
     for name, size in (("a.png", (700, 900)), ("b.png", (60, 80)), ("c.png", (60, 80))):  # the first takes longest
         cv2.imwrite(str(tmp_path / "photos" / name), texture(*size))
-    stop = """
-import pycolmap
-def stopped(*given, **options):
-    raise KeyboardInterrupt
-pycolmap.match_exhaustive = stopped
-"""
-    assert tree.command("data build photos photos store --work work", tmp_path, stop).code == 130
+    tree.command("data build photos photos store --work work", tmp_path)  # which finds that they show nothing together
     with closing(sqlite3.connect(tmp_path / "work" / "database.db")) as connection:
         asked = "SELECT images.name FROM images JOIN keypoints USING (image_id) ORDER BY images.image_id"
         order = [name for (name,) in connection.execute(asked)]
