@@ -40,7 +40,7 @@ DEFECTS = {
     "M3": "the name in a weight file led `eval --out` out of its folder",
     "M4": "a wrong page of the first mirror was not followed by the second",
     "M5": "a training that diverged ended with SIGSEGV",
-    "M6": "full disk: hloc ended with SIGSEGV, a COLMAP database with a traceback",
+    "M6": "full disk: the error named no file, HDF5 ended the process at some sizes, SQLite's error was a traceback",
     "M7": "a small weight file that announced a huge network took gigabytes",
     "M8": "`sfm` wrote among the photos, and took its own picture for one",
     "M9": "without optional packages every command was a traceback",

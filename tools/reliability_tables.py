@@ -26,7 +26,7 @@ def held(results: Path) -> str:
         [f"{trained['minutes']:g} minutes of training, {trained['steps']:,} steps", _memory(trained)],
     ]
     when = ", ".join(f"`{run['command']}`" for run in scores["origin"].values())
-    return table(["", "outcome"], rows, f"{when}: results/{FILE}.")
+    return table(["", "outcome"], rows, f"{when}: results/{FILE}.", numbers=False)
 
 
 def readers(results: Path) -> str:
@@ -41,7 +41,7 @@ def defects(results: Path) -> str:
     """Each defect of the review with the test that shows it."""
     rows = [[name, told["what"], *_shown_by(told)] for name, told in read(results / FILE)["scores"]["defects"].items()]
     caption = f"All of these tests pass now; at {REVIEWED} they failed as the last column says: results/{FILE}."
-    return table(["", "what was wrong", "test", f"at {REVIEWED}"], rows, caption)
+    return table(["", "what was wrong", "test", f"at {REVIEWED}"], rows, caption, numbers=False)
 
 
 def _shown_by(told: dict[str, Any]) -> list[str]:

@@ -138,6 +138,8 @@ def writing(database: str | Path) -> Iterator[None]:
         try:
             yield
         except (RuntimeError, sqlite3.OperationalError) as error:
-            if isinstance(error, sqlite3.Error) or "SQLite" in str(error) or "database factory" in str(error):
-                raise OSError(f"{database} could not be written: {error}; is the disk full?") from error
+            if "database factory" in str(error):
+                raise OSError(f"{database} could not be opened for writing; is the disk full?") from error
+            if isinstance(error, sqlite3.Error) or "SQLite" in str(error):
+                raise OSError(f"{database} could not be written: {error}") from error
             raise

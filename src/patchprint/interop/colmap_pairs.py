@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint import pooling
+from patchprint import files, pooling
 from patchprint.errors import UserError
 from patchprint.interop import colmap_threads
 
@@ -33,7 +33,7 @@ def match_images(database: Path, matching: Matching, seed: int = 0) -> None:
     else:
         listing = database.with_name("pairs.txt")
         lines = [" ".join(name.replace(" ", _SPACE) for name in pair) for pair in similar_pairs(database, seed=seed)]
-        listing.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        files.write_text(listing, "".join(f"{line}\n" for line in lines))
         # COLMAP splits the lines of a list at spaces, so names must not have them while it reads it.
         _rename(database, " ", _SPACE)
         try:

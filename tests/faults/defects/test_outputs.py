@@ -40,7 +40,7 @@ def test_h1_force_leaves_folders_that_patchprint_did_not_make(
         assert snapshot(desk) == before
 
 
-@pytest.mark.parametrize("moment", [1, 2, 3])
+@pytest.mark.parametrize("moment", [2, 1, 3])
 def test_h2_a_kill_during_a_replacement_keeps_a_store(moment: int, tree: Tree, desk: Path) -> None:
     """The old store was deleted before the new one had its name: after a kill there was none."""
     assert tree.command(BUILD.format("store"), desk).code == 0
@@ -95,7 +95,7 @@ def test_m3_the_name_in_a_weight_file_does_not_lead_out_of_the_results(tree: Tre
 
 @pytest.mark.parametrize("form", ["hloc", "colmap"])
 def test_m6_a_full_disk_is_a_sentence_that_names_the_file(form: str, tree: Tree, desk: Path) -> None:
-    """HDF5 ended the process (SIGSEGV), SQLite's error was a traceback."""
+    """The error named no file, at some sizes HDF5 ended the process (SIGSEGV), SQLite's error was a traceback."""
     command = f"describe photos --out made --format {form} --model rootsift --max-keypoints 60"
     assert tree.command(command, desk).code == 0
     whole, before = (desk / "made").stat().st_size, snapshot(desk)

@@ -37,9 +37,11 @@ class Ended:
     peak_mib: float
 
     def __repr__(self) -> str:
-        signals = {} if self.code is None else {-each: each.name for each in signal.Signals}
-        how = "it never ended" if self.code is None else signals.get(self.code, f"exit code {self.code}")
-        return f"{how}, {(self.said.strip().splitlines() or ['nothing was said'])[-1][:300]}"
+        if self.code is None:
+            return "it never ended"
+        if self.code < 0:
+            return f"it ended with {signal.Signals(-self.code).name}"
+        return f"exit code {self.code}, {(self.said.strip().splitlines() or ['nothing was said'])[-1][:300]}"
 
     @property
     def is_sentence(self) -> bool:
