@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -224,3 +226,30 @@ def test_prints_in_8_bits_match_those_in_float32() -> None:
             return model.describe_keypoints(image, keypoints)
 
     assert bundled.matching(Mixed(), pair)["ap"] == pytest.approx(same, abs=0.005)
+
+
+CTRL_C = """
+import gc, os, signal, threading, time, torch
+from patchprint.features import load
+patches = torch.rand(8, 1, 32, 32)
+models = [load("hardnet.small", engine=name) for name in ("openvino", "int8")]
+for model in models:
+    model.describe_patches(patches)
+while models:
+    models.pop(0)
+    model = None
+    gc.collect()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("stopped by Ctrl-C")
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_after_openvino_is_no_crash() -> None:
+    """OpenVINO gives the thread a stack for its signals, which must not be gone while the process lives."""
+    pytest.importorskip("openvino")
+    done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "stopped by Ctrl-C"), done.stderr[-500:]

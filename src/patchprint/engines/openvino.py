@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class OpenVinoEngine(Engine):
     def __init__(self, network: PatchNetwork) -> None:
         self._openvino = require(self.package, self.extra)
         self._setting_up = threading.Lock()
-        core = self._openvino.Core()
+        core = _core()
         model = core.read_model(self._file(core, network))
         self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
         model.reshape(self._shape)
@@ -106,6 +107,17 @@ class Int8Engine(OpenVinoEngine):
         return folder / "network.xml"
 
 
+@cache
+def _core() -> Any:
+    """One for the process, which is never freed.
+
+    Each brings a stack on which the signals of the thread are handled, and puts back the one that it found when it is freed. Of
+    two that are freed in the order in which they were made, the second puts back the stack of the first, which is gone: the
+    next Ctrl-C would be a segmentation fault.
+    """
+    return require(OpenVinoEngine.package, OpenVinoEngine.extra).Core()
+
+
 def _refuse_cut_model(core: Any, path: Path) -> None:
     """OpenVINO says nothing when the disk is full while it writes, and complains when it reads."""
     try:
@@ -121,7 +133,7 @@ def _convolutions(model: Any) -> list[Any]:
 def _ranges(openvino: Any, model: Any, patches: np.ndarray) -> list[tuple[float, float]]:
     """Smallest and largest input of each convolution."""
     watched = openvino.Model([each.input_value(0) for each in _convolutions(model)], model.get_parameters())
-    compiled = openvino.compile_model(watched, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    compiled = _core().compile_model(watched, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     found = compiled([patches])
     return [(float(found[output].min()), float(found[output].max())) for output in compiled.outputs]
 

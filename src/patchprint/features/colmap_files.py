@@ -59,6 +59,4 @@ def write_database(
             colmap_database.write_matches(database, indices)
             colmap_database.verify(database)
         with files.atomic_file(out) as temporary:
-            shutil.copyfile(
-                database, temporary
-            )  # into the file that is locked: another one in its place would look left behind
+            shutil.copyfile(database, temporary)
