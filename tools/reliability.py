@@ -105,18 +105,13 @@ def reviewed_tree() -> Iterator[Path]:
         yield Path(folder) / "src"
 
 
-def join(now: Mapping[str, str], before: Mapping[str, str], parts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The scores of the one result: the defects with their tests, and what the nightly runs wrote.
-
-    Args:
-        now, before: outcomes by test in this tree and in the reviewed one.
-        parts: the result files of faults, fuzz and load.
-    """
+def defects(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, Any]:
+    """Every defect with its tests, by the outcomes in this tree and in the reviewed one."""
     tests = {defect: {} for defect in DEFECTS}  # type: dict[str, dict[str, dict[str, str]]]
     for test, outcome in now.items():
         for defect in defects_of(test):
             tests[defect][test] = {"now": outcome, REVIEWED: before.get(test, "it was not run")}
-    defects = {
+    return {
         defect: {
             "what": what,
             "passes_now": bool(tests[defect]) and all(each["now"] == PASSED for each in tests[defect].values()),
@@ -125,6 +120,10 @@ def join(now: Mapping[str, str], before: Mapping[str, str], parts: Mapping[str, 
         }
         for defect, what in DEFECTS.items()
     }
+
+
+def join(defects: dict[str, Any], parts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The scores of the one result: the defects, and what the nightly runs wrote to the files of faults, fuzz and load."""
     readers = {
         name: {key: value for key, value in counts.items() if key != "faults"}
         for name, counts in parts["fuzz"]["scores"]["readers"].items()
@@ -155,19 +154,25 @@ def problems(scores: dict[str, Any], parts: Mapping[str, dict[str, Any]]) -> lis
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "reliability.json")
-    out, started = parser.parse_args().out, time.monotonic()
+    parser.add_argument("--keep-tests", action="store_true", help="what the tests gave stands in --out already")
+    chosen, started = parser.parse_args(), time.monotonic()
+    out = chosen.out
+    if chosen.keep_tests:
+        told = read(out)["scores"]
+        found, origin = told["defects"], told["origin"]["defects"]
+    else:
+        with reviewed_tree() as source:
+            before = run_tests(source)
+        found, origin = defects(run_tests(None), before), provenance.run_info(started)
     parts = {name: read(ROOT / "results" / "reliability" / f"{name}.json") for name in ("faults", "fuzz", "load")}
-    with reviewed_tree() as source:
-        before = run_tests(source)
-    scores = join(run_tests(None), before, parts)
+    scores = join(found, parts)
+    scores["origin"]["defects"] = origin
     settings = {"tests": TESTS, "reviewed_commit": REVIEWED}
-    result = provenance.record(
-        "reliability", settings=settings, scores=scores, started=started, command="make reliability"
-    )
+    result = provenance.record("reliability", settings=settings, scores=scores, started=started)
     files.write_json(out, result.to_json())
-    found = problems(scores, parts)
-    print("\n".join(found) or f"all held; {out}")
-    return 1 if found else 0
+    wrong = problems(scores, parts)
+    print("\n".join(wrong) or f"all held; {out}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

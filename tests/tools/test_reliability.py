@@ -10,7 +10,7 @@ import pytest
 
 from support.checkout import ROOT
 from tools import reliability
-from tools.reliability import DEFECTS, PASSED, REVIEWED, defects_of, join, problems, read_outcomes
+from tools.reliability import DEFECTS, PASSED, REVIEWED, defects, defects_of, join, problems, read_outcomes
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.faults.defects.test_inputs" name="test_h6_cut[frames]"/>
@@ -67,7 +67,7 @@ def parts(hangs: int = 0) -> dict[str, Any]:
 def test_a_defect_is_shown_by_a_test_that_failed_and_passes() -> None:
     now = {f"tests/x.py::test_{name.lower()}_is_mended": PASSED for name in DEFECTS}
     before = dict.fromkeys(now, "it hung")
-    scores = join(now, before, parts())
+    scores = join(defects(now, before), parts())
     assert problems(scores, parts()) == []
     assert scores["defects"]["H3"]["tests"] == {"tests/x.py::test_h3_is_mended": {"now": PASSED, REVIEWED: "it hung"}}
     assert scores["damaged_files"]["readers"]["weights"]["cases"] == 3
@@ -80,5 +80,5 @@ def test_what_does_not_hold_is_said() -> None:
     before["tests/x.py::test_h3_is_mended"] = PASSED
     now["tests/x.py::test_l4_is_mended"] = "IndexError"
     del now["tests/x.py::test_m7_is_mended"]
-    found = problems(join(now, before, parts(hangs=1)), parts(hangs=1))
+    found = problems(join(defects(now, before), parts(hangs=1)), parts(hangs=1))
     assert [line.split()[0] for line in found] == ["H3", "M7", "L4", "1"]
