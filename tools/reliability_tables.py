@@ -25,8 +25,8 @@ def held(results: Path) -> str:
         [f"{described['photos']:,} photos described in one run", _memory(described)],
         [f"{trained['minutes']:g} minutes of training, {trained['steps']:,} steps", _memory(trained)],
     ]
-    when = ", ".join(f"`{run['command']}`" for name, run in scores["origin"].items() if name != "defects")
-    return table(["", "outcome"], rows, f"{when}: results/{FILE}.", numbers=False)
+    caption = f"`make faults`, `make fuzz` and `make load`, joined by `make reliability`: results/{FILE}."
+    return table(["", "outcome"], rows, caption, numbers=False)
 
 
 def readers(results: Path) -> str:

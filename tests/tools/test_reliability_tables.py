@@ -24,7 +24,6 @@ def results(tmp_path: Path) -> Path:
         "faults": {"injected": 2000, "recovered": 2000, "lost": 0},
         "damaged_files": {"total": counts, "readers": {"weights": counts}},
         "load": {"describe": {"photos": 10_000, **held}, "train": {"minutes": 6.0, "steps": 10303, **held}},
-        "origin": {"faults": {"command": "make faults"}, "load": {"command": "make load"}},
     }
     (tmp_path / "reliability.json").write_text(json.dumps({"scores": scores}))
     return tmp_path
@@ -34,7 +33,6 @@ def test_what_was_held(results: Path) -> None:
     lines = reliability_tables.held(results).splitlines()
     assert "| 2,000 faults put into writers and long work | 2,000 recovered, 0 lost |" in lines
     assert "| 10,000 photos described in one run | peak 305 MiB, growth 0.9 MiB, 0 files left open |" in lines
-    assert lines[-1] == "`make faults`, `make load`: results/reliability.json."
 
 
 def test_readers(results: Path) -> None:
