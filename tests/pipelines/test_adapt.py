@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from patchprint.patches.codecs import encode_png  # noqa: E402
 from patchprint.patches.sources import bundled, homographies  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
 from patchprint.pipelines import adapt  # noqa: E402
-from patchprint.training import TrainConfig, assembly, checkpoint  # noqa: E402
+from patchprint.training import TrainConfig, assembly  # noqa: E402
 from support.fake_models import ConstantModel  # noqa: E402
 
 
@@ -65,26 +64,6 @@ def test_command_writes_weights_numbers_and_report(
     assert f"patchprint match A.jpg B.jpg --model {out}" in report, "the command on the page works as it stands"
     assert cli.main(["adapt", *arguments]) == 2
     assert "--force" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_h4_a_run_killed_before_its_first_checkpoint_goes_on(
-    scene: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(scene / "tracks", tmp_path / "work" / "tracks")
-    out = tmp_path / "tuned.safetensors"
-    command = ["adapt", str(tmp_path), "--out", str(out), "--model", str(start), "--work", str(tmp_path / "work")]
-    command += ["--device", "cpu", "--steps", "4", "--batch", "64"]
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoint, "write", killed)
-    assert cli.main(command) == 130
-    assert (tmp_path / "work" / "training" / "checkpoints").is_dir()
-    monkeypatch.undo()
-    assert cli.main(command) == 0
-    assert out.is_file()
 
 
 def test_bits_are_tuned_by_a_loss_for_bits(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

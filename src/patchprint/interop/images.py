@@ -20,6 +20,7 @@ from patchprint.extras import require
 from patchprint.progress import leave_out, note
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
+LONGEST_NAME = 240  # bytes; file systems have 255, and what is named after a photo has an ending more
 # Deflate packs a byte into a 1032nd of one, and a byte of a PNG file may hold eight pixels.
 _MOST_PIXELS_PER_BYTE = 8 * 1032
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"
@@ -132,9 +133,10 @@ def list_images(folder: str | Path) -> list[str]:
         for name in files:
             if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
                 names.append((Path(place) / name).relative_to(root).as_posix())
-    for name in sorted(filter(_is_odd, names)):
-        note(f"left out: {name!r} in {root} has a line break or bytes that are no UTF-8 in its name; rename it")
-    names = [name for name in names if not _is_odd(name)]
+    odd = {name: problem for name in names if (problem := _problem_of_name(name))}
+    for name in sorted(odd):
+        note(f"left out: {name!r} in {root} has {odd[name]}; rename it")
+    names = [name for name in names if name not in odd]
     if not names:
         raise UserError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
     return sorted(names)
@@ -172,9 +174,13 @@ def readable_images(folder: str | Path, names: Iterable[str], strict: bool = Fal
     return kept
 
 
-def _is_odd(name: str) -> bool:
-    """Whether lists and databases of names cannot hold this one: control characters, or bytes that are no UTF-8."""
-    return any(unicodedata.category(character) in ("Cc", "Cs") for character in name)
+def _problem_of_name(name: str) -> str | None:
+    """Why lists and databases of names, or files named after photos, cannot have this name; None where they can."""
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        return "a line break or bytes that are no UTF-8 in its name"
+    if max(len(part.encode()) for part in name.split("/")) > LONGEST_NAME:
+        return f"a name of more than {LONGEST_NAME} bytes"
+    return None
 
 
 def _contents(path: Path) -> bytes:

@@ -154,6 +154,10 @@ def create(name: str, **options: Any) -> PatchNetwork:
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)
     check_kinds(f"network {name!r}", options, NETWORKS[name])
+    for option in ("dim", "width", "input_size"):
+        size = options.get(option, 1)
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise UserError(f"network {name!r}: {option} is {size!r}, which is not a whole number above 0")
     bound = signature.bind(**options)
     bound.apply_defaults()
     network = NETWORKS[name](**bound.arguments)
