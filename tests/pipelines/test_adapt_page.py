@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("pycolmap")
 
 from patchprint.interop.colmap import pycolmap
-from patchprint.pipelines.adapt import MEASURES, SFM, VERDICTS
+from patchprint.pipelines.adapt import SFM
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
 from patchprint.pipelines.adapt_page import page
 from patchprint.report.page import render
 from patchprint.report.scenes import Scene
@@ -23,7 +24,7 @@ def result(photos: Path) -> Result:
         "adapt",
         settings={},
         model={"name": "tuned", "sha256": "", "start": "sdgmnet", "verdict": "gained"},
-        data={"path": str(photos), "photos": 20, "held_out_photos": 2, "points": 5000, "trials": {}},
+        data={"path": str(photos), "photos": 20, "held_out_photos": 2, "points": 5000, "pairs": 6},
         seed=0,
         scores=scores,
         run=made_cost("patchprint adapt photos"),

@@ -6,7 +6,8 @@ import shlex
 from pathlib import Path
 
 from patchprint.interop.colmap import read_model
-from patchprint.pipelines.adapt import MEASURES, VERDICTS, reconstruction_in
+from patchprint.pipelines.adapt import reconstruction_in
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
 from patchprint.report.angles import angle_sections
 from patchprint.report.cost import cost_sections, origin
 from patchprint.report.examples import example_sections
@@ -40,17 +41,19 @@ def page(result: Result, weights: Path, work: Path) -> Page:
 
 
 def _table(result: Result) -> Table:
-    rows = [[name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)] for name, score in result.scores.items()]
+    scores = result.scores
+    rows = [[name, *(each.shown(score[key]) for key, each in MEASURES.items())] for name, score in scores.items()]
     best = {
-        best_of(k + 1, [row[k + 1] for row in rows], [s[place] for s in result.scores.values()], lower_is_better=True)
-        for k, place in enumerate(MEASURES)
+        best_of(k + 1, [row[k + 1] for row in rows], [score[key] for score in scores.values()], each.lower_is_better)
+        for k, (key, each) in enumerate(MEASURES.items())
     }
     return Table(
-        ["descriptor", *MEASURES.values()],
+        ["descriptor", *(each.label for each in MEASURES.values())],
         rows,
-        "False positive rate at 95 % recall, lower is better; all descriptors on the same keypoints. Held-out points lie in a "
-        "region of the scene that training never saw; held-out photos show known points in pictures that it never saw. "
-        "Confused: points to which, between two photos, another point's print is nearer than their own.",
+        f"All descriptors on the same keypoints, {result.data['pairs']} pairs of photos, of which training never saw at least "
+        "one. Matching AP: average precision of the nearest neighbors among all keypoints of the other photo. Verified "
+        "matches: those that agree with one geometry, a pair. Confused: points of a region that training never saw to which, "
+        "between two photos, another point's print is nearer than their own; lower is better.",
         frozenset(best),
     )
 
