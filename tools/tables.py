@@ -19,7 +19,15 @@ from typing import Any
 from patchprint.files import write_text
 from patchprint.pipelines.demo import table_rows
 from patchprint.registry import Registry
-from tools import metric_tables, pipeline_tables, speed_tables, study_tables, use_tables, weights_tables
+from tools import (
+    metric_tables,
+    pipeline_tables,
+    reliability_tables,
+    speed_tables,
+    study_tables,
+    use_tables,
+    weights_tables,
+)
 from tools.markdown import read, table
 
 # Trained like the default model, to show how far that repeats; not shipped.
@@ -119,6 +127,9 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "simclr": metric_tables.simclr,
         "metric-choice": metric_tables.choice,
         "metric-step": metric_tables.step_time,
+        "reliability": reliability_tables.held,
+        "reliability-readers": reliability_tables.readers,
+        "reliability-defects": reliability_tables.defects,
         **{
             f"speed-{stage}": speed_tables.stage(stage, "bench-cpu.json")
             for stage in ("describe", "photo", "sample", "latency", "detect", "match", "step")
