@@ -37,4 +37,4 @@ def _scores(scores: dict[str, Any]) -> list[str]:
 
 
 def _times(scores: dict[str, Any], unit: dict[str, Any]) -> list[str]:
-    return [f"{scores[name] / unit[name]:.1f}" for name in ("cpu_ms_per_image", "cpu_ms_per_pair")]
+    return [f"{scores[name] / unit[name]:.2g}" for name in ("cpu_ms_per_image", "cpu_ms_per_pair")]

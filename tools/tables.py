@@ -102,6 +102,11 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "pipelines": pipeline_tables.pipelines(
             "oxford", "5 px", "Means of 30 pairs of the six Oxford sequences, CPU time in units of `opencv-sift`"
         ),
+        "pipelines-cameras": pipeline_tables.pipelines(
+            "eth",
+            "1 deg",
+            "Means of 83 pairs of the photos of fountain and Herz-Jesu, CPU time in units of `opencv-sift`",
+        ),
         "comparison": study_tables.page("comparison", 1),
         "statistics": study_tables.statistics,
         **{

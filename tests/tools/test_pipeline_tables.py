@@ -27,6 +27,6 @@ def test_best_first_and_times_as_multiples(tmp_path: Path) -> None:
     )
     assert lines[2:4] == [
         "| `other` | found by other (100) | mutual | 10 | 0.50 | 0.300 | 0.600 | 2.5 | 2.5 |",
-        "| `opencv-sift` | found by opencv-sift (100) | mutual | 10 | 0.50 | 0.200 | 0.400 | 1.0 | 1.0 |",
+        "| `opencv-sift` | found by opencv-sift (100) | mutual | 10 | 0.50 | 0.200 | 0.400 | 1 | 1 |",
     ]
     assert lines[-1] == "Made: results/pipelines/."
