@@ -35,8 +35,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=list(READERS), choices=list(READERS), metavar="READER")
     parser.add_argument("--seconds", type=float, help="stop a reader after so long and say how many cases it got")
     parser.add_argument("--out", type=Path, help="file for the counts")
+    parser.add_argument("--add", action="store_true", help="keep the counts of other readers that are in --out")
     arguments = parser.parse_args()
     started, readers = time.monotonic(), {}
+    if arguments.add:
+        readers = json.loads(arguments.out.read_text())["scores"]["readers"]
     for name in arguments.only:
         readers[name] = play(name, range(arguments.first, arguments.first + arguments.cases), arguments.seconds)
         print(name, {key: value for key, value in readers[name].items() if key != "faults"}, flush=True)
