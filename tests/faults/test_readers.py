@@ -237,3 +237,12 @@ def test_a_store_with_an_endless_patch_is_refused(scale: float, tmp_path: Path) 
     path.write_text(json.dumps({**json.loads(path.read_text()), "patch_scale": scale}))
     with pytest.raises(UserError, match=r"manifest\.json is damaged: its patch scale is"):
         TrackStore.open(tmp_path / "store")
+
+
+def test_tracks_with_an_endless_scale_are_refused() -> None:
+    """Found by the fuzzer, in the same way."""
+    _, tracks, *_ = synthetic_tracks.plane_tracks(points=6, count=2)
+    scale = tracks.scale.copy()
+    scale[3] = 1e38
+    with pytest.raises(UserError, match="or no size, in photo"):
+        dataclasses.replace(tracks, scale=scale).check(["a", "b"])

@@ -47,7 +47,11 @@ def main() -> int:
     total = {key: sum(counts[key] for counts in readers.values()) for key in names}
     settings = {"cases": arguments.cases, "first_seed": arguments.first, "seconds_each": arguments.seconds}
     settings |= {"seconds_a_case": SECONDS, "memory_bytes": MEMORY}
-    command = f"make fuzz CASES={arguments.cases}" + (f" SECONDS={arguments.seconds:g}" if arguments.seconds else "")
+    command: str | None = f"make fuzz CASES={arguments.cases}" + (
+        f" SECONDS={arguments.seconds:g}" if arguments.seconds else ""
+    )
+    if arguments.add:
+        command = None  # what was typed
     scores = {"total": total, "readers": readers}
     result = provenance.record("fuzz", settings=settings, scores=scores, started=started, command=command)
     if arguments.out:
