@@ -17,6 +17,8 @@ from patchprint.errors import UserError
 from patchprint.features import Model, load
 from patchprint.files import cache_folder, refuse_file, write_json
 from patchprint.report.comparison import Comparison, cell, compare, data_name, read_results, train_test_table
+from patchprint.report.page import write
+from patchprint.report.whole import whole_page
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class Common:
     # Result file, or a folder that receives BENCH/DATA-MODEL.json for each model and data set; DATA leaves out the name of
     # BENCH (oxford/MODEL.json), and --patch-scale N adds -Nsigma.
     out: Path | None = None
-    # Replace result files that exist.
+    # One page of all results of this call (.html), as patchprint report makes it.
+    report: Path | None = None
+    # Replace result files and pages that exist.
     force: bool = False
     # Print the results as JSON.
     json: bool = False
@@ -73,6 +77,8 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
                 write_json(target, result)
             results.append(result)
             trained_on.append(common.trained_on[position] if common.trained_on else "")
+    if common.report is not None:
+        write(whole_page(results), common.report)
     tables = compare(results)
     if common.trained_on:
         tables.append(train_test_table(results, trained_on))
@@ -88,15 +94,21 @@ def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json:
     """
     tables = compare(read_results(files))
     values = [
-        {"title": t.title, "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]} for t in tables
+        {"title": title_of(t), "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]}
+        for t in tables
     ]
     emit(values, json, "\n\n".join(map(text_of, tables)))
+
+
+def title_of(comparison: Comparison) -> str:
+    """What was measured, and with what settings."""
+    return f"{comparison.title} ({comparison.settings})" if comparison.settings else comparison.title
 
 
 def text_of(comparison: Comparison) -> str:
     """A comparison as a title and aligned columns."""
     rows = [[label, *(cell(value) for value in values)] for label, values in comparison.rows]
-    return f"{comparison.title}\n{table(['', *comparison.columns], rows)}"
+    return f"{title_of(comparison)}\n{table(['', *comparison.columns], rows)}"
 
 
 def _check(benchmark: Benchmark, common: Common) -> None:
@@ -113,6 +125,8 @@ def _check(benchmark: Benchmark, common: Common) -> None:
                 raise UserError(f"there is no {part}; give --data what the benchmark is to run on")
     if common.trained_on and (name != "ubc" or len(common.trained_on) != len(common.model)):
         raise UserError("--trained-on belongs to ubc and is given once for each --model")
+    if common.report is not None:
+        refuse_file(common.report, common.force)
     many = len(common.model) * max(1, len(common.data)) > 1
     if many and common.out is not None and common.out.suffix == ".json":
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")

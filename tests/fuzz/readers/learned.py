@@ -15,10 +15,10 @@ from fuzz.mutators import Mutator, Random
 from fuzz.reader import Reader
 from patchprint import files, networks
 from patchprint.networks import weights
-from patchprint.report import comparison, results_page, runs
+from patchprint.report import angles, comparison, cost, examples, runs, whole
 from patchprint.training import checkpoint, resolve
 from patchprint.training.config import TrainConfig, read_config
-from support import training_data
+from support import made_runs, training_data
 
 
 def small_network() -> networks.PatchNetwork:
@@ -107,17 +107,17 @@ def forge_checkpoint(data: bytes, random: Random) -> bytes:
 
 
 def write_run(folder: Path) -> None:
-    config = resolve("hardnet", **training_data.SHORT)
-    files.write_json(folder / "config.json", config.to_json())
-    lines = [{"step": step, "loss/total": 1.0 / step, "validation/fpr95": 0.1} for step in range(1, 5)]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made_runs.write_run(folder / "run", recipe="sdgmnet", steps=4)
 
 
 def read_run(folder: Path) -> None:
-    run = runs.read_run(folder)
-    runs._table([run], runs._labels([run]), ["validation/fpr95"])
-    run.curve("loss/total")
-    TrainConfig.from_json(read_config(folder / "config.json"), str(folder / "config.json"))
+    run = runs.read_run(folder / "run")
+    runs.run_sections([run])
+    runs.verdict([run])
+    angles.angle_sections([run])
+    examples.example_sections([run])
+    cost.cost_sections([], [run])
+    TrainConfig.from_json(read_config(folder / "run" / "config.json"), str(folder / "run" / "config.json"))
 
 
 def write_result(folder: Path) -> None:
@@ -128,12 +128,13 @@ def write_result(folder: Path) -> None:
     }  # fmt: skip
     files.write_json(folder / "a.json", result)
     files.write_json(folder / "b.json", {**result, "benchmark": "someone's"})
+    files.write_json(folder / "c.json", made_runs.verification_result("ours", 0.5))
 
 
 def read_result(folder: Path) -> None:
     found = comparison.read_results(sorted(folder.glob("*.json")))
     comparison.compare(found)
-    results_page.results_page(found)
+    whole.whole_page(found)
 
 
 READERS: dict[str, Reader] = {
@@ -145,6 +146,7 @@ READERS: dict[str, Reader] = {
                                 {"*.pth": mutators.BYTES}),
     "checkpoint": Reader(write_checkpoint, read_checkpoint,
                          {"*.safetensors": (*mutators.BYTES, *[never_deep(forge_checkpoint)] * 8)}, share=0.5),
-    "run folder": Reader(write_run, read_run, {"config.json": mutators.JSON, "metrics.jsonl": mutators.JSON_LINES}),
+    "run folder": Reader(write_run, read_run,
+                         {"run/config.json": mutators.JSON, "run/*.jsonl": mutators.JSON_LINES, "run/*.npz": mutators.ARRAYS}),
     "result": Reader(write_result, read_result, {"*.json": mutators.JSON}),
 }  # fmt: skip
