@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import resource
 import sqlite3
 import zlib
 from pathlib import Path
@@ -15,12 +16,13 @@ import torch
 
 import patchprint
 from fuzz import mutators
+from fuzz.cases import REFUSED, Bench
 from patchprint import cli, networks
 from patchprint.errors import UserError
 from patchprint.features import formats, storage
 from patchprint.interop import colmap, colmap_pairs, hloc, images
 from patchprint.networks import weights
-from patchprint.patches import Tracks, track_files
+from patchprint.patches import Tracks, TrackStore, track_files
 from patchprint.types import Features
 from support import labeled_sets, made_features, synthetic_tracks
 from support.known_images import texture
@@ -216,3 +218,31 @@ def test_a_name_that_leaves_no_room_for_an_ending_is_named_and_left_out(
         assert cli.main(command) == 0
         assert f"{too_long!r} in {photos} has a name of more than {longest} bytes" in capsys.readouterr().err
         assert [path.name for path in (tmp_path / form).glob(f"*.{ending}")] == [f"{kept}.{ending}"]
+
+
+@pytest.mark.slow
+def test_a_small_mat_file_does_not_take_all_memory(tmp_path: Path) -> None:
+    """Found by the fuzzer: 6 kB for which scipy's reader takes a gigabyte after the other."""
+    outcome, why = Bench("Cars196", tmp_path / "sample").case(425)
+    assert outcome == REFUSED and "cars_annos.mat" in why
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 4 << 20  # in KiB
+
+
+@pytest.mark.parametrize("scale", [1e20, 10**30, 1e308, -1.0])
+def test_a_store_with_an_endless_patch_is_refused(scale: float, tmp_path: Path) -> None:
+    """Found by the fuzzer: corners of such patches are no places in a photo."""
+    pictures, tracks, *_ = synthetic_tracks.plane_tracks(points=6, count=2)
+    TrackStore.from_images(pictures, tracks).save(tmp_path / "store")
+    path = tmp_path / "store" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "patch_scale": scale}))
+    with pytest.raises(UserError, match=r"manifest\.json is damaged: its patch scale is"):
+        TrackStore.open(tmp_path / "store")
+
+
+def test_tracks_with_an_endless_scale_are_refused() -> None:
+    """Found by the fuzzer, in the same way."""
+    _, tracks, *_ = synthetic_tracks.plane_tracks(points=6, count=2)
+    scale = tracks.scale.copy()
+    scale[3] = 1e38
+    with pytest.raises(UserError, match="or no size, in photo"):
+        dataclasses.replace(tracks, scale=scale).check(["a", "b"])

@@ -6,7 +6,6 @@ That nothing is asked from outside and that the console stays empty is checked b
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -230,13 +229,11 @@ def test_where_there_is_no_webgl_the_picture_stays(scene: Path, open_page: Open)
 
 
 @pytest.mark.slow
-def test_a_run_of_200_000_steps_opens_at_once(tmp_path: Path, open_page: Open) -> None:
+def test_the_page_of_a_run_of_200_000_steps_is_small(tmp_path: Path, open_page: Open) -> None:
     run = write_run(tmp_path / "long", recipe="sdgmnet", steps=200_000, every=5)
     out = tmp_path / "long.html"
     assert cli.main(["report", str(run), "--out", str(out)]) == 0
     assert out.stat().st_size < 5_000_000
-    started = time.monotonic()
     page = open_page(out)
     assert page.locator("figure.chart canvas").count() >= 10
-    assert time.monotonic() - started < 10, "on a machine that others use; alone it takes well under 2 seconds"
-    assert "300 stretches" in page.inner_text("main")
+    assert "300 stretches" in page.inner_text("main")  # how long it takes to open: perf/speed/report_page.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import math
 from collections.abc import Sequence
@@ -33,9 +34,12 @@ def angle_sections(runs: Sequence[Run]) -> list[Section]:
         of = f" ({run.label})" if len(runs) > 1 else ""
         if found:
             loss = _sdgm(run)
-            parts.append(_pairs(found, of) if loss is None else _weighted_pairs(run, loss, found, of))
-            if loss is not None:
-                parts.append(_weighted_difference(run, loss, found, of))
+            if loss is None:
+                parts.append(_pairs(found, of))
+            else:
+                known = _Statistics(run)
+                parts.append(_weighted_pairs(run, loss, known, found, of))
+                parts.append(_weighted_difference(run, loss, known, found, of))
     return [Section("Distances over the training", parts)] if parts else []
 
 
@@ -74,7 +78,9 @@ def _pairs(found: Sequence[dict[str, Any]], of: str) -> Moving:
     return Moving(f"Angles between descriptors{of}", "angle (rad)", "points (%)", x, lines, frames, _DISTANCE)
 
 
-def _weighted_pairs(run: Run, loss: SDGMLoss, found: Sequence[dict[str, Any]], of: str) -> Moving:
+def _weighted_pairs(
+    run: Run, loss: SDGMLoss, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
+) -> Moving:
     """Both distributions, and what the loss multiplies the gradient of a pair at each angle by."""
     centers = _centers("positive")
     lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
@@ -82,7 +88,7 @@ def _weighted_pairs(run: Run, loss: SDGMLoss, found: Sequence[dict[str, Any]], o
     alone = SDGMLoss(self_weight=loss.self_weight, coupled="none")
     frames = []
     for line in found:
-        spreads = _spreads(run, line["step"])
+        spreads = statistics.at(line["step"])
         angles = torch.from_numpy(centers)
         weights = [np.ones(BINS).tolist()] * 2
         if spreads is not None and not _is_warming(run, loss, line["step"]):
@@ -93,7 +99,9 @@ def _weighted_pairs(run: Run, loss: SDGMLoss, found: Sequence[dict[str, Any]], o
     return Moving(title, "angle (rad)", "weight", centers.tolist(), lines, frames, note)
 
 
-def _weighted_difference(run: Run, loss: SDGMLoss, found: Sequence[dict[str, Any]], of: str) -> Moving:
+def _weighted_difference(
+    run: Run, loss: SDGMLoss, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
+) -> Moving:
     """The distribution of the angle of a triplet, and the weight that its two pairs share."""
     centers = _centers("relative")
     shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
@@ -101,7 +109,7 @@ def _weighted_difference(run: Run, loss: SDGMLoss, found: Sequence[dict[str, Any
     lines = [Line("triplets of the batch", (), (), color=2, filled=True), Line("weight of triplets", (), (), color=2)]
     frames = []
     for line in found:
-        spreads = _spreads(run, line["step"])
+        spreads = statistics.at(line["step"])
         weight = np.ones(BINS).tolist()
         if spreads is not None and not _is_warming(run, loss, line["step"]):
             angles = torch.from_numpy(centers)
@@ -125,15 +133,21 @@ def _is_warming(run: Run, loss: SDGMLoss, step: int) -> bool:
     return step <= loss.warmup * run.config["steps"]
 
 
-def _spreads(run: Run, step: int) -> tuple[Spread, Spread, Spread] | None:
-    """The running statistics of the loss in the last line before a step was over."""
-    needed = [f"loss/{name}{suffix}" for name in LARGEST for suffix in ("", "_std")]
-    lines = [line for line in run.metrics if line["step"] <= step and all(name in line for name in needed)]
-    if not lines:
-        return None
-    values = [float(lines[-1][name]) for name in needed]
-    if not all(map(math.isfinite, values)):
-        return None
-    numbers = torch.tensor(values, dtype=torch.float64)
-    positive, negative, relative = (Spread(*pair.unbind()) for pair in numbers.view(3, 2).unbind())
-    return positive, negative, relative
+class _Statistics:
+    """The running statistics of the loss, as they were when a step was over."""
+
+    def __init__(self, run: Run) -> None:
+        needed = [f"loss/{name}{suffix}" for name in LARGEST for suffix in ("", "_std")]
+        found = [line for line in run.metrics if all(math.isfinite(line.get(name, math.nan)) for name in needed)]
+        found.sort(key=lambda line: line["step"])
+        self.steps = [line["step"] for line in found]
+        self.values = [[float(line[name]) for name in needed] for line in found]
+
+    def at(self, step: int) -> tuple[Spread, Spread, Spread] | None:
+        """Those of the last line up to a step; None before the first."""
+        place = bisect.bisect_right(self.steps, step) - 1
+        if place < 0:
+            return None
+        numbers = torch.tensor(self.values[place], dtype=torch.float64)
+        positive, negative, relative = (Spread(*pair.unbind()) for pair in numbers.view(3, 2).unbind())
+        return positive, negative, relative

@@ -317,11 +317,9 @@ def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
 
 
 def distill() -> TrainConfig:
-    """A small network that learns what the shipped sdgmnet says: patches of any photos, no labels; AdamW, one cycle.
-
-    ``loss`` is what --loss-weight adds where points have two views; by itself the teacher teaches alone, and the two views
-    are one patch under two jitters and lights. Views share batch statistics, as all patches are of one kind.
-    """
+    """A small network that learns what the shipped sdgmnet says: patches of any photos, no labels; AdamW, one cycle."""
+    # The loss is what --loss-weight adds where points have two views; by itself the teacher teaches alone, and the two views
+    # are one patch under two jitters and lights. Views share batch statistics, as all patches are of one kind.
     return TrainConfig(
         recipe="distill",
         network="strided",
