@@ -139,6 +139,9 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
             f"speed-{stage}": speed_tables.stage(stage, "bench-cpu.json")
             for stage in ("describe", "photo", "sample", "latency", "detect", "match", "step")
         },
+        **{f"speed-busy-{stage}": speed_tables.stage(stage, "bench-cpu-busy.json") for stage in ("describe", "photo")},
+        "speed-growth": speed_tables.growth("growth-cpu.json"),
+        "speed-limits": speed_tables.limits,
     },
 )
 
