@@ -32,7 +32,7 @@ def _machine(result: dict[str, Any]) -> str:
     busy = settings.get("busy_cores", 0)
     if settings["device"] == "cuda":
         return machine["gpu"]
-    return f"{machine['cores']} cores, {machine['cpu']}" + (f", {busy} of them busy" if busy else "")
+    return f"{machine['cores']} cores, {machine['cpu']}" + (f", {busy} busy" if busy else "")
 
 
 def growth(file: str) -> Callable[[Path], str]:

@@ -26,7 +26,7 @@ def test_a_stage_with_its_machine(tmp_path: Path) -> None:
     save(tmp_path, scores, device="cpu", busy_cores=1)
     lines = speed_tables.stage("describe", "file.json")(tmp_path).splitlines()
     assert lines[2:4] == ["| fast | 10,000 | 10 | 11 | 2.5 slow |", "| slow | 5,000 | 20 | 30 |  |"]
-    assert lines[-1] == "100 patches; 2 cores, Slow Chip, 1 of them busy: results/speed/file.json."
+    assert lines[-1] == "100 patches; 2 cores, Slow Chip, 1 busy: results/speed/file.json."
     save(tmp_path, scores, device="cuda", busy_cores=0)
     assert "100 patches; Quick Card: results" in speed_tables.stage("describe", "file.json")(tmp_path)
 
