@@ -58,7 +58,7 @@ VERDICTS = {
     "lost": "The tuned weights match photos that they never saw worse than those they started from, which are kept: give more "
     "photos, or a lower --lr.",
     "mixed": "The tuned weights are better in one thing and worse in another, so those they started from are kept.",
-    "no difference": "No difference beyond chance: nothing was gained on these photos, and the start weights are kept.",
+    "no difference": "Nothing changed beyond chance on these photos, and the start weights are kept.",
 }
 
 Scores = dict[str, float]
