@@ -7,6 +7,7 @@ from pathlib import Path
 from patchprint.report.page import Text, render
 from patchprint.report.pictures import Picture
 from patchprint.report.tables import Table
+from patchprint.studies import _tables
 from patchprint.studies._page import page
 from support.made_runs import made_cost
 
@@ -38,3 +39,11 @@ def test_blocks_become_parts(tmp_path: Path) -> None:
     assert isinstance(picture, Picture) and picture.size == (40, 80)
     assert "<b>" not in render(made) and "patchprint study toy" in render(made)
     assert len(page(DOCUMENT, None, {"run": made_cost("x")}).sections) == 2
+
+
+def test_a_bar_within_a_cell_is_no_border(tmp_path: Path) -> None:
+    line = _tables._markdown(["method", "largest |mean|"], [["toy", "0.5"]], 1)
+    made = page(f"# toy: a toy\n\n{line}\n", None, {"run": made_cost("x")})
+    (table,) = made.sections[0].parts
+    assert isinstance(table, Table)
+    assert (table.header, table.rows) == (["method", "largest |mean|"], [["toy", "0.5"]])

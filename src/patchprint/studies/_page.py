@@ -37,5 +37,10 @@ def _part(block: str) -> Part:
     lines = block.splitlines()
     if not lines[0].startswith("|"):
         return Text(re.sub(r"\*\*", "", block))
-    header, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines)
+    header, _, *rows = map(_cells, lines)
     return Table(header, rows)
+
+
+def _cells(line: str) -> list[str]:
+    """What stands between the bars of a table's line; a bar that belongs to a cell has a backslash before it."""
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
