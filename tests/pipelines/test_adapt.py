@@ -99,7 +99,7 @@ def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answer", sorted(VERDICTS))
+@pytest.mark.parametrize("answer", ["gained", "no difference"])
 def test_the_start_weights_are_kept_unless_something_was_gained(
     scene: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
