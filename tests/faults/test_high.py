@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
@@ -17,7 +16,7 @@ from patchprint.training import resolve
 from patchprint.training.loop import train
 from support import children, training_data
 from support.full_disk import files_limited_to
-from support.known_images import texture
+from support.known_images import write_textures
 from support.scenes import THREE_VIEWS, MatchedViews
 
 SMALL = ["--model", "pixels", "--max-keypoints", "50"]
@@ -25,11 +24,7 @@ SMALL = ["--model", "pixels", "--max-keypoints", "50"]
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for number in range(3):
-        cv2.imwrite(str(folder / f"{number}.png"), texture(120, 160, number))
-    return folder
+    return write_textures(tmp_path / "photos", 3, 120, 160)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import shutil
 import time
 from pathlib import Path
 
-import cv2
 import pytest
 
 from patchprint import features
@@ -18,7 +17,7 @@ from patchprint.networks import weights
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import children, training_data
-from support.known_images import texture
+from support.known_images import write_textures
 from support.training_data import short_run
 
 SETTINGS = DescribeSettings("pixels", max_keypoints=30)
@@ -27,11 +26,7 @@ STEPS = {"steps": 6, "checkpoint_every": 2, "validate_every": 3}
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for number in range(4):
-        cv2.imwrite(str(folder / f"{number}.png"), texture(60, 80, number))
-    return folder
+    return write_textures(tmp_path / "photos", 4, 60, 80)
 
 
 def stop_after_checkpoint_of(step: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,23 +10,18 @@ import sys
 import time
 from pathlib import Path
 
-import cv2
 import pytest
 
 from patchprint.interop import colmap_sfm, colmap_threads
 from patchprint.interop.colmap_database import Cameras
 from support import children
 from support.full_disk import files_limited_to
-from support.known_images import texture
+from support.known_images import write_textures
 
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for number in range(3):
-        cv2.imwrite(str(folder / f"{number}.png"), texture(200, 240, number))
-    return folder
+    return write_textures(tmp_path / "photos", 3, 200, 240)
 
 
 def keypoints_of(database: Path) -> int:

@@ -205,7 +205,7 @@ def _write_chosen(answer: str, start: NetworkModel, tuned: Path, out: Path, scor
         return weights.save(
             network, out, dataclasses.replace(network.info, notes=f"{network.info.notes}; {change}"), half=True
         )
-    notes = f"patchprint adapt gained nothing beyond chance ({change}): the weights are those of {start.info.name}"
+    notes = f"the weights of {start.info.name}, since patchprint adapt ended with {answer!r}: {change}"
     return weights.save(start.network, out, dataclasses.replace(start.info, notes=notes), half=True)
 
 

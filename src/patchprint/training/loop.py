@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import signal
 import statistics
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
 from patchprint.patches import open_source
 from patchprint.patches.source import PatchSource
+from patchprint.stopping import STOPPED, sigterm_as_event
 from patchprint.training import assembly, checkpoint, distributed, examples, held_out, memory
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import angle_histograms, monitor
@@ -34,8 +33,6 @@ from patchprint.training.optimizers import learning_rate
 from patchprint.training.run_folder import RunFolder
 from patchprint.training.step import TrainStep, use_bf16
 from patchprint.training.teacher import Teacher
-
-STOPPED = 143
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,7 @@ class _Run:
     def to_the_end(self) -> Outcome:
         config, state = self.config, self.state
         with (
-            _listening_for_sigterm() as asked_to_stop,
+            sigterm_as_event() as asked_to_stop,
             tqdm(total=config.steps, initial=state.step, disable=None if self.is_first else True, unit="step") as bar,
         ):
             while state.step < config.steps:
@@ -341,20 +338,6 @@ def _step_of_weights(path: Path) -> int | None:
     with contextlib.suppress(UserError, FileNotFoundError):
         return weights.read_info(path).training.step
     return None
-
-
-@contextlib.contextmanager
-def _listening_for_sigterm() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets, so that the step under way can finish; elsewhere than in the main thread, never set."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    previous = signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 @contextlib.contextmanager

@@ -6,10 +6,9 @@ import contextlib
 import errno
 import ipaddress
 import os
-import signal
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from patchprint import files
@@ -17,12 +16,12 @@ from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.progress import note
+from patchprint.stopping import sigterm_as_exit
 from patchprint.web.choices import offered
 from patchprint.web.limits import Limits
 from patchprint.web.workers import Setup, Workers
 
 HOST, PORT = "127.0.0.1", 7860
-_STOPPED = 143  # exit code after SIGTERM
 
 
 def serve(
@@ -47,7 +46,7 @@ def serve(
     known, ratios = offered(models)
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(contextlib.closing(bind(host, port)))
-        stack.enter_context(_sigterm_as_exit())
+        stack.enter_context(sigterm_as_exit())
         folder = stack.enter_context(files.temporary_folder(Path(tempfile.gettempdir()) / "patchprint-serve"))
         # gradio reads these when it is imported and when it makes fields: all its files go into our folder, and it is silent.
         os.environ |= {"GRADIO_TEMP_DIR": str(folder), "GRADIO_EXAMPLES_CACHE": str(folder)}
@@ -103,17 +102,3 @@ def address(host: str, listening: socket.socket) -> str:
     """Where a browser on this machine finds the page."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
-
-
-@contextlib.contextmanager
-def _sigterm_as_exit() -> Iterator[None]:
-    """SIGTERM ends this process by an exception, so that its folder and its worker end with it."""
-
-    def leave(*_: object) -> None:
-        raise SystemExit(_STOPPED)
-
-    previous = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
