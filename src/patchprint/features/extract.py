@@ -12,7 +12,7 @@ from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
-from patchprint.interop.images import ImageLike, limit, read_gray
+from patchprint.interop.images import ImageLike, limit, local_path, read_gray
 from patchprint.types import Features, Keypoints, KeypointsLike
 
 SMALLEST = 32  # pixels along the longer side of an image that was made smaller
@@ -35,7 +35,7 @@ def extract(
     """Detect and describe the keypoints of one image.
 
     Args:
-        image: a file, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
+        image: a file, a URL of object storage, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
         model: the name of shipped weights or of a baseline (sift, rootsift, pixels), a weight file, or a loaded model.
         keypoints: describe these, all of them and in this order, instead of detecting: Keypoints or a list of
             ``cv2.KeyPoint``. Points outside of the image see its repeated border.
@@ -50,7 +50,7 @@ def extract(
     check_max_size(max_size)
     pixels = read_gray(image, exif)
     loaded = load(model, device, engine).for_keypoints()
-    path = Path(image) if isinstance(image, (str, Path)) else None
+    path = local_path(image)
     if max_size is not None and max_size < max(pixels.shape):
         smaller = _Smaller(pixels, max_size)
         given = None if keypoints is None else smaller.keypoints(Keypoints.given(keypoints))
