@@ -72,6 +72,8 @@ def _read(path: Path, names: list[str], seed: int) -> ImageVectors:
     with parsing(path, _WHAT):
         if values["names"].tolist() != names or int(values["seed"]) != seed or len(values["vectors"]) != len(names):
             raise UserError(f"{path} is of other photos")
+        if values["vectors"].ndim != 2 or values["vectors"].dtype != np.float32 or values["centers"].ndim != 2:
+            raise UserError(f"{path} holds no vectors")
         directions = torch.from_numpy(values["directions"]) if "directions" in values else None
         known = Pooling(Vocabulary(torch.from_numpy(values["centers"])), directions)
         return ImageVectors(names, torch.from_numpy(values["vectors"]), known)

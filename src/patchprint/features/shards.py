@@ -63,7 +63,12 @@ class Shards:
         if not self.path(number).is_file():
             return set()
         with parsing(self.path(number), WHAT):
-            return {name.removesuffix(SUFFIX) for name in self._opened(number).namelist()}
+            names = set(self._opened(number).namelist())
+            # Where its end is missing, zipfile takes the end of the last .npz in it, which is a zip too.
+            foreign = names - {name + SUFFIX for name in self.photos_of(number)}
+            if foreign:
+                raise ValueError(f"{min(foreign)} in it is none of its photos")
+            return {name.removesuffix(SUFFIX) for name in names}
 
     def all_members(self) -> set[str]:
         """The photos that are in any shard."""

@@ -1,0 +1,181 @@
+"""Work on a cluster of Ray: the result of one machine, whatever is lost on the way, and sentences where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from patchprint import cli
+from patchprint.features import storage
+from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.features.match_folder import match_folder
+from patchprint.features.pair_lists import choose_pairs
+from patchprint.interop import ray_cluster
+from patchprint.interop.ray_cluster import Cluster, connected, refuse_unseen, room_for_workers, spread
+from support.known_images import texture
+
+ray = pytest.importorskip("ray", reason="a cluster is one of Ray (the extra cluster)")
+
+PHOTOS = 200
+SETTINGS = DescribeSettings("pixels", max_keypoints=16, engine="float32")
+
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[Any]:
+    """A cluster of three nodes with one core each, on this machine."""
+    from ray.cluster_utils import Cluster as LocalCluster
+
+    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_health_check_period_ms", "500")  # a node that is gone is noticed soon
+        nodes = LocalCluster(initialize_head=True, head_node_args=small)
+        try:
+            for _ in range(2):
+                nodes.add_node(**small)
+            ray.init(nodes.address, log_to_driver=False, logging_level="ERROR")
+            yield nodes
+        finally:
+            ray.shutdown()
+            nodes.shutdown()
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cluster") / "photos"
+    folder.mkdir()
+    scenes = [texture(150, 190, seed) for seed in range(8)]
+    for number in range(PHOTOS):
+        left, top = np.random.default_rng(number).integers(0, 90, 2)
+        cv2.imwrite(str(folder / f"{number:03}.png"), scenes[number % 8][top : top + 60, left : left + 100])
+    (folder / "000.png").write_bytes(b"no picture")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.slow
+def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(three_nodes: Any, photos: Path, tmp_path: Path) -> None:
+    alone = describe_folder(photos, tmp_path / "alone", SETTINGS, shards=True, report=lambda text: None)
+    pairs = choose_pairs(alone, "retrieval", 3)
+    match_folder(alone, pairs, tmp_path / "matched alone")
+
+    said: list[str] = []
+    fate = threading.Thread(target=_lose_a_worker_and_a_node, args=(three_nodes, tmp_path / "there"))
+    fate.start()
+    there = describe_folder(photos, tmp_path / "there", SETTINGS, cluster=Cluster(), report=said.append)
+    fate.join()
+    assert len(ray_cluster.nodes(ray)) == 2
+    assert sum("a worker was lost" in text for text in said) >= 2, said
+    assert [text for text in said if "left out" in text] == [
+        f"left out: {photos}/000.png is not a picture that OpenCV can read"
+    ]
+    assert contents(tmp_path / "there") == contents(tmp_path / "alone")
+
+    match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster())
+    assert contents(tmp_path / "matched there") == contents(tmp_path / "matched alone")
+
+    # What is done is not done again.
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in (".npz", ".zip")}
+    assert describe_folder(photos, there.folder, SETTINGS, cluster=Cluster(), report=said.append).left_out == [
+        "000.png"
+    ]
+    match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster())
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def _lose_a_worker_and_a_node(nodes: Any, out: Path) -> None:
+    """When some shards are there, kill the process of a worker; some shards later, a node with all that is on it."""
+    _wait(lambda: _count(out) >= 5)
+    os.kill(_a_worker(), signal.SIGKILL)
+    _wait(lambda: _count(out) >= 12)
+    nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
+
+
+def _count(out: Path) -> int:
+    return len(list((out / "shards").glob("*.zip"))) if (out / "shards").is_dir() else 0
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _a_worker() -> int:
+    """A process of Ray, started by this one, that does a job."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if (place / "cmdline").read_bytes().startswith(b"ray::_Worker") and _is_below(int(place.name), os.getpid()):
+                return int(place.name)
+    raise AssertionError("there is no worker")
+
+
+def _is_below(process: int, ancestor: int) -> bool:
+    while process not in (0, 1, ancestor):
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return process == ancestor
+
+
+def test_faults_of_workers_name_the_node(three_nodes: Any, tmp_path: Path) -> None:
+    def prepare() -> Callable[[str], str]:
+        def work(job: str) -> str:
+            if job == "full":
+                raise OSError(28, "No space left on device", "/there/x")
+            if job == "wrong":
+                raise ValueError("a fault of the program")
+            return job.upper()
+
+        return work
+
+    assert sorted(spread(ray, ["a", "b"], prepare)) == [(0, "A"), (1, "B")]
+    host = socket.gethostname()
+    with pytest.raises(
+        OSError, match=rf"node {host} \(.*No space left on device.*/there/x.*goes on where this stopped"
+    ):
+        list(spread(ray, ["full"], prepare))
+    with pytest.raises(ValueError, match="a fault of the program"):
+        list(spread(ray, ["wrong"], prepare))
+    with pytest.raises(ValueError, match=rf"node {host} .* does not see {tmp_path}/nowhere; put it on a disk that all"):
+        refuse_unseen(ray, tmp_path, tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no node of the cluster has a GPU"):
+        room_for_workers(ray, on_gpu=True)
+
+
+def test_other_versions_are_refused(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchprint.__version__", "9.9")
+    with (
+        pytest.raises(
+            ValueError, match=r"node .* has patchprint 0\.\d.*, and here it is 9\.9; install patchprint==9\.9"
+        ),
+        connected(Cluster()),
+    ):
+        pass
+
+
+def test_no_cluster_at_the_address(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = ["describe", str(photos), "--model", "pixels", "--out", str(tmp_path / "out"), "--address", address]
+    if ray.is_initialized():
+        ray.shutdown()
+    assert cli.main([*command, "--engine", "ray"]) == 2
+    assert f"there is no Ray cluster at {address}; start one with ray start --head" in capsys.readouterr().err
+    assert cli.main(command) == 2
+    assert "give --engine ray too" in capsys.readouterr().err
+    assert cli.main(["match", "a.png", "b.png", "--engine", "ray"]) == 2
+    assert "a cluster matches many photos" in capsys.readouterr().err
+    assert not storage.FeatureFolder(tmp_path / "out").names
