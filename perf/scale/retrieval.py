@@ -4,9 +4,8 @@
 
 A pair overlaps where, of its matches in exhaustive matching, COLMAP's verification keeps at least so many. Recall is the share
 of these pairs that are among the pairs of each photo with the photos that look most like it. The last set is all photos
-together: those of the other sets can only mislead. One set is reconstructed as ``patchprint sfm`` does it, by the same
-functions, from all mutual nearest neighbors; of the others there are fewer keypoints, and matches pass the ratio test, which
-takes less time.
+together: those of the other sets can only mislead. One set is reconstructed too, by the functions of ``patchprint sfm
+--ratio``.
 
 What is in ``--work`` is not made again: a run that was stopped goes on. Seconds of matching are those of the CPU, so that they
 do not depend on what else the machine does.
@@ -20,7 +19,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,23 +39,10 @@ NEIGHBORS = (20, 50, 100)
 INLIERS = (15, 30)  # of a pair that overlaps; the first is COLMAP's own limit
 
 
-@dataclass(frozen=True)
-class PhotoSet:
-    folder: str
-    describe: DescribeSettings
-    rule: MatchRule
-    is_reconstructed: bool = False
-
-
-_SFM = MatchRule("mutual", fewest=FEWEST_MATCHES)
-_STRICT = MatchRule("mutual+ratio", fewest=FEWEST_MATCHES)
-_MANY = DescribeSettings(detector="colmap", max_keypoints=2048)
-_FEW = DescribeSettings(max_keypoints=1024)
-SETS = {
-    "liberty": PhotoSet("liberty/images", _FEW, _STRICT),
-    "oxford-landmarks": PhotoSet("oxford-landmarks", _FEW, _STRICT),
-    "notredame": PhotoSet("notredame/images", _MANY, _SFM, is_reconstructed=True),
-}
+SETS = {"liberty": "liberty/images", "notredame": "notredame/images", "oxford-landmarks": "oxford-landmarks"}
+RECONSTRUCTED = "notredame"
+SETTINGS = DescribeSettings(max_keypoints=1024)
+RULE = MatchRule("mutual+ratio", fewest=FEWEST_MATCHES)
 
 
 def main() -> None:
@@ -72,11 +58,10 @@ def main() -> None:
     everything: dict[str, Features] = {}
     overlapping: dict[int, set[Pair]] = {inliers: set() for inliers in INLIERS}
     for name in arguments.sets:
-        chosen = SETS[name]
-        photos, work = arguments.photos / chosen.folder, arguments.work / name
-        features = describe_folder(photos, work / "features", chosen.describe)
-        seconds, matches = matched(features, choose_pairs(features, "exhaustive"), chosen.rule, work / "all")
-        if chosen.is_reconstructed:
+        photos, work = arguments.photos / SETS[name], arguments.work / name
+        features = describe_folder(photos, work / "features", SETTINGS)
+        seconds, matches = matched(features, choose_pairs(features, "exhaustive"), work / "all")
+        if name == RECONSTRUCTED:
             model = reconstructed(photos, features, matches, work / "exhaustive")
             scores["reconstruction"] = {"set": name} | compare(
                 photos, features, model, seconds, arguments.neighbors, work
@@ -98,8 +83,8 @@ def main() -> None:
         scores["all together"] = recalls(everything, overlapping)
     result = provenance.record(
         "retrieval",
-        settings={name: asdict(SETS[name]) for name in arguments.sets},
-        data={name: {"path": str(arguments.photos / SETS[name].folder)} for name in arguments.sets},
+        settings={"describe": asdict(SETTINGS), "match": asdict(RULE), "inliers_of_an_overlap": INLIERS},
+        data={name: {"path": str(arguments.photos / SETS[name])} for name in arguments.sets},
         scores=scores,
         seed=0,
         started=started,
@@ -131,7 +116,7 @@ def compare(
     started = time.process_time()
     pairs = choose_pairs(features, "retrieval", neighbors)
     choosing = time.process_time() - started
-    matching, matches = matched(features, pairs, _SFM, work / "alike")
+    matching, matches = matched(features, pairs, work / "alike")
     model = reconstructed(photos, features, matches, work / "retrieval")
     names = [{image.name for image in each.images.values() if image.has_pose} for each in (exhaustive, model)]
     number = len(features)
@@ -146,14 +131,14 @@ def compare(
     }
 
 
-def matched(features: FeatureFolder, pairs: list[Pair], rule: MatchRule, out: Path) -> tuple[float, MatchFolder]:
+def matched(features: FeatureFolder, pairs: list[Pair], out: Path) -> tuple[float, MatchFolder]:
     """CPU seconds and matches; where they are there already, the seconds of the run that made them."""
     kept = out.with_suffix(".json")
     if not kept.is_file():
         started = time.process_time()
-        match_folder(features, pairs, out, rule, force=out.exists())
+        match_folder(features, pairs, out, RULE, force=out.exists())
         write_json(kept, time.process_time() - started)
-    return json.loads(kept.read_text()), match_folder(features, pairs, out, rule)
+    return json.loads(kept.read_text()), match_folder(features, pairs, out, RULE)
 
 
 def reconstructed(photos: Path, features: FeatureFolder, matches: MatchFolder, work: Path) -> Any:

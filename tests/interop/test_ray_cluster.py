@@ -69,8 +69,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(three_nodes: Any, photos: Path, tmp_path: Path) -> None:
     alone = describe_folder(photos, tmp_path / "alone", SETTINGS, shards=True, report=lambda text: None)
-    pairs = choose_pairs(alone, "retrieval", 3)
-    match_folder(alone, pairs, tmp_path / "matched alone")
 
     said: list[str] = []
     fate = threading.Thread(target=_lose_a_worker_and_a_node, args=(three_nodes, tmp_path / "there"))
@@ -84,6 +82,8 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(three_nodes: Any, p
     ]
     assert contents(tmp_path / "there") == contents(tmp_path / "alone")
 
+    pairs = choose_pairs(alone, "retrieval", 3)
+    match_folder(alone, pairs, tmp_path / "matched alone")
     match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster())
     assert contents(tmp_path / "matched there") == contents(tmp_path / "matched alone")
 

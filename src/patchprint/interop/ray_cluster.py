@@ -174,7 +174,7 @@ class _Spreading(Generic[Job, Outcome]):
 
     def _new_worker(self) -> Any:
         kind = self.ray.remote(num_cpus=self.room.cores, num_gpus=self.room.gpus, max_restarts=0)(_Worker)
-        return kind.remote(self.prepare, max(1, int(self.room.cores)))
+        return kind.remote(self.prepare)  # Ray gives it OMP_NUM_THREADS by its cores
 
     def _give(self, worker: Any) -> None:
         number = self.waiting.popleft()
@@ -221,10 +221,7 @@ _KEPT = "which goes on where this stopped"
 class _Worker:
     """The actor; cloudpickle sends it by reference, so that it is this version's on every node."""
 
-    def __init__(self, prepare: Callable[[], Callable[[Any], Any]], cores: int) -> None:
-        import torch
-
-        torch.set_num_threads(cores)
+    def __init__(self, prepare: Callable[[], Callable[[Any], Any]]) -> None:
         self._prepare = prepare
         self._do: Callable[[Any], Any] | None = None
 
