@@ -66,8 +66,8 @@ def main(
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
         workers: processes that work side by side; under torchrun the photos are shared out as well
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8; auto: bfloat16 where the CPU
-            has it, int8 for 50 photos and more where OpenVINO is installed
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
+            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed
         force: replace what is there
         json: print the result as JSON
     """
