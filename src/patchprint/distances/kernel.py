@@ -1,8 +1,8 @@
 """The nearest and second nearest of many vectors as one GPU kernel, in half precision.
 
-The table of all similarities is as large as the product of both numbers, and is read several times when it lies in memory. Here a
-program goes through all of ``base`` for some queries, and keeps the two best of each in registers. Half precision may swap two
-that are equally near up to 0.001: distances are computed again in float32 by whoever asked.
+The table of all similarities is as large as the product of both numbers, and is read several times when it lies in memory. Here
+a program goes through all of ``base`` for some queries, and keeps the two best of each in registers. Half precision may swap
+two that are equally near up to 0.001: distances are computed again in float32 by whoever asked.
 
 This file needs Triton, which comes with PyTorch's builds for GPUs.
 """
