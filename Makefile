@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # --build-constraint reaches the environment in which pip builds this package, --constraint does not.
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour faults load fuzz sdist-test lint audit sbom lock tables docs data clean
+.PHONY: demo test test-fast first-hour faults load fuzz reliability sdist-test lint audit sbom lock tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -65,6 +65,10 @@ SECONDS ?=
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.nightly --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
 		--out results/reliability/fuzz.json
+
+# What faults, fuzz and load wrote, and every defect of the review with its test, run here and at the reviewed commit.
+reliability: $(VENV)/.dev
+	$(BIN)/python -m tools.reliability
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

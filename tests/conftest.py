@@ -11,6 +11,8 @@ import pytest
 from support.checkout import SHARED
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
     from support.scenes import MatchedViews
 
 
@@ -82,3 +84,25 @@ def training_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("training") / "store"
     images(points=60).save(folder)
     return str(folder)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium; one for a module, since Playwright's event loop must not outlive the tests that need it."""
+    from support.browser import launch
+
+    with launch() as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """``open_page(path_or_url, width=1280, dark=False, javascript=True)``; see `support.browser`."""
+    from support.browser import Visits
+
+    visits = Visits(browser)
+    try:
+        yield visits.open
+        visits.check()
+    finally:
+        visits.close()

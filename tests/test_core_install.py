@@ -97,6 +97,7 @@ def test_core_and_the_reader_of_flags(desk: Path) -> None:
         "export hardnet.small --out network.onnx",
         "bench --photos photos --out bench",
         "report photos --out report.html",
+        "serve --port 0",
     ]
     commands = [line.split() for line in lines]
     assert {command[0] for command in commands} == set(cli.SUBCOMMANDS)

@@ -19,6 +19,8 @@ from support.distributions import EXTRAS, installed_for, modules_of
 # Extras for work on this repository; what they bring is run, not imported.
 _TOOLS = ("docs", "dev", "audit")
 _USERS = [name for name in EXTRAS if name not in (*_TOOLS, "all")]
+# Extras that are asked for by name alone, since what they bring does not go with every installation.
+_APART = {"peers"}
 
 
 def asked_for() -> Iterator[tuple[str, str | None]]:
@@ -51,7 +53,7 @@ def test_every_package_of_an_extra_is_used(extra: str) -> None:
 
 def test_all_is_all() -> None:
     (everything,) = EXTRAS["all"]
-    assert everything.extras == set(_USERS)
+    assert everything.extras == set(_USERS) - _APART
 
 
 def test_the_tools_of_an_extra_are_run() -> None:

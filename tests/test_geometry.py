@@ -1,4 +1,4 @@
-"""Homographies of points and keypoints, and similarities."""
+"""Homographies of points and keypoints, similarities, and two cameras."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import torch
 from patchprint.geometry import (
     align_similarity,
     epipolar_errors,
+    fundamental_matrix,
     homography_errors,
     inside,
     jacobian,
     project,
+    relative_pose,
     rotation,
     transport,
 )
-from patchprint.types import Keypoints
+from patchprint.types import Keypoints, Pose
 
 HOMOGRAPHY = np.array([[0.9, 0.2, 5.0], [-0.1, 1.1, -3.0], [1e-3, -5e-4, 1.0]])
 
@@ -88,3 +90,19 @@ def test_errors_of_a_fundamental_matrix_are_across_the_lines() -> None:
     pairwise = epipolar_errors(sideways, a[:, None], b[None])
     assert pairwise.shape == (2, 2)
     np.testing.assert_allclose(np.diag(pairwise), [0, 2 / 2**0.5])
+
+
+def test_a_point_in_space_is_on_the_epipolar_lines_of_two_cameras() -> None:
+    rng = np.random.default_rng(3)
+    turns = [np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2)]
+    cameras = [Pose(turn * np.sign(np.linalg.det(turn)), rng.normal(size=3)) for turn in turns]
+    inner = [np.array([[f, 0, 300.0], [0, f + 9, 200.0], [0, 0, 1]]) for f in (700.0, 500.0)]
+    points = rng.normal(size=(20, 3)) * 10
+    seen = [(points - camera.center) @ camera.rotation.T for camera in cameras]
+    turn, shift = relative_pose(*cameras)
+    np.testing.assert_allclose(seen[0] @ turn.T + shift, seen[1], atol=1e-9)
+    pixels = [space @ intrinsics.T for space, intrinsics in zip(seen, inner, strict=True)]
+    a, b = (each[:, :2] / each[:, 2:] for each in pixels)
+    fundamental = fundamental_matrix(turn, shift, *inner)
+    np.testing.assert_allclose(epipolar_errors(fundamental, a, b), 0, atol=1e-6)
+    assert (epipolar_errors(fundamental, a, b + np.array([3.0, -2.0])) > 0.05).mean() > 0.9

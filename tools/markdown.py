@@ -9,9 +9,9 @@ from typing import Any
 Rows = list[list[str]]
 
 
-def table(header: list[str], rows: Rows, caption: str) -> str:
-    """A Markdown table with its caption below it."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+def table(header: list[str], rows: Rows, caption: str, numbers: bool = True) -> str:
+    """A Markdown table with its caption below it; all columns but the first are ``numbers``, or text."""
+    lines = [header, ["---", *["---:" if numbers else "---"] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{caption}"
 
 

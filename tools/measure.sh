@@ -33,6 +33,7 @@ measure() { # BENCHMARK MODEL, then --data ...
 one() { # BENCHMARK MODEL
   case $1 in
     oxford | pairs) measure "$1" "$2" --data "$SHARED/oxford" ;;
+    pipelines) measure pipelines "$2" --data "$SHARED/oxford" --data "$SHARED/eth" ;;
     hpatches) measure hpatches "$2" --data "$STORES/hpatches-oxford" ;;
     eth) for scene in fountain herzjesu; do measure eth "$2" --data "$SHARED/eth/$scene"; done ;;
     eth-ratio) # the threshold of the ratio test in RATIO; patchprint models --json has that of each model

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.engines import ENGINES
-from patchprint.speed import stage_table
+from patchprint.speed import growth_table, stage_table
 from tools.markdown import read, table
+
+_DIM = 128  # of the descriptors that are matched
+_PATCH_BYTES = 32 * 32 * 4
 
 
 def stage(name: str, file: str) -> Callable[[Path], str]:
@@ -29,7 +32,49 @@ def _machine(result: dict[str, Any]) -> str:
     busy = settings.get("busy_cores", 0)
     if settings["device"] == "cuda":
         return machine["gpu"]
-    return f"{machine['cores']} cores, {machine['cpu']}" + (f", {busy} kept busy by another process" if busy else "")
+    return f"{machine['cores']} cores, {machine['cpu']}" + (f", {busy} busy" if busy else "")
+
+
+def growth(file: str) -> Callable[[Path], str]:
+    """The maker of the table of time and memory by the number of keypoints."""
+
+    def make(results: Path) -> str:
+        result = read(results / "speed" / file)
+        header, rows = growth_table(result["scores"])
+        powers = ", ".join(f"{name} {score['power_of_time']:.2f}" for name, score in result["scores"].items())
+        caption = f"Time grows with the power {powers}; {_machine(result)}: results/speed/{file}."
+        return table(header, rows, caption)
+
+    return make
+
+
+def limits(results: Path) -> str:
+    """How much of what the machine can do each stage uses."""
+    scores = (result := read(results / "speed" / "bench-cpu.json"))["scores"]
+    machine = scores["limits"]["contenders"]
+    product = {
+        kind: machine[f"matrix product, {kind}"]["multiply_adds"] / machine[f"matrix product, {kind}"]["best_ms"] / 1e6
+        for kind in ("float32", "bfloat16")
+    }
+    copy = machine["copy of memory"]["bytes"] / machine["copy of memory"]["best_ms"] / 1e6
+    rows = [
+        ["matrix product, float32", f"{product['float32']:.0f} G multiply-adds/s", ""],
+        ["matrix product, bfloat16", f"{product['bfloat16']:.0f} G multiply-adds/s", ""],
+        ["copy of memory", f"{copy:.1f} GB/s", ""],
+    ]
+    for score in scores["describe"]["contenders"].values():
+        if score.get("engine") in product:
+            rate = score["multiply_adds"] * score["patches_per_second"] / 1e9
+            share = rate / product[score["engine"]]
+            called = f"describe, {score['model']} in {score['engine']}"
+            rows.append([called, f"{rate:.0f} G multiply-adds/s", f"{share:.0%}"])
+    first, second = result["data"]["keypoints"][:2]
+    found = scores["match"]["contenders"]["patchprint, floats"]["best_ms"]
+    rate = first * second * _DIM / found / 1e6
+    rows.append(["match, floats", f"{rate:.0f} G multiply-adds/s", f"{rate / product['float32']:.0%}"])
+    rate = scores["sample"]["contenders"]["patchprint, pyramid kept"]["patches_per_second"] * _PATCH_BYTES / 1e9
+    rows.append(["sample, patches written", f"{rate:.2f} GB/s", f"{rate / copy:.0%}"])
+    return table(["", "reached", "of the limit"], rows, f"{_machine(result)}: results/speed/bench-cpu.json.")
 
 
 def engines(results: Path) -> str:

@@ -19,7 +19,15 @@ from typing import Any
 from patchprint.files import write_text
 from patchprint.pipelines.demo import table_rows
 from patchprint.registry import Registry
-from tools import metric_tables, speed_tables, study_tables, use_tables, weights_tables
+from tools import (
+    metric_tables,
+    pipeline_tables,
+    reliability_tables,
+    speed_tables,
+    study_tables,
+    use_tables,
+    weights_tables,
+)
 from tools.markdown import read, table
 
 # Trained like the default model, to show how far that repeats; not shipped.
@@ -91,6 +99,14 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "shipped": weights_tables.shipped,
         "hpatches": weights_tables.hpatches,
         "eth": weights_tables.eth,
+        "pipelines": pipeline_tables.pipelines(
+            "oxford", "5 px", "Means of 30 pairs of the six Oxford sequences, CPU time in units of `opencv-sift`"
+        ),
+        "pipelines-cameras": pipeline_tables.pipelines(
+            "eth",
+            "1 deg",
+            "Means of 83 pairs of the photos of fountain and Herz-Jesu, CPU time in units of `opencv-sift`",
+        ),
         "comparison": study_tables.page("comparison", 1),
         "statistics": study_tables.statistics,
         **{
@@ -116,10 +132,16 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "simclr": metric_tables.simclr,
         "metric-choice": metric_tables.choice,
         "metric-step": metric_tables.step_time,
+        "reliability": reliability_tables.held,
+        "reliability-readers": reliability_tables.readers,
+        "reliability-defects": reliability_tables.defects,
         **{
             f"speed-{stage}": speed_tables.stage(stage, "bench-cpu.json")
             for stage in ("describe", "photo", "sample", "latency", "detect", "match", "step")
         },
+        **{f"speed-busy-{stage}": speed_tables.stage(stage, "bench-cpu-busy.json") for stage in ("describe", "photo")},
+        "speed-growth": speed_tables.growth("growth-cpu.json"),
+        "speed-limits": speed_tables.limits,
     },
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchprint.pipelines.adapt import MEASURES
+from patchprint.pipelines.adapt_judge import MEASURES
 from tools.markdown import read, table
 
 
@@ -82,9 +82,12 @@ def compression(results: Path) -> str:
 def adapted(results: Path) -> str:
     """``patchprint adapt`` on a scene that the start model has not seen."""
     result = read(results / "experiments" / "adapt.json")
-    rows = [[name, *(f"{100 * score[key]:.2f} %" for key in MEASURES)] for name, score in result["scores"].items()]
+    measures = MEASURES.items()
+    rows = [[name, *(each.shown(score[key]) for key, each in measures)] for name, score in result["scores"].items()]
     run = result["run"]
     time = f"{run['seconds'] / 60:.0f} minutes on {run['machine']['cores']} cores, reconstruction included"
     return table(
-        ["", *MEASURES.values()], rows, f"`patchprint adapt` on bodleian, {time}: results/experiments/adapt.json."
+        ["", *(each.label for _, each in measures)],
+        rows,
+        f"`patchprint adapt` on bodleian, {time}: results/experiments/adapt.json.",
     )

@@ -38,6 +38,7 @@ SUBCOMMANDS = {
     "export": "write a network as ONNX",
     "bench": "time patchprint and others on this machine",
     "report": "one HTML page from results or runs",
+    "serve": "a local page and HTTP API for two photos",
 }
 
 

@@ -1,4 +1,4 @@
-"""Plane and space geometry that all rooms share: homographies of points and keypoints, similarities of point sets.
+"""Plane and space geometry that all rooms share: homographies of points and keypoints, similarities, two cameras.
 
 Arrays are NumPy float64, because positions in large images need the digits.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from patchprint.types import Keypoints
+from patchprint.types import Keypoints, Pose
 
 
 def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
@@ -105,3 +105,25 @@ def epipolar_errors(fundamental: np.ndarray, a: np.ndarray, b: np.ndarray) -> np
     error = (lines_in_b[..., :2] * b).sum(-1) + lines_in_b[..., 2]
     slope = (lines_in_b[..., :2] ** 2).sum(-1) + (lines_in_a[..., :2] ** 2).sum(-1)
     return np.abs(error) / np.sqrt(np.maximum(slope, np.finfo(float).tiny))
+
+
+def relative_pose(a: Pose, b: Pose) -> tuple[np.ndarray, np.ndarray]:
+    """How a second camera stands to a first: a point x of the first's space is ``rotation @ x + translation`` in the second's.
+
+    Shape:
+        -> rotation (3, 3), translation (3,), the center of the first as the second sees it.
+    """
+    return b.rotation @ a.rotation.T, b.rotation @ (a.center - b.center)
+
+
+def fundamental_matrix(
+    rotation: np.ndarray, translation: np.ndarray, intrinsics_a: np.ndarray, intrinsics_b: np.ndarray
+) -> np.ndarray:
+    """The epipolar geometry of two cameras, from the pixels of the first to lines in the second.
+
+    Shape:
+        rotation (3, 3), translation (3,) as `relative_pose` gives them, intrinsics (3, 3) -> (3, 3).
+    """
+    x, y, z = translation
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    return np.linalg.inv(intrinsics_b).T @ cross @ rotation @ np.linalg.inv(intrinsics_a)

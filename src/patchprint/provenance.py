@@ -44,6 +44,7 @@ def record(
 def run_info(started: float | None = None, command: str | None = None) -> dict[str, Any]:
     """The ``run`` part of a Result; the arguments are those of ``record``."""
     seconds = time.monotonic() - (_started if started is None else started)
+    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
     return {
         "command": command or _command(),
         "version": patchprint.__version__,
@@ -51,6 +52,7 @@ def run_info(started: float | None = None, command: str | None = None) -> dict[s
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": round(seconds, 3),
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        **({"gpu_peak_mib": round(torch.cuda.max_memory_allocated() / 2**20, 1)} if on_gpu else {}),
     }
 
 

@@ -325,7 +325,8 @@ class DescriptorBatch:
         maps (P, K, F), first and last layer, or None; progress: 0-dim tensor in [0, 1], the part of training done;
         step: 0-dim int64 tensor, the key of whatever is random in a loss. Python numbers become such tensors; inside a
         compiled function they would be constants of it, hence the tensors. label (P,) int64 or None: points with equal
-        labels are one class; without labels each point is a class of its own.
+        labels are one class; without labels each point is a class of its own. teacher (P, K, T) unit length or None: what
+        a trained network says of the same patches.
     """
 
     desc: Tensor
@@ -336,6 +337,7 @@ class DescriptorBatch:
     progress: Tensor | float = 0.0
     step: Tensor | int = 0
     label: Tensor | None = None
+    teacher: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.desc.ndim != 3 or self.desc.shape != self.raw.shape:
@@ -346,6 +348,11 @@ class DescriptorBatch:
         if self.label is not None and self.label.shape != self.desc.shape[:1]:
             raise UserError(
                 f"label must hold one class for each of the {self.num_points} points, got {tuple(self.label.shape)}"
+            )
+        if self.teacher is not None and self.teacher.shape[:2] != self.desc.shape[:2]:
+            raise UserError(
+                f"teacher must describe the same {self.num_points} points and {self.num_views} views, got "
+                f"{tuple(self.teacher.shape)}"
             )
         if not isinstance(self.progress, Tensor):
             object.__setattr__(self, "progress", torch.tensor(float(self.progress)))

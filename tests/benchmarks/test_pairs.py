@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from patchprint.benchmarks import pairs
 from support.benchmark_data import scores_of
 from support.fake_models import ConstantModel
 
@@ -29,9 +27,3 @@ def test_all_keypoints_of_the_second_image(sequences: Path) -> None:
     for name, pair in all_of_second["pairs"].items():
         assert pair["drawn"] == few["pairs"][name]["drawn"] == 30
     assert all_of_second["correct"] > few["correct"]
-
-
-def test_corner_error_by_hand() -> None:
-    shift = np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]])
-    assert pairs.corner_error(shift, np.eye(3), (100, 80)) == 5.0
-    assert pairs.corner_error(None, np.eye(3), (100, 80)) is None

@@ -11,7 +11,7 @@ import pytest
 
 from patchprint import cli, progress
 from patchprint.commands import match as command_match
-from patchprint.features import match_files
+from patchprint.features import match_files, two_images
 from patchprint.features.match_files import read_matches
 from patchprint.interop import colmap, hloc
 
@@ -111,7 +111,7 @@ def test_wrong_commands_end_before_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command_match, "extract", None)  # work
+    monkeypatch.setattr(two_images, "extract", None)  # work
     assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), *options]) == 2
     assert message in capsys.readouterr().err
     assert [path for path in tmp_path.iterdir() if path.name != "cache"] == []
@@ -120,7 +120,7 @@ def test_wrong_commands_end_before_the_work(
 def test_both_photos_are_read_before_the_first_is_described(
     views: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command_match, "extract", None)
+    monkeypatch.setattr(two_images, "extract", None)
     (tmp_path / "text.jpg").write_text("hello")
     assert cli.main(["match", str(views / "view 0.png"), str(tmp_path / "text.jpg"), "--model", "rootsift"]) == 2
     assert "is not a picture" in capsys.readouterr().err

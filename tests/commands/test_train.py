@@ -107,6 +107,7 @@ GIVEN = {
     "loss_settings": ("margin=0.5", {"margin": 0.5}), "batcher_options": ("run=8", {"run": 8}),
     "optimizer": ("adam", "adam"), "schedule": ("cosine", "cosine"), "precision": ("float64", "float64"),
     "acceleration": ("eager", "eager"), "average": ("0.25", 0.25), "sec_momentum": ("0.25", 0.25),
+    "teacher_scales": ("18", (18.0,)),
 }  # fmt: skip
 
 
@@ -116,6 +117,8 @@ def test_every_setting_has_a_flag(name, config_of):
     flag = "--" + spelled.get(name, name.replace("_", "-"))
     value = getattr(before, name)
     arguments = ["--batcher", "neighbors"] if name == "batcher_options" else []
+    if name in ("teacher_scales", "loss_weight"):
+        arguments = ["--teacher", "sdgmnet"]
     if isinstance(value, bool):
         arguments += [flag.replace("--", "--no-") if value else flag]
         expected = not value

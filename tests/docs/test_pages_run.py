@@ -1,13 +1,16 @@
 """Every Python block and every ``patchprint`` command of the documents runs as it stands, page by page, from top to bottom.
 
-A page runs in a folder that holds what it speaks of: photos, a scene, sequences, under the very names that it uses. What cannot
+What a page serves is served by a process of its own until the page ends, at another port than the page says. A page runs in a
+folder that holds what it speaks of: photos, a scene, sequences, under the very names that it uses. What cannot
 run here is marked in the page (``<!-- not run: REASON -->``) and read only; so are other programs (test_mentions.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -20,6 +23,7 @@ from support.checkout import ROOT
 from support.documents import DOCUMENTS, Block, blocks, name_of, without_redirection
 from support.labeled_sets import pack, write_folders, write_in_shop
 from support.scenes import Room, write_sequence
+from support.serving import Served, curl, serving
 from support.small_sfm import write_model
 
 # Other programs: they need a network, a GPU, the photos beside the repository, or minutes.
@@ -58,18 +62,29 @@ def test_the_page_runs(
     shutil.copytree(prepared, folder)
     monkeypatch.chdir(folder)
     names: dict[str, object] = {}
-    for block in blocks(file):
-        if block.language == "python" and not block.reason:
-            exec(compile("\n" * (block.line - 1) + block.code, str(file), "exec"), names)
-        elif not block.reason:
-            run_commands(block, capsys)
+    with contextlib.ExitStack() as stack:
+        served: list[Served] = []
+        for block in blocks(file):
+            if block.language == "python" and not block.reason:
+                exec(compile("\n" * (block.line - 1) + block.code, str(file), "exec"), names)
+            elif not block.reason:
+                run_commands(block, capsys, lambda: served.append(stack.enter_context(serving(tmp_path))), served)
 
 
-def run_commands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
+def run_commands(
+    block: Block, capsys: pytest.CaptureFixture[str], serve: Callable[[], object], served: list[Served]
+) -> None:
     for words in block.lines:
         while "=" in words[0]:  # VARIABLE=value in front of a command
             words = words[1:]
         if words[0] in OTHERS:
+            continue
+        if words == ["patchprint", "serve"]:
+            serve()
+            continue
+        if words[0] == "curl":
+            status, answer = curl(served[-1], words[1:])
+            assert status == 200, answer
             continue
         assert words[0] == "patchprint", f"{words[0]} is neither run nor known; mark the block as not run"
         expanded = [found for word in without_redirection(words[1:]) for found in sorted(glob.glob(word)) or [word]]

@@ -21,8 +21,9 @@ import numpy as np
 
 from patchprint import files, provenance
 from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.stopping import STOPPED
 from patchprint.training import checkpoint, resolve
-from patchprint.training.loop import STOPPED, train
+from patchprint.training.loop import train
 from support import training_data
 from support.checkout import ROOT
 from support.known_images import texture

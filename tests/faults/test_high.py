@@ -1,7 +1,4 @@
-"""The defects H1, H2, H3 and H5 of the review of reliability: nothing of the user's is lost, and runs can go on.
-
-H4 stands in test_adapt.py, beside the scene that it needs.
-"""
+"""Nothing of the user's is lost, and runs can go on; ``defects`` asks the command line, at the reviewed commit too."""
 
 from __future__ import annotations
 
@@ -9,18 +6,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.interop import colmap, colmap_sfm, opencv_files
+from patchprint.interop import colmap, colmap_sfm
 from patchprint.patches import manifest
 from patchprint.training import resolve
 from patchprint.training.loop import train
 from support import children, training_data
 from support.full_disk import files_limited_to
-from support.known_images import texture
+from support.known_images import write_textures
 from support.scenes import THREE_VIEWS, MatchedViews
 
 SMALL = ["--model", "pixels", "--max-keypoints", "50"]
@@ -28,11 +24,7 @@ SMALL = ["--model", "pixels", "--max-keypoints", "50"]
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for number in range(3):
-        cv2.imwrite(str(folder / f"{number}.png"), texture(120, 160, number))
-    return folder
+    return write_textures(tmp_path / "photos", 3, 120, 160)
 
 
 @pytest.fixture
@@ -82,16 +74,6 @@ def npz(source: Path, out: Path, *flags: str) -> int:
 Writer = Callable[..., int]
 
 
-@pytest.mark.parametrize("write", [build, yml, npz, sfm, training])
-def test_h1_force_leaves_folders_that_patchprint_did_not_make(
-    write: Writer, images: Path, mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = snapshot(mine)
-    assert write(images, mine, "--force") == 2
-    assert f"{mine} was not made by patchprint" in capsys.readouterr().err
-    assert snapshot(mine) == before
-
-
 @pytest.mark.parametrize("write", [build, yml, npz, sfm])
 def test_h1_an_output_that_is_or_holds_the_photos_is_refused(
     write: Writer, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -102,14 +84,6 @@ def test_h1_an_output_that_is_or_holds_the_photos_is_refused(
         assert write(images, out, "--force") == 2
         assert "is or holds the input" in capsys.readouterr().err
     assert snapshot(images) == before
-
-
-def test_h1_sfm_does_not_write_where_it_would_read_its_own_picture(
-    images: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert sfm(images, images / "sfm") == 2
-    assert "lies in the input" in capsys.readouterr().err
-    assert not (images / "sfm").exists()
 
 
 @pytest.mark.parametrize("write", [build, yml, npz, training])
@@ -204,21 +178,6 @@ def test_h2_a_second_training_in_the_same_folder_is_refused(tmp_path: Path, monk
 
     monkeypatch.setattr(checkpoint, "write", start_another)
     assert train(config, training_data.images(), tmp_path / "run").steps == 2
-
-
-def test_h3_describe_on_a_full_disk_fails_and_names_the_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "photos").mkdir()
-    cv2.imwrite(str(tmp_path / "photos" / "a.png"), texture(300, 400))
-    command = ["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "yml"), "--format", "opencv-yml"]
-    command += ["--model", "rootsift", "--max-keypoints", "200"]
-    with files_limited_to(200_000):  # room for the .npz, not for the .yml
-        assert cli.main(command) == 1
-    assert f"{tmp_path / 'yml'} could not be written" in capsys.readouterr().err
-    assert not (tmp_path / "yml").exists()
-    assert cli.main(command) == 0
-    assert len(opencv_files.read_features(tmp_path / "yml" / "a.png.yml").keypoints) == 200
 
 
 def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(

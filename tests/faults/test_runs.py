@@ -5,24 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import signal
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import cv2
 import pytest
-import torch
 
-from patchprint import features, networks
+from patchprint import features
 from patchprint.features import storage
 from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.networks import weights
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import children, training_data
-from support.known_images import texture
+from support.known_images import write_textures
 from support.training_data import short_run
 
 SETTINGS = DescribeSettings("pixels", max_keypoints=30)
@@ -31,11 +26,7 @@ STEPS = {"steps": 6, "checkpoint_every": 2, "validate_every": 3}
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for number in range(4):
-        cv2.imwrite(str(folder / f"{number}.png"), texture(60, 80, number))
-    return folder
+    return write_textures(tmp_path / "photos", 4, 60, 80)
 
 
 def stop_after_checkpoint_of(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,82 +66,6 @@ def test_m1_a_finished_run_that_is_resumed_keeps_its_calibration(tmp_path: Path)
     before = outcome.last.read_bytes()
     short_run("hardnet", tmp_path / "run", resume=True, **STEPS)
     assert outcome.last.read_bytes() == before
-
-
-def test_m2_counters_of_an_averaged_run_are_those_of_one_without_a_break(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = {**STEPS, "average": 0.9}
-    whole, _ = short_run("hardnet", tmp_path / "whole", **changes)
-    stop_after_checkpoint_of(4, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        short_run("hardnet", tmp_path / "killed", **changes)
-    monkeypatch.undo()
-    resumed, _ = short_run("hardnet", tmp_path / "killed", resume=True, **changes)
-    for one, other in ((whole.last, resumed.last), (whole.best, resumed.best)):
-        assert weights.read_info(one).sha256 == weights.read_info(other).sha256
-
-
-def test_l7_other_data_do_not_resume_a_run(tmp_path: Path) -> None:
-    short_run("hardnet", tmp_path / "run", **STEPS)
-    before = (tmp_path / "run" / "last.safetensors").read_bytes()
-    with pytest.raises(ValueError, match=r"step-000000006\.safetensors was learned from other data"):
-        short_run("hardnet", tmp_path / "run", training_data.images(points=100), resume=True, **{**STEPS, "steps": 8})
-    assert (tmp_path / "run" / "last.safetensors").read_bytes() == before
-
-
-def test_l7_a_flipped_bit_in_a_checkpoint_is_found(tmp_path: Path) -> None:
-    short_run("hardnet", tmp_path / "run", **STEPS)
-    newest = checkpoint.latest(tmp_path / "run" / "checkpoints")
-    damaged = bytearray(newest.read_bytes())
-    damaged[-5] ^= 4
-    newest.write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"is damaged: .* --resume takes the one before it"):
-        short_run("hardnet", tmp_path / "run", resume=True, **STEPS)
-    newest.unlink()
-    assert short_run("hardnet", tmp_path / "run", resume=True, **STEPS)[0].steps == 6
-
-
-@pytest.mark.parametrize("recipe", ["hardnet", "doap-binary"])
-def test_l6_describing_from_threads_while_a_network_learns(recipe: str) -> None:
-    config = resolve(recipe, network_options=training_data.narrow(recipe))
-    network = networks.create(config.network, **config.network_options).train()
-    patches = torch.rand(40, 1, 32, 32, generator=torch.Generator().manual_seed(0))
-    expected = network.describe(patches)
-    modes = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            modes.append(network.training)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: network.describe(patches), range(40)))
-    done.set()
-    watcher.join()
-    assert all(torch.equal(each, expected) for each in found)
-    assert all(modes) and network.training
-
-
-def test_l11_a_child_forked_after_use_computes() -> None:
-    """As workers of a DataLoader do: they have none of the threads of their parent."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        model = features.load("hardnet.small", engine="float32")
-        patches = torch.rand(200, 1, 32, 32)
-        expected = model.describe_patches(patches)
-
-        def again() -> None:
-            signal.alarm(30)  # ends a child that waits for ever
-            assert torch.equal(model.describe_patches(patches), expected)
-
-        ended = children.run(again)
-    finally:
-        torch.set_num_threads(before)
-    assert ended.how == "done", ended
 
 
 def folder_bytes(folder: Path) -> dict[str, bytes]:

@@ -66,3 +66,29 @@ def test_what_cannot_be_drawn_is_named_and_leaves_nothing(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="the picture is 30x40"):
         drawing.draw(A, B, MATCHES, tmp_path / "n.png", images=(GRAY[:, :30], GRAY))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_keypoints_are_marked_where_they_are_asked_for() -> None:
+    panels = (drawing.panel(np.repeat(GRAY[..., None], 3, -1)),) * 2
+    alone = Matches(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0))
+    bare, marked = (drawing.picture(panels, A, B, alone, keypoints=asked) for asked in (False, True))
+    assert (bare == 128).all()
+    changed = np.argwhere((marked != 128).any(-1))[:, ::-1]
+    for place in [*drawing.Layout.of(panels, A, B).place(0, A.keypoints.xy), (110, 10), (110, 30)]:
+        assert np.abs(changed - place).max(1).min() <= 2
+
+
+def test_a_place_of_the_picture_and_back() -> None:
+    layout = drawing.Layout(((600, 400), (300, 500)), (0.5, 0.25))
+    assert layout.size == (900, 500)
+    for side, xy in ((0, (10.0, 20.0)), (1, (1100.0, 30.0))):
+        found, back = layout.find(*layout.place(side, np.array([xy]))[0])
+        assert found == side and back == pytest.approx(xy)
+    assert layout.place(1, np.array([[-0.5, -0.5]])).tolist() == [[599.5, -0.5]]  # the outer edge of the second
+
+
+def test_a_ring_is_seen_on_black_and_on_white() -> None:
+    for ground in (0, 255):
+        canvas = np.full((40, 40, 3), ground, np.uint8)
+        drawing.ring(canvas, np.array([20.0, 20.0]), 8, (255, 210, 60))
+        assert tuple(canvas[20, 28]) == (255, 210, 60) and tuple(canvas[20, 20]) == (ground,) * 3

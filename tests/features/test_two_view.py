@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
 from patchprint.features import match, verify
+from patchprint.features.two_view import estimate_pose
+from patchprint.metrics.two_view import pose_error
+from patchprint.types import Matches
 from support.made_features import descriptors, features
+from support.two_cameras import INTRINSICS, RELATIVE_POSE, seen_by_two_cameras
 
 
 @pytest.mark.parametrize("kind", ["homography", "fundamental", "auto"])
@@ -31,3 +37,36 @@ def test_verify_finds_the_true_matches(kind: str) -> None:
         assert checked.geometry == "homography"
     assert checked.verdict is not None and checked.verdict.answer == "same"
     assert torch.equal(verify(a, b, match(a, b, "mutual"), kind).inliers, checked.inliers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scene", ["general", "relief"])
+def test_relative_pose_is_found_among_wrong_matches(scene: str) -> None:
+    a, b, matches = seen_by_two_cameras(scene, 200, outliers=0.4, noise=0.3, seed=0)
+    found = estimate_pose(a, b, matches, INTRINSICS, INTRINSICS)
+    error = pose_error(found, *RELATIVE_POSE)
+    assert error is not None and error < 2.0
+    again = estimate_pose(a, b, matches, INTRINSICS, INTRINSICS)
+    assert found is not None and again is not None
+    assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
+
+
+def test_relative_pose_of_two_kinds_of_cameras() -> None:
+    """The second image enlarged twice, with a camera matrix that says so."""
+    a, b, matches = seen_by_two_cameras("general", 200, outliers=0.2, noise=0.3, seed=1)
+    larger = dataclasses.replace(b, keypoints=b.keypoints.moved(2.0, (0.0, 0.0)))
+    found = estimate_pose(a, larger, matches, INTRINSICS, np.diag([2.0, 2.0, 1.0]) @ INTRINSICS)
+    error = pose_error(found, *RELATIVE_POSE)
+    assert error is not None and error < 2.0
+
+
+def test_too_few_matches_have_no_pose() -> None:
+    a, b, matches = seen_by_two_cameras("general", 4, outliers=0.0, noise=0.0, seed=0)
+    assert estimate_pose(a, b, matches, INTRINSICS, INTRINSICS) is None
+    same_place = features(torch.zeros(9, 2), torch.full((9, 2), 50.0))
+    rows = torch.arange(9)
+    assert (
+        estimate_pose(
+            same_place, same_place, Matches(torch.stack([rows, rows], 1), torch.zeros(9)), INTRINSICS, INTRINSICS
+        )
+        is None
+    )

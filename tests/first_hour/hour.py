@@ -64,6 +64,7 @@ STEPS = (
         says="matches",
     ),
     client("match_files"),
+    client("page_answers", long=True),  # tests/web has it
     client("hloc_reads_a_pair", long=True),
     # A folder of photos.
     Step(f"describe photos --out features {FAST}", makes="features", says="photos described"),
@@ -79,14 +80,25 @@ STEPS = (
     client("hloc_maps_our_files", long=True),
     client("hloc_runs_us_by_name", long=True),
     # A 3D model, one photo in it, and more photos.
-    Step(f"sfm photos --out model {FAST}", makes="model/points.ply model/summary.json model/model.png", says="photos"),
+    Step(
+        f"sfm photos --out model {FAST}", makes="model/points.ply model/summary.json model/report.html", says="photos"
+    ),
     Step("localize a.jpg model", says="a.jpg"),
     Step("sfm more --into model --out grown", makes="grown/points.ply", long=True),
     # Learning.
     Step("data build homographies photos store --num-views 4 --max-keypoints {keypoints}", makes="store"),
     Step("data info store", says="points"),
-    Step("train hardnet --data store --out run --steps {steps} --batch {batch} --network-options width=8", makes="run"),
+    Step(
+        "train hardnet --data store --out run --steps {steps} --batch {batch} --network-options width=8",
+        makes="run run/report.html",
+    ),
     Step("train --out run --resume --steps {more_steps}", says="{more_steps}", long=True),
+    Step("data build unlabeled photos any --max-keypoints {keypoints}", makes="any"),
+    Step(
+        "train distill --data any --out taught --teacher hardnet.small --steps {steps} --batch {batch}",
+        makes="taught",
+        says="disagreement with the teacher",
+    ),
     Step("calibrate run/last.safetensors --data photos --views 1 --keypoints 100 --write", says="ratio"),
     Step("match a.jpg b.jpg --model run/last.safetensors --max-keypoints {keypoints}", says="matches"),
     Step(
@@ -98,11 +110,11 @@ STEPS = (
     Step(
         "eval bundled --model sift --model hardnet.small --out results --no-cache", makes="results/bundled", long=True
     ),
-    Step("eval bundled --model sift --out sift.json --no-cache", makes="sift.json"),
+    Step("eval bundled --model sift --out sift.json --report sift.html --no-cache", makes="sift.json sift.html"),
     Step("eval --compare sift.json", says="sift"),
-    Step("report run sift.json --out report.html", makes="report.html"),
+    Step("report run sift.json m.png --out report.html", makes="report.html"),
     Step("bench --rounds 1 --keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
-    Step("study hynet-gradients --out study", makes="study/hynet-gradients.json"),
+    Step("study hynet-gradients --out study", makes="study/hynet-gradients.json study/hynet-gradients.html"),
     # Other programs.
     Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),
     client("onnxruntime_describes"),

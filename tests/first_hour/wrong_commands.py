@@ -26,7 +26,8 @@ match -> A
 localize a.jpg -> MODEL
 train hardnett --data store --out new -> did you mean hardnet
 train hardnet --data store --out new --stepz 3 -> --steps
-train hardnet --data store --out new --optimizer adamw -> --optimizer
+train hardnet --data store --out new --optimizer adagrad -> --optimizer
+train distill --data store --out new --teacher sdgmnett -> did you mean sdgmnet
 eval oxfrod --model sift --data photos -> oxford
 eval oxford --model sift --data photos --px wide -> 'wide' is not a number
 study hynet-gradient --out new -> hynet-gradients
@@ -69,15 +70,21 @@ data info nowhere -> nowhere
 data build colmap nowhere new -> nowhere
 data build photos nowhere new -> nowhere
 data build homographies nowhere new -> nowhere
+data build unlabeled nowhere new -> nowhere
 data build phototour nowhere new -> nowhere
 data build hpatches nowhere new -> nowhere
 data build rome nowhere new -> nowhere
 data build images nowhere new -> nowhere
 eval oxford --model sdgmnet --data nowhere -> nowhere
 eval oxford --data photos -> --model
+eval pipelines --model alikd --data photos -> pipelines of others are
 eval ubc --model sift -> --data
 eval --compare lost.json -> lost.json
 report nowhere --out new.html -> nowhere
+serve --models lost.safetensors -> lost.safetensors
+serve --port 99999 -> --port
+serve --host nowhere.invalid -> nowhere.invalid
+serve --max-seconds 0 -> seconds
 export lost.safetensors --out new.onnx -> lost.safetensors
 export resnet --untrained --out new.onnx -> resnet
 study comparison --out new -> --data
@@ -110,6 +117,7 @@ data build colmap photos new -> photos
 data build colmap empty new -> empty
 data build photos empty new -> empty
 eval oxford --model sift --data empty -> empty
+eval pipelines --model orb --data empty -> empty
 eval ubc --model sift --data photos -> photos
 eval --compare notes.txt -> notes.txt
 report notes.txt --out new.html -> notes.txt
@@ -145,6 +153,7 @@ train hardnet --data store --out run --batch 16 -> --resume
 train hardnet --data store --out own --batch 16 -> own
 data build photos photos store -> --force
 data build photos photos own --force -> own
+eval bundled --model sift --report report.html -> --force
 report run --out report.html -> --force
 export sdgmnet --out net.onnx -> --force
 eval bundled --model sift --out notes.txt -> notes.txt
@@ -189,6 +198,9 @@ train hardnet --data store --out new --batch 16 --patch-scale -3 -> patch
 data build homographies photos new --num-views 0 -> num-views
 data build homographies photos new --max-keypoints 0 -> keypoints
 data build homographies photos new --max-side 0 -> side
+data build unlabeled photos new --max-side 0 -> side
+train distill --data store --out new --teacher-scales wide -> --teacher-scales
+train hardnet --data store --out new --loss-weight 0 -> --teacher
 data build homographies photos new --strength -1 -> strength
 data build homographies photos new --strength nan -> strength
 data build photos photos new --max-mb 0 -> mb

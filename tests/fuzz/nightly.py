@@ -35,8 +35,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=list(READERS), choices=list(READERS), metavar="READER")
     parser.add_argument("--seconds", type=float, help="stop a reader after so long and say how many cases it got")
     parser.add_argument("--out", type=Path, help="file for the counts")
+    parser.add_argument("--add", action="store_true", help="keep the counts of other readers that are in --out")
     arguments = parser.parse_args()
     started, readers = time.monotonic(), {}
+    if arguments.add:
+        readers = json.loads(arguments.out.read_text())["scores"]["readers"]
     for name in arguments.only:
         readers[name] = play(name, range(arguments.first, arguments.first + arguments.cases), arguments.seconds)
         print(name, {key: value for key, value in readers[name].items() if key != "faults"}, flush=True)
@@ -44,7 +47,11 @@ def main() -> int:
     total = {key: sum(counts[key] for counts in readers.values()) for key in names}
     settings = {"cases": arguments.cases, "first_seed": arguments.first, "seconds_each": arguments.seconds}
     settings |= {"seconds_a_case": SECONDS, "memory_bytes": MEMORY}
-    command = f"make fuzz CASES={arguments.cases}" + (f" SECONDS={arguments.seconds:g}" if arguments.seconds else "")
+    command: str | None = f"make fuzz CASES={arguments.cases}" + (
+        f" SECONDS={arguments.seconds:g}" if arguments.seconds else ""
+    )
+    if arguments.add:
+        command = None  # what was typed
     scores = {"total": total, "readers": readers}
     result = provenance.record("fuzz", settings=settings, scores=scores, started=started, command=command)
     if arguments.out:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from pathlib import Path
 
 import cv2
@@ -12,7 +10,6 @@ import pytest
 
 from patchprint.features import extract, match
 from patchprint.interop import colmap, colmap_sfm
-from support.known_images import texture
 from support.scenes import THREE_VIEWS, MatchedViews
 
 
@@ -77,24 +74,6 @@ def test_photos_are_searched_side_by_side_as_memory_allows(tmp_path: Path) -> No
     assert count(["a.png"], colmap_sfm.BASE_GB + 2.5 * one, 1500) == 10, "a quarter of the pixels"
     with pytest.raises(ValueError, match="above 0 GB"):
         count(["a.png"], 0)
-
-
-def test_l12_photos_enter_the_database_in_the_order_of_their_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first takes longest, so that COLMAP's threads are done with the others before."""
-    for name, size in (("a.png", (900, 1200)), ("b.png", (60, 80)), ("c.png", (60, 80))):
-        cv2.imwrite(str(tmp_path / name), texture(*size))
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(colmap_sfm, "match_images", stop)
-    with pytest.raises(KeyboardInterrupt):
-        colmap_sfm.sift_reconstruction(tmp_path, tmp_path / "work", ["a.png", "b.png", "c.png"], threads=2)
-    with contextlib.closing(sqlite3.connect(tmp_path / "work" / "database.db")) as connection:
-        asked = "SELECT images.name FROM images JOIN keypoints USING (image_id) ORDER BY images.image_id"
-        assert [name for (name,) in connection.execute(asked)] == ["a.png", "b.png", "c.png"]
 
 
 def test_points_are_written_as_colmap_writes_them(tmp_path: Path) -> None:

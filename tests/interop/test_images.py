@@ -11,7 +11,16 @@ import pytest
 import torch
 from PIL import Image
 
-from patchprint.interop.images import decode_color, find_mask, image_size, list_images, read_color, read_gray
+from patchprint.interop.images import (
+    announced_size,
+    decode_color,
+    decode_gray,
+    find_mask,
+    image_size,
+    list_images,
+    read_color,
+    read_gray,
+)
 from support.known_images import texture
 
 
@@ -78,6 +87,7 @@ def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
     Image.fromarray(colors).save(tmp_path / "a.png")
     data = (tmp_path / "a.png").read_bytes()
     assert np.array_equal(decode_color(data, "a"), colors) and np.array_equal(read_color(tmp_path / "a.png"), colors)
+    assert np.array_equal(decode_gray(data, "a"), read_gray(tmp_path / "a.png"))
     for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not a picture")):
         with pytest.raises(ValueError, match=rf"^a\.png in b\.zip {message}"):
             decode_color(bad, "a.png in b.zip")
@@ -181,3 +191,19 @@ def test_masks_have_two_names(tmp_path: Path) -> None:
     assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.png"
     (tmp_path / "sub" / "a.jpg.png").touch()
     assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.jpg.png"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("a.jpg", {}), ("a.jpg", {"progressive": True}), ("a.png", {}), ("a.bmp", {}), ("a.webp", {"quality": 80}),
+     ("a.webp", {"lossless": True}), ("a.webp", {"lossless": True, "exif": b"Exif\0\0MM\0*\0\0\0\x08\0\0\0\0\0\0"})],
+)  # fmt: skip
+def test_headers_tell_the_size(tmp_path: Path, name: str, options: dict) -> None:
+    Image.fromarray(texture(60, 83)).convert("RGB").save(tmp_path / name, **options)
+    assert announced_size((tmp_path / name).read_bytes()) == (83, 60)
+    assert image_size(tmp_path / name) == (83, 60)
+
+
+@pytest.mark.parametrize("data", [b"", b"RIFF", b"RIFF1234WEBPVP8 ", b"hello, world, hello, world, hello"])
+def test_what_has_no_header_has_no_size(data: bytes) -> None:
+    assert announced_size(data) is None

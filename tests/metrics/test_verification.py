@@ -8,7 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchprint.metrics.verification import FPR95_VARIANTS, fpr95, fpr95_hardnet, fpr95_hynet, fpr95_sdgmnet, roc_auc
+from patchprint.metrics.verification import (
+    FPR95_VARIANTS,
+    curves,
+    fpr95,
+    fpr95_hardnet,
+    fpr95_hynet,
+    fpr95_sdgmnet,
+    roc_auc,
+)
 
 
 def random_pairs(seed: int = 0, count: int = 2000, levels: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -110,3 +118,29 @@ def test_tensors_are_taken() -> None:
 def test_bad_input_is_named(distance: list[float], labels: list[bool], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fpr95(distance, labels)
+
+
+def test_curves_counted_by_hand() -> None:
+    # Ten positives at 0..9, ten negatives at 5.5, 6.5, ...: one negative allowed reaches the positives below 6.5.
+    distance = np.concatenate([np.arange(10.0), np.arange(10.0) + 5.5])
+    found = curves(distance, np.arange(20) < 10)
+    roc = dict(zip(found["roc"]["fpr"], found["roc"]["recall"], strict=True))
+    assert roc[0.0] == 0.6 and roc[0.1] == 0.7 and roc[1.0] == 1.0
+    assert min(rate for rate in roc if rate) == 0.1, "ten negatives tell no smaller rate"
+    precision = dict(zip(found["precision_recall"]["recall"], found["precision_recall"]["precision"], strict=True))
+    assert precision[0.5] == 1.0 and precision[0.7] == 0.875 and precision[1.0] == round(10 / 14, 5)
+
+
+@pytest.mark.parametrize("levels", [None, 8])
+def test_curves_agree_with_fpr95_and_rise(levels: int | None) -> None:
+    distance, matching = random_pairs(levels=levels)
+    roc = curves(distance, matching)["roc"]
+    assert roc["recall"] == sorted(roc["recall"])
+    reached = [rate for rate, recall in zip(roc["fpr"], roc["recall"], strict=True) if recall >= 0.95]
+    missed = [rate for rate, recall in zip(roc["fpr"], roc["recall"], strict=True) if recall < 0.95]
+    assert max(missed) < fpr95(distance, matching) + 1e-6 and min(reached) >= fpr95(distance, matching) - 1e-6
+
+
+def test_equal_distances_are_no_curve_to_be_proud_of() -> None:
+    found = curves(np.ones(20), np.arange(20) < 10)
+    assert set(found["roc"]["recall"][:-1]) == {0.0} and set(found["precision_recall"]["precision"]) == {0.5}

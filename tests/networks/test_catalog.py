@@ -8,6 +8,7 @@ from torch import nn
 
 import patchprint
 from patchprint import losses
+from patchprint.errors import UserError
 from patchprint.networks import create, weights
 from patchprint.networks.hynet import HyNet
 from patchprint.types import DescriptorBatch, Keypoints
@@ -21,6 +22,13 @@ def test_options_change_width_dimension_and_kind():
     assert network.features[18].p == 0.25
     assert network.describe(smooth_patches(2)).shape == (2, 3)
     assert network.info.options == {"dim": 24, "width": 4, "dropout": 0.25, "kind": "binary"}
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, None])
+@pytest.mark.parametrize("option", ["dim", "width"])
+def test_sizes_that_are_none_are_refused(option, size):
+    with pytest.raises(UserError, match=f"{option} is {size}, which is not a whole number above 0"):
+        create("hardnet", **{option: size})
 
 
 def test_a_network_made_by_its_class_is_called_like_it_and_describes(tmp_path):

@@ -8,7 +8,7 @@ from patchprint.networks import fast_layers
 from support.network_patches import outputs_and_gradients
 
 
-@pytest.mark.parametrize("name", ["hardnet", "sosnet", "l2net-cs", "doap-st"])
+@pytest.mark.parametrize("name", ["hardnet", "sosnet", "l2net-cs", "doap-st", "strided"])
 def test_swapped_convolutions_give_the_same_outputs_gradients_and_state(name):
     results = []
     for fuse in (False, True):

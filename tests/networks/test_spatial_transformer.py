@@ -77,3 +77,14 @@ def test_it_can_learn_and_its_prediction_learns_slowly():
     descriptors = network(smooth_patches(6, 42))
     (descriptors * torch.randn_like(descriptors)).sum().backward()
     assert network.transformer.predict.weight.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("padding", ["border", "zeros"])
+def test_a_map_that_is_no_number_gives_pixels_that_are_none(padding):
+    """PyTorch's own sampling ends the process at such a map, on the way back."""
+    layer = SpatialTransformer(padding=padding)
+    with torch.no_grad():
+        layer.predict.bias[2] = torch.nan
+    straightened = layer(smooth_patches(3, 42).float() / 255)
+    assert straightened.isnan().all()
+    straightened.sum().backward()

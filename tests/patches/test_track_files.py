@@ -31,7 +31,7 @@ def test_max_mb_encodes_again_or_refuses(scene, tmp_path):
     ("change", "message"),
     [
         ({"image": 9}, "a track names photo 9, but there are only 4 photos"),
-        ({"xy": np.nan}, "not a number, in photo"),
+        ({"xy": np.nan}, "not a number, or no size, in photo"),
         ({"xy": 5000.0}, "the photo was resized or exchanged"),
         ({"point": 70}, "sorted by point"),
     ],

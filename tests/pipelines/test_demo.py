@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 pytest.importorskip("cv2")
@@ -12,25 +17,60 @@ pytest.importorskip("skimage.data")
 
 from patchprint.networks import weights
 from patchprint.pipelines import demo
+from support.browser import pixels, serious_violations
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a short demo, with what it printed in ``printed.txt``."""
+    folder, printed = tmp_path_factory.mktemp("demo"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(demo, "OTHERS", {"rootsift": "rootsift", "pixels": "pixels"})
+        patch.setattr(demo.bundled, "TRAINING", ("coins", "moon", "page"))
+        patch.setattr(demo.bundled, "HELD_OUT", ("camera",))
+        assert demo.main(folder, steps=3) == 0
+    (folder / "printed.txt").write_text(printed.getvalue())
+    return folder
 
 
 @pytest.mark.slow
-def test_demo_leaves_report_result_and_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(demo, "OTHERS", {"rootsift": "rootsift", "pixels": "pixels"})
-    monkeypatch.setattr(demo.bundled, "TRAINING", ("coins", "moon", "page"))
-    monkeypatch.setattr(demo.bundled, "HELD_OUT", ("camera",))
-    assert demo.main(tmp_path, steps=3) == 0
-    result = json.loads((tmp_path / "result.json").read_text())
+def test_demo_leaves_report_result_and_weights(made: Path) -> None:
+    result = json.loads((made / "result.json").read_text())
     scores = result["scores"]
     assert scores["rootsift"]["fpr95"] < scores["pixels"]["fpr95"] < 0.5
     assert scores["rootsift"]["stereo"]["correct"] > 500
-    assert result["model"]["sha256"] == weights.load_network(tmp_path / "training" / "last.safetensors").info.sha256
-    page = (tmp_path / "report.html").read_text()
+    assert result["model"]["sha256"] == weights.load_network(made / "training" / "last.safetensors").info.sha256
+    page = (made / "report.html").read_text()
     assert "data:image/png;base64" in page and "rootsift" in page
-    assert demo.LEARNED in capsys.readouterr().out
+    assert demo.LEARNED in (made / "printed.txt").read_text()
     hard = scores["hard_pair"]
     assert 0 < hard["rootsift"]["right"] < hard["rootsift"]["matches"], "hard, but not hopeless"
     assert f"{demo.LEARNED}: {hard[demo.LEARNED]['right']} of {hard[demo.LEARNED]['matches']} matches right" in page
-    assert not (tmp_path / "hard-pixels.png").exists()
+    assert not (made / "hard-pixels.png").exists()
+
+
+@pytest.mark.slow
+def test_its_page_in_a_browser(made: Path, open_page: Callable[..., Page]) -> None:
+    page = open_page(made / "report.html")
+    charts = page.locator("figure.chart")
+    assert charts.count() >= 8
+    for chart in charts.all():
+        chart.scroll_into_view_if_needed()
+        assert len(np.unique(pixels(chart.locator("canvas")).reshape(-1, 3), axis=0)) > 5, chart.inner_text()
+    assert page.locator("img").count() > 4
+    assert page.evaluate("() => [...document.images].every((image) => image.complete && image.naturalWidth > 0)")
+    curves = page.locator("figure.chart", has_text="ROC")
+    before = curves.locator(".u-legend").inner_text()
+    curves.locator(".u-over").hover()
+    assert curves.locator(".u-legend").inner_text() != before, "hovering shows values"
+    table = page.locator("table.sortable").first
+    first = "() => document.querySelector('table.sortable tbody tr').innerText"
+    order = {page.evaluate(first)}
+    for _ in range(2):
+        table.get_by_role("button").nth(1).click()
+        order.add(page.evaluate(first))
+    assert len(order) > 1, "a heading sorts"
+    assert serious_violations(page) == []

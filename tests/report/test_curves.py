@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from patchprint.report import curves
-
-pytest.importorskip("matplotlib")
+from patchprint.report.charts import Chart
+from support.made_runs import verification_result
 
 
 def result(benchmark: str, scores: dict[str, Any], **settings: Any) -> dict[str, Any]:
@@ -17,6 +15,7 @@ def result(benchmark: str, scores: dict[str, Any], **settings: Any) -> dict[str,
         "settings": settings,
         "model": {"name": "m", "patch_scale": 12.0},
         "data": {"path": "x/set", "sha256": ""},
+        "seed": 0,
         "scores": scores,
     }
 
@@ -30,25 +29,38 @@ OXFORD = {
 }
 
 
+def charts(results: list[dict[str, Any]]) -> list[Chart]:
+    return [part for section in curves.curve_sections(results) for part in section.parts if isinstance(part, Chart)]
+
+
 def test_a_section_for_each_kind_of_curve() -> None:
-    sections = curves.curve_sections([SCALE, ROTATION, ROTATION, result("oxford", OXFORD, curves=True)])
+    several = [SCALE, ROTATION, ROTATION, result("oxford", OXFORD, curves=True), verification_result("m", 0.5)]
+    sections = curves.curve_sections(several)
     assert [section.heading for section in sections] == [
+        "Telling pairs apart",
         "Robustness to rotation",
         "Robustness to scale",
         "Precision and recall along sequences",
     ]
-    assert all(len(section.figures) == 1 for section in sections)
+    assert [len(section.parts) for section in sections] == [2, 1, 1, 2]
 
 
 def test_results_without_curves_have_no_section() -> None:
-    assert curves.curve_sections([result("oxford", OXFORD), result("ubc", {"fpr95": 1.0})]) == []
+    broken = verification_result("m", 0.5)
+    broken["scores"]["curves"]["roc"]["recall"] = ["1"]
+    assert curves.curve_sections([result("oxford", OXFORD), result("ubc", {"fpr95": 1.0}), broken]) == []
 
 
-def test_lines_show_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    monkeypatch.setattr(curves, "_close", lambda pyplot, figure, caption: (drawn.append(figure), pyplot.close(figure)))
-    curves.curve_sections([ROTATION, result("oxford", OXFORD, curves=True)])
-    robustness, precision = drawn
-    assert [line.get_ydata().tolist() for line in robustness.axes[0].lines] == [[1.0, 0.9], [1.0, 0.1]]
-    assert [axes.get_title() for axes in precision.axes[:2]] == ["graf/1-3", "wall/1-3"]
-    assert precision.axes[0].lines[0].get_xdata().tolist() == [0.1, 0.5]
+def test_lines_show_the_numbers() -> None:
+    robustness, graf, wall = charts([ROTATION, result("oxford", OXFORD, curves=True)])
+    assert [line.y for line in robustness.lines] == [[1.0, 0.9], [1.0, 0.1]]
+    assert [graf.title, wall.title] == ["graf/1-3, the middle pair", "wall/1-3, the middle pair"]
+    assert graf.lines[0].x == [0.1, 0.5]
+
+
+def test_models_share_the_charts_of_verification() -> None:
+    roc, precision = charts([verification_result("good", 0.6), verification_result("bad", 0.2)])
+    assert [line.label for line in roc.lines] == ["good", "bad", "recall 95 %"]
+    good, bad = (list(line.y) for line in roc.lines[:2])
+    assert all(a >= b for a, b in zip(good, bad, strict=True)) and good[-1] == 1.0
+    assert roc.logarithmic and precision.lines[0].y[0] == 1.0

@@ -7,50 +7,88 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.report.page import render
-from patchprint.report.results_page import results_page
-from patchprint.report.runs import Run, read_run, run_sections, title_of
+from patchprint.report.charts import Chart
+from patchprint.report.page import Code, Section, Text
+from patchprint.report.runs import read_run, read_runs, run_sections, settings_parts, title_of, verdict
+from patchprint.report.tables import Table
+from support.made_runs import write_run
 
 
-def write_run(folder: Path, fpr95: float) -> Run:
-    lines = [{"step": step, "loss/total": 1.0 / step, "loss/positive_std": 0.5, "lr": 1.0} for step in (1, 2, 3)]
-    lines += [{"step": step, "validation/fpr95": fpr95 * 2 / step, "validation/confusion": 0.3} for step in (2, 3)]
-    folder.mkdir(parents=True)
-    (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    (folder / "config.json").write_text('{"recipe": "hardnet"}')
-    return read_run(folder)
+def charts(sections: list[Section]) -> list[Chart]:
+    return [part for section in sections for part in section.parts if isinstance(part, Chart)]
+
+
+def table(sections: list[Section]) -> Table:
+    (found,) = (part for section in sections for part in section.parts if isinstance(part, Table))
+    return found
 
 
 def test_one_run_has_validation_first_and_its_settings(tmp_path: Path) -> None:
-    together, settings = run_sections([write_run(tmp_path / "mine", 0.3)])
-    titles = ["confusion, held-out points", "FPR95, held-out points", "loss", "loss: positive std"]
-    assert [figure.caption for figure in together.figures] == titles
-    assert together.tables[0].rows == [["mine", "hardnet", "3", "30.00 %", "20.00 %"]]
-    assert settings.heading == "Settings of mine" and "hardnet" in settings.code
-
-
-def test_several_runs_share_their_figures(tmp_path: Path) -> None:
-    runs = [
-        write_run(tmp_path / "a" / "run", 0.3),
-        write_run(tmp_path / "b" / "run", 0.15),
-        write_run(tmp_path / "other", 0.6),
+    runs = read_runs([write_run(tmp_path / "mine", 0.3)])
+    sections = run_sections(runs)
+    assert [chart.title for chart in charts(sections)] == [
+        "FPR95, held-out points",
+        "confusion, held-out points",
+        "loss",
+        "loss: relative",
+        "loss: relative std",
+        "loss: positive and negative",
+        "loss: positive and negative std",
+        "distance in the batch: positive and negative",
+        "norm before normalization: mean",
+        "norm before normalization: variance",
     ]
-    together, *settings = run_sections(runs)
-    assert len(together.figures) == 4 and len(settings) == 3
-    (table,) = together.tables
-    assert [row[0] for row in table.rows] == [str(tmp_path / "a" / "run"), str(tmp_path / "b" / "run"), "other"]
-    assert (4, "10.00 %") in table.best
-    text = render(results_page([], run_sections(runs)))
-    assert text.count("<figure>") == 4
+    assert table(sections).rows == [["mine", "hardnet", "12", "30.00 %", "30.00 %"]]
+    (settings,) = settings_parts(runs)
+    assert isinstance(settings, Code) and settings.summary == "Settings of mine" and "hardnet" in settings.text
+
+
+def test_several_runs_share_their_charts(tmp_path: Path) -> None:
+    runs = read_runs(
+        [
+            write_run(tmp_path / "a" / "run", 0.3),
+            write_run(tmp_path / "b" / "run", 0.15),
+            write_run(tmp_path / "other", 0.6),
+        ]
+    )
+    sections = run_sections(runs)
+    assert [row[0] for row in table(sections).rows] == [
+        str(tmp_path / "a" / "run"),
+        str(tmp_path / "b" / "run"),
+        "other",
+    ]
+    assert (3, "15.00 %") in table(sections).best
+    first, *_, pairs = (chart for chart in charts(sections) if "norm" not in chart.title)
+    assert [line.label for line in first.lines] == [run.label for run in runs]
+    assert [line.dashed for line in pairs.lines] == [False, True] * 3, "negatives"
+    assert f"{tmp_path / 'b' / 'run'} is best" in verdict(runs)
 
 
 def test_a_run_that_measured_nothing_has_a_row_and_no_line(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / "metrics.jsonl").write_text("")
-    together, _ = run_sections([write_run(tmp_path / "mine", 0.3), read_run(empty)])
-    assert together.tables[0].rows[1] == ["empty", "-", "0", "-", "-"]
+    runs = [read_run(write_run(tmp_path / "mine", 0.3)), read_run(empty)]
+    assert table(run_sections(runs)).rows[1] == ["empty", "–", "0", "–", "–"]
     assert run_sections([]) == []
+    assert verdict(runs[1:]) == "Nothing was measured on held-out data. empty: 0 steps."
+    assert [section.heading for section in run_sections(runs[1:])] == ["Training"]
+
+
+def test_long_runs_are_thinned_and_the_page_says_so(tmp_path: Path) -> None:
+    sections = run_sections([read_run(write_run(tmp_path / "long", steps=2000))])
+    (loss,) = (chart for chart in charts(sections) if chart.title == "loss")
+    assert len(loss.lines[0].x) == 300 and loss.lines[0].high is not None
+    note = sections[-1].parts[-1]
+    assert isinstance(note, Text) and "300 stretches" in note.text
+
+
+def test_numbers_that_are_not_finite_are_not_drawn(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "mine")
+    with open(folder / "metrics.jsonl", "a") as stream:
+        stream.write(json.dumps({"step": 13, "loss/total": float("nan")}) + "\n")
+    (loss,) = (chart for chart in charts(run_sections([read_run(folder)])) if chart.title == "loss")
+    assert 13 not in loss.lines[0].x
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_from_runs_to_table_and_drawing(
     report = run_study("toy", small(), options(out, training_store))
     assert len(steps) == 4 * 12
     assert sorted(path.name for path in out.iterdir() if not path.name.startswith(".")) == [
-        "runs", "toy.json", "toy.md", "toy.svg",
+        "runs", "toy.html", "toy.json", "toy.md", "toy.svg",
     ]  # fmt: skip
     assert (out / "toy.md").read_text(encoding="utf-8") == report.table
     assert report.failed == 0

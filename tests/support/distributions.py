@@ -54,8 +54,8 @@ def _owners() -> Mapping[str, list[str]]:
 
 
 def modules_of(names: Iterable[str]) -> set[str]:
-    """Modules at the top of the distributions."""
+    """Modules at the top of the distributions; one that is not installed is taken to hold a module of its name."""
     wanted = set(names)
-    return {
-        module for module, owners in _owners().items() if any(canonicalize_name(owner) in wanted for owner in owners)
-    }
+    owned = {module: {canonicalize_name(owner) for owner in owners} for module, owners in _owners().items()}
+    installed = {module for module, owners in owned.items() if owners & wanted}
+    return installed | {name.replace("-", "_") for name in wanted - set().union(*owned.values())}

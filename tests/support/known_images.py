@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import torch
@@ -58,3 +60,11 @@ def correspondences(
     distance, nearest = torch.cdist(moved, b.xy, compute_mode="donot_use_mm_for_euclid_dist").min(1)
     found = torch.nonzero(distance < radius)[:, 0]
     return found, nearest[found]
+
+
+def write_textures(folder: Path, count: int, height: int, width: int) -> Path:
+    """A folder of photos that show nothing in common: ``0.png``, ``1.png``, ..."""
+    folder.mkdir()
+    for number in range(count):
+        cv2.imwrite(str(folder / f"{number}.png"), texture(height, width, number))
+    return folder

@@ -56,6 +56,11 @@ def compute(recipe):
         changes["init"] = "random"
     if "run" in published.batcher_options:
         changes["batcher_options"] = {"run": 8}
+    if published.teacher:
+        # Not the shipped weights, which may become others.
+        with tempfile.TemporaryDirectory() as folder:
+            teacher = _numpy_weights(resolve("hardnet", network_options=options), Path(folder, "teacher.safetensors"))
+            return _curves(recipe, {**changes, "teacher": (teacher,)}, source)
     return _curves(recipe, changes, source)
 
 

@@ -10,7 +10,7 @@ from patchprint.training import distributed, resolve, train
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
 
-RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "metric-cub-semihard", "simclr")
+RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "distill", "metric-cub-semihard", "simclr")
 CHANGES = {"steps": 50, "batch": 16, "checkpoint_every": 50, "validate_every": 50, "log_every": 1}
 
 
@@ -21,6 +21,8 @@ def run(recipe, folder):
     # Hard mining is chaotic: at the full rate even roundings of float64 grow to 1e-2 within 50 steps of HyNet.
     settings = {**training_data.SHORT, **CHANGES, "network_options": options, "precision": "float64"}
     settings["lr"] = 0.1 * resolve(recipe).lr
+    if recipe == "distill":
+        settings["teacher"] = ("hardnet.small",)  # the smallest
     train(resolve(recipe, **settings), training_data.images(ragged=True), folder / recipe)
 
 

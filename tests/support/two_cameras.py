@@ -10,6 +10,11 @@ from patchprint.types import Features, Keypoints, Matches, ModelId
 
 SCENES = ("flat", "general", "turning")
 FOCAL, WIDTH, HEIGHT = 800.0, 1024, 768
+INTRINSICS = np.array([[FOCAL, 0, WIDTH / 2], [0, FOCAL, HEIGHT / 2], [0, 0, 1.0]])
+_TURN = np.eye(3)
+_TURN[np.ix_([0, 2], [0, 2])] = rotation(0.1)
+# Rotation and translation from the first camera to the second, unless that only turns.
+RELATIVE_POSE = _TURN, np.array([0.6, 0.1, 0.1])
 
 
 def seen_by_two_cameras(
@@ -22,9 +27,8 @@ def seen_by_two_cameras(
     anywhere = rng.uniform(4, 10, count)
     depth = {"flat": 6 + across @ (0.5, 0.3), "relief": 5.7 + anywhere / 10}.get(scene, anywhere)
     points = np.column_stack([across, depth])
-    turn = np.eye(3)
-    turn[np.ix_([0, 2], [0, 2])] = rotation(0.1)
-    shift = np.zeros(3) if scene == "turning" else np.array([0.6, 0.1, 0.1])
+    turn, moved = RELATIVE_POSE
+    shift = np.zeros(3) if scene == "turning" else moved
     views = [_project(points), _project(points @ turn.T + shift)]
     wrong = rng.random(count) < outliers
     views[1][wrong] = rng.uniform((0, 0), (WIDTH, HEIGHT), (wrong.sum(), 2))

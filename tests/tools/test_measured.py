@@ -19,8 +19,8 @@ def test_results_of_other_weights_do_not_count(tmp_path: Path) -> None:
     for folder in ("oxford", "speed"):
         shutil.copytree(ROOT / "results" / folder, tmp_path / folder)
     for path, place in (
-        (tmp_path / "oxford" / "hardnet.json", ("model",)),
-        (tmp_path / "speed" / "bench-cpu.json", ("scores", "describe", "contenders", "patchprint hardnet")),
+        (tmp_path / "oxford" / "hynet.json", ("model",)),
+        (tmp_path / "speed" / "bench-cpu.json", ("scores", "describe", "contenders", "patchprint hynet")),
     ):
         result = json.loads(path.read_text())
         entry = result
@@ -28,5 +28,5 @@ def test_results_of_other_weights_do_not_count(tmp_path: Path) -> None:
             entry = entry[name]
         entry["sha256"] = "another"
         path.write_text(json.dumps(result))
-    hardnet = collect(tmp_path)["models"].get("hardnet", {})
-    assert "oxford_map" not in hardnet and "cpu" not in hardnet.get("patches_per_second", {})
+    hynet = collect(tmp_path)["models"].get("hynet", {})
+    assert "oxford_map" not in hynet and "cpu" not in hynet.get("patches_per_second", {})

@@ -75,8 +75,8 @@ def test_the_seed_of_the_config_decides():
 
 
 def test_options_are_the_keywords_of_each():
-    assert batchers.option_names("pairs") == []
-    assert batchers.option_names("neighbors") == ["run"]
+    assert batchers.option_names("pairs") == ["min_views"]
+    assert batchers.option_names("neighbors") == ["run", "min_views"]
     for name, make in batchers.BATCHERS.items():
         assert set(batchers.option_names(name)) <= set(inspect.signature(make).parameters)
 
@@ -93,3 +93,18 @@ def test_too_few_patches_for_whole_groups():
         ValueError, match="have 48 patches of points with two views for training, fewer than --batch 64"
     ):
         batchers.create(config("groups", batch=64), images().select(torch.arange(12)))
+
+
+@pytest.mark.parametrize("name", ["pairs", "neighbors"])
+def test_points_that_are_seen_once_are_shown_twice_where_that_is_wanted(name):
+    source = images(views=1)
+    options = {"run": 8} if name == "neighbors" else {}
+    with pytest.raises(ValueError, match="the data have 0 points with two views"):
+        batchers.create(config(name, batcher_options=options), source)
+    batch = batchers.create(config(name, batcher_options={**options, "min_views": 1}), source).batch(torch.tensor(0))
+    assert len(batch.points.unique()) == 16 and (batch.views == 0).all()
+
+
+def test_options_of_another_kind_are_named():
+    with pytest.raises(ValueError, match="min_views is 'one', which is not a number"):
+        batchers.create(config("pairs", batcher_options={"min_views": "one"}), images())

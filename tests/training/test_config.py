@@ -27,9 +27,20 @@ def test_config_survives_json():
         ({"norm_penalty": -0.1}, "--norm-penalty is -0.1"),
         ({"sec_momentum": 0.0}, "--sec-momentum is 0"),
         ({"sec": 1.0, "norm_penalty": 0.1}, "give one of them"),
-        ({"schedule": "cubic"}, "one of constant, linear, drops, cosine"),
+        ({"schedule": "cubic"}, "one of constant, linear, drops, cosine, one-cycle"),
+        ({"loss_weight": 0.5}, "--loss-weight is for distillation; give --teacher"),
+        ({"teacher_scales": (24.0,)}, "--teacher-scales is for distillation; give --teacher"),
+        ({"teacher": ("sdgmnet",), "teacher_scales": (0.0,)}, "--teacher-scales has 0"),
+        ({"teacher": ("sdgmnet",), "teacher_scales": ("wide",)}, "teacher_scales is"),
+        ({"teacher": ("sdgmnet",), "teacher_cosine": 0.0, "teacher_similarity": 0.0}, "teaches nothing"),
+        ({"teacher_cosine": -1.0}, "--teacher-cosine is -1"),
     ],
 )
 def test_wrong_settings_are_named(changes, words):
     with pytest.raises(ValueError, match=words):
         resolve("hardnet", **changes)
+
+
+def test_sides_in_a_file_may_be_whole_numbers():
+    values = {**resolve("distill").to_json(), "teacher_scales": [18, 24.5]}
+    assert TrainConfig.from_json(values).teacher_scales == (18.0, 24.5)

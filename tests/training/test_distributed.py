@@ -41,10 +41,12 @@ def test_labels_and_what_is_valid_come_from_all_ranks(monkeypatch):
     monkeypatch.setattr(distributed, "world_size", lambda: 2)
     monkeypatch.setattr(distributed.dist, "all_gather", both_ranks)
     valid, label = torch.tensor([[True], [False], [True], [True]]), torch.tensor([3, 3, 5, 5])
-    batch = DescriptorBatch(torch.randn(4, 1, 8), torch.randn(4, 1, 8), valid=valid, label=label)
+    teacher = torch.randn(4, 1, 5)
+    batch = DescriptorBatch(torch.randn(4, 1, 8), torch.randn(4, 1, 8), valid=valid, label=label, teacher=teacher)
     gathered = distributed.gather_batch(batch)
     assert torch.equal(gathered.label, label.repeat(2))
     assert torch.equal(gathered.valid, valid.repeat(2, 1))
+    assert torch.equal(gathered.teacher, teacher.repeat(2, 1, 1))
 
 
 def test_gathering_alone_changes_nothing():

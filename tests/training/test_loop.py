@@ -10,8 +10,9 @@ import torch
 
 from patchprint.networks import weights
 from patchprint.patches import open_source, splits
+from patchprint.reading import read_npz
 from patchprint.training import resolve, train
-from patchprint.training.run_folder import read_metrics
+from patchprint.training.run_folder import read_lines, read_metrics
 from support import training_data
 from support.benchmark_data import scores_of, write_store
 from support.training_data import images, narrow, short_run
@@ -56,6 +57,18 @@ def test_metrics_hold_loss_parts_statistics_and_speed(run):
     wanted |= {"distance/positive", "distance/negative", "norm/mean", "norm/variance", "lr", "patches_per_second"}
     assert wanted <= set(logged[0])
     assert [line["step"] for line in lines if "validation/fpr95" in line] == [15, 30]
+
+
+def test_what_people_look_at_is_recorded(run):
+    folder, _, _ = run
+    angles = read_lines(folder / "angles.jsonl", "angles")
+    assert [line["step"] for line in angles] == [15, 30]
+    batch = json.loads((folder / "config.json").read_text())["batch"]
+    assert all(sum(line[name]) == batch for line in angles for name in ("positive", "negative", "relative"))
+    (call,) = read_lines(folder / "calls.jsonl", "calls")
+    assert (call["first_step"], call["last_step"]) == (0, 30) and call["seconds"] > 0 and call["peak_mib"] > 0
+    assert len(read_npz(folder / "patches.npz", "patches")["patches"]) > 0
+    assert len(read_npz(folder / "hardest.npz", "pairs")["missed"]) > 0
 
 
 def test_weights_carry_recipe_and_config_and_are_the_average(run):

@@ -24,3 +24,8 @@ def test_out_of_memory_names_a_batch_that_fits(tmp_path, monkeypatch):
         short_run("tfeat", tmp_path / "run", batch=64)
     config = resolve("tfeat", **training_data.SHORT)
     assert memory.largest_batch(dataclasses.replace(config, batch=6), images().split("train")) == 3
+
+
+def test_a_smaller_batch_is_tried_with_its_teacher():
+    config = resolve("distill", **{**training_data.SHORT, "teacher": ("hardnet.small",), "batch": 8})
+    assert memory.largest_batch(config, images().split("train")) == 4

@@ -1,9 +1,10 @@
 """Learning rates over a run."""
 
 import pytest
+import torch
 
-from patchprint.training import resolve
-from patchprint.training.optimizers import learning_rate
+from patchprint.training import assembly, resolve
+from patchprint.training.optimizers import learning_rate, set_rates
 
 
 @pytest.mark.parametrize(
@@ -14,6 +15,7 @@ from patchprint.training.optimizers import learning_rate
         ("l2net", {0.0: 0.01, 0.4: 0.001, 0.8: 0.0001}),
         ("doap", {0.0: 0.1, 0.75: 0.025}),
         ("hynet", {0.0: 0.01, 0.99: 0.01}),
+        ("distill", {0.0: 0.00012, 0.15: 0.00156, 0.3: 0.003, 0.65: 0.0015, 1.0: 0.0}),
         ("doap-st-lm", {0.0: 0.1, 0.3: 0.1, 0.32: 0.01, 0.65: 0.001}),
     ],
 )
@@ -26,3 +28,16 @@ def test_schedules_rescale_with_the_length_of_the_run(recipe, rates, steps):
 
 def test_rate_of_doap_follows_the_size_of_the_batch():
     assert learning_rate(resolve("doap", batch=2048), 0) == pytest.approx(0.2)
+
+
+def test_weight_decay_of_adamw_does_not_pass_through_the_gradient():
+    """A step without gradient shrinks weights by rate times decay; Adam would divide the decay by its own size."""
+    config = resolve("distill", network_options={"width": 4}, steps=100, weight_decay=0.1, schedule="constant", lr=0.01)
+    state = assembly.create(config, torch.device("cpu"))
+    weight = next(state.network.parameters())
+    before = weight.detach().clone()
+    for parameter in state.network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    set_rates(config, state.optimizer, 0)
+    state.optimizer.step()
+    torch.testing.assert_close(weight.detach(), before * (1 - 0.01 * 0.1))

@@ -3,6 +3,7 @@
 import pytest
 
 from patchprint.training import resolve, train
+from patchprint.training.run_folder import RunFolder, read_lines
 from support import training_data
 from support.training_data import images, short_run
 
@@ -19,3 +20,18 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         short_run("hardnet", tmp_path / "file" / "run")
+
+
+def test_what_a_resumed_run_will_do_again_is_forgotten(tmp_path):
+    folder = RunFolder(tmp_path / "run", resolve("hardnet", tensorboard=False), resume=False)
+    for step in (1, 2, 3):
+        folder.log(step, {"loss/total": 1.0})
+        folder.log_angles(step, {"positive": [1]})
+    folder.forget_after(2)
+    for file in (folder.metrics, folder.angles):
+        assert [line["step"] for line in read_lines(file, "a run")] == [1, 2]
+
+
+def test_lines_that_are_no_objects_are_left_out(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"step": 1}\n[1]\nnull\n{"cut": \n' + "[" * 100_000)
+    assert read_lines(tmp_path / "a.jsonl", "a file") == [{"step": 1}]

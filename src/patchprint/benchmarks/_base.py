@@ -18,7 +18,7 @@ import torch
 
 from patchprint.benchmarks._cache import Arrays, PredictionCache, code_checksum
 from patchprint.errors import UserError
-from patchprint.features.model import Model
+from patchprint.features.model import Model, load
 from patchprint.provenance import record, sha256_of_file, sha256_of_folder
 from patchprint.types import Result
 
@@ -45,6 +45,14 @@ class Benchmark(ABC):
     @property
     def summary(self) -> str:
         return (type(self).__doc__ or "").strip().splitlines()[0]
+
+    def load(self, name: str, device: str, engine: str) -> Model:
+        """What a name or a file after ``--model`` stands for."""
+        return load(name, device, engine)
+
+    def accept(self, model: Model) -> Model:
+        """The model, where it is of the kind that is measured here; UserError where it is not."""
+        return model.for_images() if self.of_images else model.for_keypoints()
 
     @abstractmethod
     def evaluate(self, run: Run, settings: Any) -> Scores:
@@ -141,11 +149,11 @@ class Run:
 def measure(run: Run) -> Result:
     """Run one benchmark and record where its numbers come from."""
     started = time.monotonic()
-    model = run.model.for_images() if run.benchmark.of_images else run.model.for_keypoints()
+    model = run.benchmark.accept(run.model)
     scores = run.benchmark.evaluate(run, run.settings)
     if run.skipped:
         scores = {**scores, "skipped": sorted(set(run.skipped))}
-    patch_scale = {} if run.benchmark.of_images else {"patch_scale": model.patch_scale}
+    patch_scale = {} if run.benchmark.of_images or not model.patch_scale else {"patch_scale": model.patch_scale}
     result = record(
         run.benchmark.name,
         settings=_plain(dataclasses.asdict(run.settings)),

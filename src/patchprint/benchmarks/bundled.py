@@ -20,7 +20,7 @@ from patchprint.distances import nearest
 from patchprint.features.model import Model
 from patchprint.features.observations import describe_observations
 from patchprint.metrics.ranking import average_precision
-from patchprint.metrics.verification import fpr95
+from patchprint.metrics.verification import curves, fpr95
 from patchprint.patches.patch_pairs import draw_pairs
 from patchprint.patches.sources import bundled
 from patchprint.patches.sources.homographies import ImagePair, warped_pairs
@@ -51,8 +51,10 @@ class Bundled(Benchmark):
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """FPR95 in [0, 1], mean average precision on warped photographs, and the stereo pair."""
         pairs = held_out_pairs(settings)
+        distance, is_match = verification(run.model, bundled.held_out_source(), run.seed, settings.pairs)
         return {
-            "fpr95": verification(run.model, bundled.held_out_source(), run.seed, settings.pairs),
+            "fpr95": fpr95(distance, is_match),
+            "curves": curves(distance, is_match),
             "matching_ap": float(np.mean([matching(run.model, pair)["ap"] for pair in pairs])),
             "stereo": matching(run.model, stereo_pair(settings)),
         }
@@ -68,12 +70,16 @@ class Bundled(Benchmark):
         }
 
 
-def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) -> float:
-    """FPR95 over pairs of tracked keypoints, one half of them matching, the other from two points of one scene."""
+def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of tracked keypoints, one half of them matching, the other from two points of one scene.
+
+    Shape:
+        -> distance (N,), is_match (N,).
+    """
     pairs = draw_pairs(source, num_pairs, seed)
     rows = source.observation(pairs.points, pairs.views[:, None])[:, 0]
     descriptors = describe_observations(model, source, rows)
-    return fpr95(pairs.distances(descriptors), pairs.is_match)
+    return pairs.distances(descriptors), pairs.is_match
 
 
 def held_out_pairs(settings: Settings) -> Iterator[ImagePair]:

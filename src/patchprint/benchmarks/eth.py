@@ -77,6 +77,8 @@ class Settings:
     detector: str = "colmap"
     # Keypoints in each photo; COLMAP keeps some more where points have two angles.
     keypoints: int = 8192
+    # Give every part of a photo its share of the keypoints of another detector, instead of keeping the strongest.
+    spread: bool = False
     # Largest quotient of the nearest and second nearest distance; no ratio test if not given.
     ratio: float | None = None
 
@@ -92,7 +94,7 @@ class Eth(Benchmark):
         folder, images = _images(run)
         cameras, names = _cameras(run.folder), sorted(images)
         truth = strecha.read_cameras(run.folder / "gt_dense_cameras")
-        sift = run.key("COLMAP's SIFT", of_model=False, ignoring=frozenset({"detector", "ratio"}))
+        sift = run.key("COLMAP's SIFT", of_model=False, ignoring=frozenset({"detector", "spread", "ratio"}))
         with _work_folder(run, sift) as work:
             model = sift_reconstruction(folder, work, names, cameras, max_keypoints=settings.keypoints, seed=run.seed)
             beside = _summary(model, work, len(names), truth)
@@ -128,7 +130,7 @@ class Eth(Benchmark):
 def _features(run: Run, name: str, image: np.ndarray, found: Keypoints, settings: Settings) -> Features:
     if settings.detector == "colmap":
         return described(run, image, found, name)
-    return features_of(run, image, name, settings.detector, settings.keypoints, spread=False, upright=False)
+    return features_of(run, image, name, settings.detector, settings.keypoints, settings.spread, upright=False)
 
 
 def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:

@@ -20,9 +20,9 @@ from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._features import sequence_features
 from patchprint.distances import nearest
 from patchprint.features.two_view import estimate_geometry
-from patchprint.geometry import project
 from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.correspondence import reprojection_errors
+from patchprint.metrics.two_view import corner_error
 from patchprint.types import Features, Matches
 
 
@@ -105,13 +105,3 @@ def score_pair(
         "corner_error": error,
         "solved": error is not None and error <= settings.solved_px,
     }
-
-
-def corner_error(estimate: np.ndarray | None, truth: np.ndarray, image_size: tuple[int, int]) -> float | None:
-    """Mean distance in pixels between the corners of an image under two homographies; None without an estimate."""
-    if estimate is None:
-        return None
-    right, bottom = image_size[0] - 1.0, image_size[1] - 1.0
-    corners = np.array([[0.0, 0.0], [right, 0.0], [right, bottom], [0.0, bottom]])
-    distance = np.linalg.norm(project(estimate, corners) - project(truth, corners), axis=1)
-    return round(float(distance.mean()), 3) if np.isfinite(distance).all() else None

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from torch import Tensor
 
 from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._examples import hardest_pairs, to_json
 from patchprint.benchmarks._patches import describe, open_for
 from patchprint.metrics.ranking import Ties, average_precision
-from patchprint.metrics.verification import FPR95_VARIANTS, roc_auc
-from patchprint.patches.patch_pairs import PairList, pairs_of
+from patchprint.metrics.verification import FPR95_VARIANTS, curves, roc_auc
+from patchprint.patches.patch_pairs import pairs_of
 
 # FPR95 in percent, train>test in this order; + means augmented training data.
 _ORDER = ("nd>lib", "yos>lib", "lib>nd", "yos>nd", "lib>yos", "nd>yos")
@@ -92,6 +92,8 @@ class Ubc(Benchmark):
             "pairs": len(distance),
             "patches": int(arrays["patches"]),
             "pair_list": str(arrays["pair_list"]),
+            "curves": curves(distance, is_match),
+            "hardest": to_json(arrays),
         }
 
     def headline(self, scores: Scores) -> dict[str, float]:
@@ -111,18 +113,14 @@ class Ubc(Benchmark):
         return {name: {"FPR95 %": value} for name, value in {**others, **rows}.items()}
 
 
-def described_pairs(run: Run, settings: Settings) -> tuple[PairList, Tensor, str]:
-    """The pairs of a data set, the prints (U, D) of their distinct patches, and the origin of the list: official or drawn."""
+def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
     source = open_for(run, settings.split)
     pairs, origin = pairs_of(source, settings.pairs, run.seed)
-    return pairs, describe(run, source, pairs.points, pairs.views).to(run.device), origin
-
-
-def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
-    pairs, descriptors, origin = described_pairs(run, settings)
+    distance = pairs.distances(describe(run, source, pairs.points, pairs.views).to(run.device))
     return {
-        "distance": pairs.distances(descriptors),
+        "distance": distance,
         "is_match": pairs.is_match,
         "patches": np.array(len(pairs.points)),
         "pair_list": np.array(origin),
+        **hardest_pairs(source, pairs, distance),
     }

@@ -10,7 +10,8 @@ import tyro
 from patchprint import files
 from patchprint.commands.flags import WEIGHTS
 from patchprint.commands.output import emit, say, table
-from patchprint.pipelines.adapt import MEASURES, VERDICTS, AdaptPlan, adapt
+from patchprint.pipelines.adapt import AdaptPlan, adapt
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
 from patchprint.pipelines.adapt_page import page
 from patchprint.report.page import write
 
@@ -30,7 +31,7 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> None:
-    """Tune a descriptor to your own photos, and measure what it gained on points and photos held out.
+    """Tune a descriptor to your own photos, and measure what it gained on photos held out; write it if it gained something.
 
     Args:
         images: folder of overlapping photos, or of a COLMAP model (images/ and sparse/).
@@ -48,10 +49,12 @@ def main(
         json: print the result as JSON.
     """
     plan = AdaptPlan(model, steps, batch, lr, held_out, seed, device, strict)
-    result = adapt(images, out, work or out.with_suffix(".work"), plan, force, report=say)
+    place = work or out.with_suffix(".work")
+    result = adapt(images, out, place, plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
-    write(page(result, out), out.with_suffix(".html"))
-    rows = [(name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)) for name, score in result.scores.items()]
-    text = f"{table(['', *MEASURES.values()], rows)}\n\n{VERDICTS[result.model['verdict']]}"
+    write(page(result, out, place), out.with_suffix(".html"))
+    measures = MEASURES.items()
+    rows = [(name, *(each.shown(score[key]) for key, each in measures)) for name, score in result.scores.items()]
+    text = f"{table(['', *(each.label for _, each in measures)], rows)}\n\n{VERDICTS[result.model['verdict']]}"
     emit(result.to_json(), json, text)
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

@@ -14,23 +14,28 @@ from patchprint.commands.output import emit, table
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
-from patchprint.features import Model, load
+from patchprint.features import Model
 from patchprint.files import cache_folder, refuse_file, write_json
 from patchprint.report.comparison import Comparison, cell, compare, data_name, read_results, train_test_table
+from patchprint.report.page import write
+from patchprint.report.whole import whole_page
 
 
 @dataclass(frozen=True)
 class Common:
     """What all benchmarks ask for."""
 
-    # A name, a weight file, or one of sift, rootsift, pixels; may be given several times.
+    # A name, a weight file, or one of sift, rootsift, pixels; may be given several times. For pipelines also those of others:
+    # opencv-sift, orb, beblid, aliked-n16, disk, xfeat ... (docs/benchmarks.md).
     model: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     # Data of the benchmark; may be given several times. Commas join several stores to one set.
     data: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     # Result file, or a folder that receives BENCH/DATA-MODEL.json for each model and data set; DATA leaves out the name of
     # BENCH (oxford/MODEL.json), and --patch-scale N adds -Nsigma.
     out: Path | None = None
-    # Replace result files that exist.
+    # One page of all results of this call (.html), as patchprint report makes it.
+    report: Path | None = None
+    # Replace result files and pages that exist.
     force: bool = False
     # Print the results as JSON.
     json: bool = False
@@ -60,9 +65,9 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
     device = choose_device(common.device)
     results, trained_on = [], []
     for name in common.model:  # before hours of work: all of them can be loaded, and all results written
-        _targets(common, benchmark.name, _load(common, name))
+        _targets(common, benchmark.name, _load(benchmark, common, name))
     for position, name in enumerate(common.model):
-        model = _load(common, name)
+        model = _load(benchmark, common, name)
         for data, target in _targets(common, benchmark.name, model).items():
             cache = PredictionCache(None if common.no_cache else common.cache or cache_folder("predictions"))
             paths = tuple(map(Path, data.split(","))) if data else ()
@@ -73,6 +78,8 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
                 write_json(target, result)
             results.append(result)
             trained_on.append(common.trained_on[position] if common.trained_on else "")
+    if common.report is not None:
+        write(whole_page(results), common.report)
     tables = compare(results)
     if common.trained_on:
         tables.append(train_test_table(results, trained_on))
@@ -88,15 +95,21 @@ def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json:
     """
     tables = compare(read_results(files))
     values = [
-        {"title": t.title, "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]} for t in tables
+        {"title": title_of(t), "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]}
+        for t in tables
     ]
     emit(values, json, "\n\n".join(map(text_of, tables)))
+
+
+def title_of(comparison: Comparison) -> str:
+    """What was measured, and with what settings."""
+    return f"{comparison.title} ({comparison.settings})" if comparison.settings else comparison.title
 
 
 def text_of(comparison: Comparison) -> str:
     """A comparison as a title and aligned columns."""
     rows = [[label, *(cell(value) for value in values)] for label, values in comparison.rows]
-    return f"{comparison.title}\n{table(['', *comparison.columns], rows)}"
+    return f"{title_of(comparison)}\n{table(['', *comparison.columns], rows)}"
 
 
 def _check(benchmark: Benchmark, common: Common) -> None:
@@ -113,13 +126,15 @@ def _check(benchmark: Benchmark, common: Common) -> None:
                 raise UserError(f"there is no {part}; give --data what the benchmark is to run on")
     if common.trained_on and (name != "ubc" or len(common.trained_on) != len(common.model)):
         raise UserError("--trained-on belongs to ubc and is given once for each --model")
+    if common.report is not None:
+        refuse_file(common.report, common.force)
     many = len(common.model) * max(1, len(common.data)) > 1
     if many and common.out is not None and common.out.suffix == ".json":
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
 
 
-def _load(common: Common, name: str) -> Model:
-    model = load(name, common.device, common.engine)
+def _load(benchmark: Benchmark, common: Common, name: str) -> Model:
+    model = benchmark.load(name, common.device, common.engine)
     if common.patch_scale is not None:
         model = model.with_patch_scale(common.patch_scale)
     return model.signs() if common.signs else model

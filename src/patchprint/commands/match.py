@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, get_args
 
 import tyro
 
 from patchprint.commands.output import emit, say
-from patchprint.detectors import MAX_KEYPOINTS, check_detector
+from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, load
-from patchprint.features.extract import check_max_size, extract
 from patchprint.features.formats import open_features
-from patchprint.features.match_files import as_json, check_outputs, write_matches
+from patchprint.features.match_files import check_outputs, names_of_two, write_matches
 from patchprint.features.matching import RATIO_MODES, Mode, check_rule
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO
-from patchprint.features.pair_lists import Pair, check_pairs, choose_pairs, match_pairs
-from patchprint.features.two_view import Kind
+from patchprint.features.pair_lists import check_pairs, choose_pairs, match_pairs
+from patchprint.features.two_images import Geometry, MatchSettings, answer
 from patchprint.interop.images import read_gray
 from patchprint.progress import progress
-from patchprint.types import Answer, Features, Matches
+from patchprint.types import Answer, Features
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
-Geometry = Literal["auto", "homography", "fundamental", "none"]
 
 
 def main(
@@ -82,59 +79,41 @@ def main(
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """
-    check_rule(mode, ratio)
-    rule = _Rule(mode, ratio, None if geometry == "none" else geometry, str(choose_device(device)), engine)
+    settings = MatchSettings(model, detector, max_keypoints, max_size, upright, spread, exif, mode, ratio, geometry)
+    device = str(choose_device(device))
     if b is None:
-        return _match_many(a, rule, pairs, neighbors, out, force, json)
-    settings: dict[str, Any] = {"max_keypoints": max_keypoints, "upright": upright, "detector": detector}
-    settings |= {"spread": spread, "exif": exif, "max_size": max_size}
-    return _match_two(a, b, model, settings, rule, out, force, json)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Rule:
-    """How features are matched."""
-
-    mode: Mode
-    ratio: float | None
-    geometry: Kind | None
-    device: str
-    engine: str
-
-    def apply(self, features: Mapping[str, Features], pairs: list[Pair]) -> dict[Pair, Matches]:
-        some = features[pairs[0][0]] if pairs else None
-        if some is not None and some.ratio is None and self.ratio is None and self.mode in RATIO_MODES:
-            say(f"{some.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; --ratio gives another")
-        return match_pairs(features, pairs, self.mode, self.ratio, geometry=self.geometry, device=self.device)
+        check_rule(mode, ratio)
+        return _match_many(a, settings, device, pairs, neighbors, out, force, json)
+    return _match_two(a, b, settings, device, engine, out, force, json)
 
 
 def _match_two(
-    a: Path, b: Path, model: str, settings: dict[str, Any], rule: _Rule, out: Sequence[Path], force: bool, json: bool
+    a: Path, b: Path, settings: MatchSettings, device: str, engine: str, out: Sequence[Path], force: bool, json: bool
 ) -> int:
-    folder, pair = _names(a, b)
+    folder, pair = names_of_two(a, b)
     check_outputs(out, force, images=folder, two=True)
     if any(path.suffix.lower() == ".db" for path in out):
-        colmap_files.refuse_turned(settings["exif"])
+        colmap_files.refuse_turned(settings.exif)
         if pair[0] == pair[1]:
             raise UserError(f"{a} is given twice; a COLMAP database holds no matches of a photo with itself")
-    check_detector(settings["detector"], settings["max_keypoints"])
-    check_max_size(settings["max_size"])
+    settings.check()
     started = time.monotonic()
-    used = load(model, rule.device, rule.engine).for_keypoints()
+    used = load(settings.model, device, engine).for_keypoints()
     paths = dict(zip(pair, (a, b), strict=True))
-    pixels = {name: read_gray(path, settings["exif"]) for name, path in paths.items()}  # both, before work begins
-    if settings["max_size"] is None and max(each.size for each in pixels.values()) > LARGE:
+    pixels = {name: read_gray(path, settings.exif) for name, path in paths.items()}  # both, before work begins
+    if settings.max_size is None and max(each.size for each in pixels.values()) > LARGE:
         say(f"a photo has more than {LARGE // 10**6} megapixels; --max-size 4000 searches a smaller copy, in less time")
     features = {}
     for name in progress(list(paths), "describing", "photo"):
-        features[name] = dataclasses.replace(extract(pixels.pop(name), used, **settings), image_path=paths[name])
-    (found,) = rule.apply(features, [pair]).values()
+        features[name] = dataclasses.replace(settings.extract(pixels.pop(name), used), image_path=paths[name])
+    first, second = (features[name] for name in pair)
+    _say_ratio(settings, first)
+    found = settings.match(first, second, device)
     seconds = round(time.monotonic() - started, 3)
-    first, second = (features[name].keypoints for name in pair)
     agreeing = "" if found.model is None else f", {found.num_inliers} of them agree with one {found.geometry}"
     verdict = "" if found.verdict is None else f": {found.verdict}"
     emit(
-        {"model": used.info.name, **as_json(first, second, found), "seconds": seconds},
+        answer(first, second, found, seconds),
         json,
         f"{len(first)} and {len(second)} keypoints, {len(found)} matches{agreeing}{verdict} ({used.info.name}, {seconds} s)",
     )
@@ -142,8 +121,20 @@ def _match_two(
     return 0
 
 
+def _say_ratio(settings: MatchSettings, features: Features) -> None:
+    if features.ratio is None and settings.ratio is None and settings.mode in RATIO_MODES:
+        say(f"{features.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; --ratio gives another")
+
+
 def _match_many(
-    path: Path, rule: _Rule, pairs: str, neighbors: int | None, out: Sequence[Path], force: bool, json: bool
+    path: Path,
+    settings: MatchSettings,
+    device: str,
+    pairs: str,
+    neighbors: int | None,
+    out: Sequence[Path],
+    force: bool,
+    json: bool,
 ) -> int:
     if not out:
         raise UserError(
@@ -152,21 +143,23 @@ def _match_many(
     features = open_features(path)
     check_outputs(out, force, features)
     check_pairs(list(features), pairs, neighbors)
+    geometry = None if settings.geometry == "none" else settings.geometry
     if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
-        rule = dataclasses.replace(rule, geometry=None)
-    matches = rule.apply(features, choose_pairs(features, pairs, neighbors))
+        geometry = None
+    chosen = choose_pairs(features, pairs, neighbors)
+    if chosen:
+        _say_ratio(settings, features[chosen[0][0]])
+    matches = match_pairs(features, chosen, settings.mode, settings.ratio, geometry=geometry, device=device)
     answers = Counter(found.verdict.answer for found in matches.values() if found.verdict is not None)
     result = {
         "out": [str(each) for each in out],
         "photos": len(features),
         "pairs": len(matches),
         "matches": sum(len(found) for found in matches.values()),
-        "inliers": None if rule.geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
-        "verdicts": None if rule.geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
+        "inliers": None if geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
+        "verdicts": None if geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
     }
-    same = (
-        "" if rule.geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
-    )
+    same = "" if geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
     emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches{same}")
     _write_each(out, lambda path: write_matches(features, matches, path, force))
     return 0
@@ -185,10 +178,3 @@ def _write_each(out: Sequence[Path], write: Callable[[Path], None]) -> None:
         say(str(other))
     if failed:
         raise failed[0]
-
-
-def _names(a: Path, b: Path) -> tuple[Path, Pair]:
-    """The folder that holds both files, and their names in it."""
-    first, second = (Path(os.path.abspath(path)) for path in (a, b))
-    folder = Path(os.path.commonpath([first.parent, second.parent]))
-    return folder, (first.relative_to(folder).as_posix(), second.relative_to(folder).as_posix())

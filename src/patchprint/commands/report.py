@@ -1,4 +1,4 @@
-"""``patchprint report RESULTS... --out page.html``: one page that can be sent by mail."""
+"""``patchprint report SOURCES... --out page.html``: one page that can be sent by mail."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from patchprint.errors import UserError
 from patchprint.files import refuse_file
 from patchprint.report.comparison import read_results
 from patchprint.report.page import write
-from patchprint.report.results_page import results_page
-from patchprint.report.runs import read_run, run_sections
+from patchprint.report.pictures import SUFFIXES
+from patchprint.report.runs import read_runs
+from patchprint.report.whole import whole_page
 
 
 def main(
     sources: Annotated[tuple[Path, ...], tyro.conf.Positional],
     out: Path = Path("report.html"),
-    title: str = "Benchmark results",
+    title: str = "",
     force: bool = False,
     json: bool = False,
 ) -> None:
-    """One HTML page from results and training runs, several of which share their figures.
+    """One HTML page from results, training runs and pictures; what can be compared shares its tables and charts.
 
     Args:
-        sources: result files of patchprint eval, and folders of patchprint train.
-        out: the page.
-        title: its heading.
+        sources: result files of patchprint eval, folders of patchprint train, and pictures (.png, .jpg), such as
+            those of patchprint match.
+        out: the page; it needs no other file and no network.
+        title: its heading; by default what it shows.
         force: replace a page that exists.
         json: print the name of the page and what it holds as JSON.
     """
@@ -38,8 +40,10 @@ def main(
         if not source.exists():
             raise UserError(f"there is no {source}; name result files or folders of runs")
     refuse_file(out, force)
-    runs = [read_run(source) for source in sources if source.is_dir()]
-    files = [source for source in sources if not source.is_dir()]
-    page = results_page(read_results(files) if files else [], run_sections(runs), title)
+    runs = read_runs([source for source in sources if source.is_dir()])
+    pictures = [source for source in sources if source.suffix.lower() in SUFFIXES and not source.is_dir()]
+    files = [source for source in sources if not source.is_dir() and source not in pictures]
+    page = whole_page(read_results(files) if files else [], runs, pictures, title)
     write(page, out)
-    emit({"out": str(out), "results": len(files), "runs": len(runs)}, json, f"wrote {out}")
+    counts = {"results": len(files), "runs": len(runs), "pictures": len(pictures)}
+    emit({"out": str(out), **counts}, json, f"wrote {out}")

@@ -19,6 +19,8 @@ from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS
 from patchprint.pipelines.sfm import MEMORY_GB, SfmPlan, add_images, images_to_model
 from patchprint.pipelines.sfm_folder import FEATURES, MODEL, SfmFolder
+from patchprint.pipelines.sfm_page import page
+from patchprint.report.page import write
 
 
 def main(
@@ -55,8 +57,8 @@ def main(
 
     Args:
         images: folder of overlapping photos of one scene
-        out: folder for features/, model/ (database.db and sparse/), model.png, points.ply and summary.json; continues where it
-            stopped
+        out: folder for features/, model/ (database.db and sparse/), report.html (the scene to turn), model.png, points.ply
+            and summary.json; continues where it stopped
         into: output folder of an earlier run: its model with those of the photos that are new to it. It stays as it is, its
             cameras stay where they are, and photos are described as it says
         model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
@@ -112,8 +114,9 @@ def main(
         scores=summary,
     ).to_json()
     files.write_json(out / "summary.json", result)
+    write(page(result, out), out / "report.html")
     emit(result, json, _table(summary))
-    say(f"model: {out / MODEL / 'sparse'}   picture: {out / 'model.png'}   points: {out / 'points.ply'}")
+    say(f"model: {out / MODEL / 'sparse'}   points: {out / 'points.ply'}   report: {out / 'report.html'}")
     return 0
 
 

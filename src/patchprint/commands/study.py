@@ -55,7 +55,7 @@ def _command(name: str) -> Callable[..., int]:
     command.__doc__ = f"""{study.summary}
 
     Args:
-        out: folder of the study: {name}.json, {name}.md, {name}.svg and its runs. What is done there is not done again.
+        out: folder of the study: {name}.html (a report), .json, .md, .svg, and its runs. What is done there is not done again.
         data: where a set lies; commas join several stores. Needed: {sets}.
         budget: factor of the steps of every run; 0.01 tries the whole study out.
         seeds: in place of those of the study ({" ".join(map(str, study.seeds))}).

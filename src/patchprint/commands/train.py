@@ -19,6 +19,9 @@ from patchprint.features.calibration import CALIBRATION_IMAGES, calibrate, some_
 from patchprint.networks import NETWORKS
 from patchprint.networks.weights import read_info
 from patchprint.registry import option_names
+from patchprint.report.page import write
+from patchprint.report.runs import read_run
+from patchprint.report.whole import whole_page
 from patchprint.training import RECIPES, Outcome, TrainConfig, distributed, resolve, train
 from patchprint.training.config import flag
 from patchprint.training.held_out import spelled
@@ -26,6 +29,7 @@ from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_opt
 
 # --freeze a b, or --freeze a --freeze b
 Words = tuple[tuple[str, ...], ...]
+REPORT = "report.html"  # in the folder of the run
 Switch = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -51,7 +55,7 @@ def _command(recipe: str) -> Callable[..., int]:
 
     Args:
         config: JSON file with settings, like the config.json of a run; flags win over it.
-        out: folder of the run; if not given, the one that --config names, or runs/{recipe}.
+        out: folder of the run, with report.html at its end; if not given, the one that --config names, or runs/{recipe}.
         resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
         force: replace a run that is in --out already.
         json: print the outcome as JSON.
@@ -95,7 +99,9 @@ def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -
         outcome = train(run, None, out, resume, force)
         if distributed.rank() == 0:
             ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
+            write(whole_page(runs=[read_run(out)]), out / REPORT)
             emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))
+            say(f"report: {out / REPORT}")
     finally:
         distributed.stop()
     return 0
@@ -186,7 +192,18 @@ def _config_of(run: Path) -> Path:
 def _read_words(words: dict[str, Words]) -> dict[str, Any]:
     """Settings that hold several words, those that were given: tuples of names, or options by name."""
     given = {name: tuple(word for several in parts for word in several) for name, parts in words.items() if parts}
-    return {name: read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
+    return {name: _read(name, each) for name, each in given.items()}
+
+
+def _read(name: str, words: tuple[str, ...]) -> Any:
+    if name in OPTIONS_OF.values():
+        return read_options(words)
+    if _settings()[name][0] == tuple[float, ...]:
+        try:
+            return tuple(map(float, words))
+        except ValueError as error:
+            raise UserError(f"{flag(name)} takes numbers, not {' '.join(words)!r}") from error
+    return words
 
 
 COMMANDS: dict[str, Callable[..., int]] = {**{recipe: _command(recipe) for recipe in RECIPES}, "--resume": resume}

@@ -69,6 +69,11 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return pool
 
 
-# A forked child has none of its parent's threads, and would wait for them for ever.
+def _begin_in_child() -> None:
+    """A forked child has none of its parent's threads, neither ours nor PyTorch's, and would wait for them for ever."""
+    _pool.cache_clear()
+    torch.set_num_threads(1)  # as the workers of a DataLoader do
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_begin_in_child)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,13 @@ def check_outputs(
         if out.absolute() in [other.absolute() for other in outs[:number]]:
             raise UserError(f"--out {out} is given twice")
         form.check(features or {}, images)
+
+
+def names_of_two(a: Path, b: Path) -> tuple[Path, Pair]:
+    """The folder that holds both files, and their names in it: how files of matches call two images."""
+    first, second = (Path(os.path.abspath(path)) for path in (a, b))
+    folder = Path(os.path.commonpath([first.parent, second.parent]))
+    return folder, (first.relative_to(folder).as_posix(), second.relative_to(folder).as_posix())
 
 
 def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Geometric verification: whether two images show one place, and which matches agree with its geometry."""
+"""Two views: whether they show one place, which matches agree with its geometry, and how one camera stands to the other."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ Kind = Literal["auto", "homography", "fundamental"]
 GEOMETRIES: tuple[Geometry, ...] = ("homography", "fundamental")
 THRESHOLD = {"homography": 3.0, "fundamental": 1.5}  # pixels
 FEWEST = {"homography": 4, "fundamental": 8}
+FEWEST_FOR_POSE = 5
 Points = np.ndarray  # (M, 2) float64
 Estimate = tuple[np.ndarray, np.ndarray]  # model (3, 3), inliers (M,) bool
 _POLISHES = 10
@@ -88,6 +89,47 @@ def estimate_geometry(
     return dataclasses.replace(
         matches, inliers=torch.from_numpy(agreeing), model=torch.from_numpy(model), geometry=kind
     )
+
+
+def estimate_pose(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    intrinsics_a: np.ndarray,
+    intrinsics_b: np.ndarray,
+    threshold: float = THRESHOLD["fundamental"],
+    max_iterations: int = 10_000,
+    confidence: float = 0.9999,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """How the second camera stands to the first, by OpenCV's MAGSAC++ on essential matrices; other arguments as for `verify`.
+
+    Where all matches lie on one plane two answers fit, and which of them is given is chance.
+
+    Shape:
+        intrinsics (3, 3), for pixels in our convention -> rotation (3, 3) and direction (3,) of unit length, such that a
+        point x of the first camera's space is ``rotation @ x + s * direction`` in the second's, with an unknown s > 0; None
+        where not even the fewest matches agree.
+    """
+    cv2 = require("cv2", extra="images")
+    if len(matches) < FEWEST_FOR_POSE:
+        return None
+    # Both images as one camera would see them, so that the threshold is in pixels.
+    focal = float(np.mean([intrinsics[i, i] for intrinsics in (intrinsics_a, intrinsics_b) for i in (0, 1)]))
+    camera = np.diag([focal, focal, 1.0])
+    points_a, points_b = (
+        project(camera @ np.linalg.inv(intrinsics), points)
+        for intrinsics, points in zip((intrinsics_a, intrinsics_b), _matched_points(a, b, matches), strict=True)
+    )
+    try:
+        essential, inliers = cv2.findEssentialMat(
+            points_a, points_b, camera, cv2.USAC_MAGSAC, confidence, threshold, max_iterations
+        )
+        if np.shape(essential) != (3, 3):
+            return None
+        _, rotation, direction, _ = cv2.recoverPose(essential, points_a, points_b, camera, mask=inliers)
+    except cv2.error:  # all points in one place or on one line
+        return None
+    return rotation, direction[:, 0]
 
 
 def _without_model(matches: Matches, kind: str | None) -> Matches:

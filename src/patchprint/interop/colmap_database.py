@@ -137,7 +137,9 @@ def writing(database: str | Path) -> Iterator[None]:
     with files.only_writer(database, wait=True):
         try:
             yield
-        except RuntimeError as error:
-            if "SQLite" in str(error) or "database factory" in str(error):
+        except (RuntimeError, sqlite3.OperationalError) as error:
+            if "database factory" in str(error):
+                raise OSError(f"{database} could not be opened for writing; is the disk full?") from error
+            if isinstance(error, sqlite3.Error) or "SQLite" in str(error):
                 raise OSError(f"{database} could not be written: {error}") from error
             raise

@@ -9,41 +9,35 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint import pooling
+from patchprint import files, pooling
 from patchprint.errors import UserError
+from patchprint.interop import colmap_threads
 
 Matching = Literal["exhaustive", "sequential", "retrieval"]
 _SPACE = "\x1f"  # stands for a space; no photo has it in its name (`interop.images.list_images`)
 OVERLAP = 15  # photos before and after, for sequences
 
 
-def match_images(database: Path, matching: Matching, verification: Any, seed: int = 0) -> None:
+def match_images(database: Path, matching: Matching, seed: int = 0) -> None:
     """Match and verify with COLMAP on the CPU; pairs that were matched before are skipped."""
-    from patchprint.interop.colmap import pycolmap
-
-    cpu = pycolmap.Device.cpu
     if matching == "exhaustive":
-        pycolmap.match_exhaustive(database, verification_options=verification, device=cpu)
+        colmap_threads.match(database, "match_exhaustive", {}, seed)
     elif matching == "sequential":
-        options = pycolmap.SequentialPairingOptions(overlap=OVERLAP, loop_detection=False)
-        pycolmap.match_sequential(database, pairing_options=options, verification_options=verification, device=cpu)
+        colmap_threads.match(database, "match_sequential", {"overlap": OVERLAP, "loop_detection": False}, seed)
     else:
         listing = database.with_name("pairs.txt")
         lines = [" ".join(name.replace(" ", _SPACE) for name in pair) for pair in similar_pairs(database, seed=seed)]
-        listing.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        imported = pycolmap.ImportedPairingOptions(match_list_path=str(listing))
+        files.write_text(listing, "".join(f"{line}\n" for line in lines))
         # COLMAP splits the lines of a list at spaces, so names must not have them while it reads it.
         _rename(database, " ", _SPACE)
         try:
-            pycolmap.match_image_pairs(
-                database, pairing_options=imported, verification_options=verification, device=cpu
-            )
+            colmap_threads.match(database, "match_image_pairs", {"match_list_path": str(listing)}, seed)
         finally:
             restore_names(database)
 

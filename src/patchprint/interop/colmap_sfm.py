@@ -23,6 +23,7 @@ from patchprint.interop.colmap_database import (
     writing,
 )
 from patchprint.interop.colmap_pairs import Matching, match_images, restore_names
+from patchprint.interop.colmap_threads import extract_features
 from patchprint.interop.images import image_size, list_images
 from patchprint.progress import Progress
 from patchprint.types import Keypoints
@@ -128,23 +129,16 @@ def sift_reconstruction(
     claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
     cameras.check()
     if not (work / "sparse").is_dir():
-        extraction = pycolmap.FeatureExtractionOptions(
-            use_gpu=False, max_image_size=max_image_size, num_threads=threads
-        )
-        extraction.sift.max_num_features = max_keypoints
         reader = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
         mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
-        cpu = pycolmap.Device.cpu
         with writing(database), Progress("COLMAP describes the photos"):
             pycolmap.Database.open(database).close()
             restore_names(database)
             # Its threads would add the photos in the order in which they are done, and another order gives another model.
             pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
-            pycolmap.extract_features(database, image_folder, names or [], mode, reader, extraction, device=cpu)
-        verification = pycolmap.TwoViewGeometryOptions()
-        verification.ransac.random_seed = seed
+            extract_features(database, image_folder, names, cameras, max_keypoints, max_image_size, threads)
         with writing(database), Progress("COLMAP matches the photos"):
-            match_images(database, matching, verification, seed)
+            match_images(database, matching, seed)
         _map(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
     return read_model(work / "sparse")
 

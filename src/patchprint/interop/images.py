@@ -20,6 +20,7 @@ from patchprint.extras import require
 from patchprint.progress import leave_out, note
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
+LONGEST_NAME = 240  # bytes; file systems have 255, and what is named after a photo has an ending more
 # Deflate packs a byte into a 1032nd of one, and a byte of a PNG file may hold eight pixels.
 _MOST_PIXELS_PER_BYTE = 8 * 1032
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"
@@ -54,9 +55,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
         -> uint8 (H, W)
     """
     if isinstance(image, (str, Path)):
-        cv2 = require("cv2", extra="images")
-        flags = cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH
-        return _decode(_contents(Path(image)), str(image), flags, exif)
+        return decode_gray(_contents(Path(image)), str(image), exif)
     array = _to_uint8(_as_array(image), "the picture")
     if array.ndim == 3:
         channels = array.shape[2]
@@ -77,6 +76,16 @@ def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
     array = _to_uint8(_as_array(image), "the picture")
     array = array[..., None] if array.ndim == 2 else array
     return np.ascontiguousarray(np.broadcast_to(array[..., :3], (*array.shape[:2], 3)))
+
+
+def decode_gray(data: bytes, name: str, exif: bool = False) -> np.ndarray:
+    """The picture in a file that is in memory, as `read_gray` gives it; ``name`` is how an error calls it.
+
+    Shape:
+        -> uint8 (H, W)
+    """
+    cv2 = require("cv2", extra="images")
+    return _decode(data, name, cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH, exif)
 
 
 def decode_color(data: bytes, name: str, exif: bool = False) -> np.ndarray:
@@ -124,21 +133,27 @@ def list_images(folder: str | Path) -> list[str]:
         for name in files:
             if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
                 names.append((Path(place) / name).relative_to(root).as_posix())
-    for name in sorted(filter(_is_odd, names)):
-        note(f"left out: {name!r} in {root} has a line break or bytes that are no UTF-8 in its name; rename it")
-    names = [name for name in names if not _is_odd(name)]
+    odd = {name: problem for name in names if (problem := _problem_of_name(name))}
+    for name in sorted(odd):
+        note(f"left out: {name!r} in {root} has {odd[name]}; rename it")
+    names = [name for name in names if name not in odd]
     if not names:
         raise UserError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
     return sorted(names)
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
-    """Width and height of a picture; a JPEG or PNG file says it in its header, others are decoded."""
-    announced = _announced_size(_contents(Path(path)))
+    """Width and height of a picture; JPEG, PNG, BMP and WebP files say it in their header, others are decoded."""
+    announced = announced_size(_contents(Path(path)))
     if announced is not None:
         return announced
     height, width = read_gray(path).shape
     return width, height
+
+
+def announced_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height as the header of a JPEG, PNG, BMP or WebP file says them, without decoding; None for others."""
+    return _announced_size(data) or _webp_size(data)
 
 
 def find_mask(folder: str | Path, name: str) -> Path | None:
@@ -159,9 +174,13 @@ def readable_images(folder: str | Path, names: Iterable[str], strict: bool = Fal
     return kept
 
 
-def _is_odd(name: str) -> bool:
-    """Whether lists and databases of names cannot hold this one: control characters, or bytes that are no UTF-8."""
-    return any(unicodedata.category(character) in ("Cc", "Cs") for character in name)
+def _problem_of_name(name: str) -> str | None:
+    """Why lists and databases of names, or files named after photos, cannot have this name; None where they can."""
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        return "a line break or bytes that are no UTF-8 in its name"
+    if max(len(part.encode()) for part in name.split("/")) > LONGEST_NAME:
+        return f"a name of more than {LONGEST_NAME} bytes"
+    return None
 
 
 def _contents(path: Path) -> bytes:
@@ -210,6 +229,18 @@ def _announced_size(data: bytes) -> tuple[int, int] | None:
                 sides = data[start + 1 : start + 3], data[start + 3 : start + 5]
                 return int.from_bytes(sides[1], "big"), int.from_bytes(sides[0], "big")
     return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    """The same of a WebP file, of any of its three kinds: extended, lossless, lossy."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
+        return None
+    if data[12:16] == b"VP8X":
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if data[12:16] == b"VP8L":  # 14 bits each, after a byte that is always the same
+        both = int.from_bytes(data[21:25], "little")
+        return 1 + (both & 0x3FFF), 1 + (both >> 14 & 0x3FFF)
+    return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
 
 
 def _is_cut_short(data: bytes) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from patchprint.losses.base import Loss, PairLoss
 from patchprint.losses.cdf import CDFLoss
 from patchprint.losses.classes import ClassLoss
+from patchprint.losses.distillation import Distillation
 from patchprint.losses.doap import BinaryDOAPLoss, DOAPLoss
 from patchprint.losses.exp_tl import ExpTLSurrogateLoss
 from patchprint.losses.hardnet import HardNetLoss
@@ -58,4 +59,4 @@ def create(name: str, /, **settings: Any) -> Loss:
     return loss
 
 
-__all__ = ["LOSSES", "SEC", "ClassLoss", "Loss", "NormPenalty", "PairLoss", "create"]
+__all__ = ["LOSSES", "SEC", "ClassLoss", "Distillation", "Loss", "NormPenalty", "PairLoss", "create"]

@@ -28,8 +28,8 @@ class Loss(nn.Module):
     needs_maps: bool = False
     """Whether ``DescriptorBatch.maps`` must be there."""
 
-    binary: bool = False
-    """Whether it learns sign bits, for a network whose kind is "binary"."""
+    binary: bool | None = False
+    """Whether it learns sign bits, for a network whose kind is "binary"; None: bits and floats alike."""
 
     fixed_shapes: bool = True
     """Whether it may be compiled and recorded: no shape depends on values, and nothing is read back to the host."""
@@ -53,6 +53,13 @@ class Loss(nn.Module):
     def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
         """Settings that follow from a run of ``steps`` steps on ``batch`` points, where a user gives none."""
         return {}
+
+    def take_after(self, inner: Loss) -> None:
+        """Want and promise what the loss inside of this one does."""
+        self.needs_maps, self.binary = inner.needs_maps, inner.binary
+        self.fixed_shapes, self.takes_labels = inner.fixed_shapes, inner.takes_labels
+        self.draws_by_position, self.ordered_views = inner.draws_by_position, inner.ordered_views
+        self.smallest_positive = inner.smallest_positive
 
     def forward(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         """Check the batch and compute in at least float32.

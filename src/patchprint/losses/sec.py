@@ -51,11 +51,7 @@ class _NormRegularized(Loss):
         super().__init__()
         self.loss = loss
         self.weight = require_at_least("weight", weight, 0.0)
-        # What the inner loss wants and promises, the sum does too.
-        self.needs_maps, self.binary = loss.needs_maps, loss.binary
-        self.fixed_shapes, self.takes_labels = loss.fixed_shapes, loss.takes_labels
-        self.draws_by_position, self.ordered_views = loss.draws_by_position, loss.ordered_views
-        self.smallest_positive = loss.smallest_positive
+        self.take_after(loss)
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         norms = torch.linalg.vector_norm(at_least_float32(batch.raw), dim=-1).flatten()

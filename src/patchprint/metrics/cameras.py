@@ -21,7 +21,7 @@ def camera_errors(estimate: dict[str, Pose], truth: dict[str, Pose]) -> dict[str
     position = [
         float(np.linalg.norm(scale * turn @ estimate[name].center + shift - truth[name].center)) for name in names
     ]
-    rotation = [_angle(estimate[name].rotation @ turn.T @ truth[name].rotation.T) for name in names]
+    rotation = [rotation_angle(estimate[name].rotation @ turn.T @ truth[name].rotation.T) for name in names]
     return {
         "cameras": len(names),
         "rotation_degrees": {"median": round(float(np.median(rotation)), 4), "max": round(max(rotation), 4)},
@@ -29,7 +29,7 @@ def camera_errors(estimate: dict[str, Pose], truth: dict[str, Pose]) -> dict[str
     }
 
 
-def _angle(rotation: np.ndarray) -> float:
+def rotation_angle(rotation: np.ndarray) -> float:
     """Angle of a rotation (3, 3) in degrees, exact also near zero."""
     skew = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]])
     return float(np.degrees(np.arctan2(np.linalg.norm(skew), np.trace(rotation) - 1.0)))

@@ -15,6 +15,9 @@ from patchprint.errors import UserError
 from patchprint.metrics.inputs import labeled_distances
 from patchprint.metrics.ranking import Ties
 
+# Where the curves are read off: false positive rates, with 0 and those that so many pairs can tell, and recalls.
+CURVE_RATES = (0.0, *(10 ** (exponent / 15) for exponent in range(-75, 1)))
+CURVE_RECALLS = tuple(percent / 100 for percent in range(2, 101, 2))
 _LONGEST = 2.0 + 1e-6  # between unit vectors, with what rounding may add
 
 
@@ -101,6 +104,30 @@ def roc_auc(distance: Any, is_match: Any, ties: Ties = "expectation") -> float:
     farther = len(negative) - np.searchsorted(negative, positive, side="right")
     not_nearer = len(negative) - np.searchsorted(negative, positive, side="left")
     return float((farther + not_nearer).mean() / (2 * len(negative)))
+
+
+def curves(distance: Any, is_match: Any) -> dict[str, dict[str, list[float]]]:
+    """ROC and precision over recall, read off at fixed places, so that those of several models can be drawn together; ties
+    count against the descriptor.
+
+    Shape:
+        distance (N,), is_match (N,) -> ``roc`` (``fpr``, ``recall``) and ``precision_recall`` (``recall``, ``precision``).
+    """
+    distance, matching = labeled_distances(distance, is_match)
+    positive, negative = np.sort(distance[matching]), np.sort(distance[~matching])
+    rates = np.array([rate for rate in CURVE_RATES if rate == 0 or rate * len(negative) > 1 - 1e-9])
+    # With so many negatives allowed, positives count that are nearer than the first negative that is not.
+    allowed = np.floor(rates * len(negative) + 1e-9).astype(np.int64)
+    limit = np.append(negative, np.inf)[np.minimum(allowed, len(negative))]
+    recall = np.searchsorted(positive, limit, side="left") / len(positive)
+    ranks = np.ceil(np.asarray(CURVE_RECALLS) * len(positive) - 1e-9).astype(np.int64)
+    threshold = positive[ranks - 1]
+    right = np.searchsorted(positive, threshold, side="right")
+    precision = right / (right + np.searchsorted(negative, threshold, side="right"))
+    return {
+        "roc": {"fpr": rates.round(7).tolist(), "recall": recall.round(5).tolist()},
+        "precision_recall": {"recall": list(CURVE_RECALLS), "precision": precision.round(5).tolist()},
+    }
 
 
 def _rank(num_positives: int, percent: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
@@ -47,12 +48,28 @@ class TrainingRecord:
         if config["batcher"] == "neighbors":
             batch += f" in runs of {config['batcher_options']['run']} neighbors"
         scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"
+        teacher = _taught(config)
         average = f", weights averaged ({config['average']:g})" if config["average"] else ""
         return (
-            f"{self.recipe}: loss {config['loss']} on network {config['network']}, "
+            f"{self.recipe}: {teacher or 'loss ' + config['loss']} on network {config['network']}, "
             f"{config['steps']:,} steps of {batch}{scale}, learning rate {config['schedule']}, "
             f"augmentation {config['augmentation']}{average}, seed {config['seed']}"
         )
+
+
+def _taught(config: dict[str, Any]) -> str:
+    """What a network learned by where it had a teacher, else nothing."""
+    names = config.get("teacher") or ()
+    if not names:
+        return ""
+    teachers = ", ".join(
+        f"{Path(name).name} ({checksum[:8]})" for name, checksum in zip(names, config["teacher_sha256"], strict=True)
+    )
+    scales = config["teacher_scales"]
+    sizes = f" at {', '.join(f'{scale:g}' for scale in scales)} sigma" if scales else ""
+    weight = config["loss_weight"]
+    beside = f" and {weight:g} times loss {config['loss']}" if weight else ""
+    return f"distilled from {teachers}{sizes}{beside}"
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,41 @@
-"""DesDis: a small network distilled from a larger one (Liu and Dong 2024), five convolutions of which three are strided."""
+"""DesDis's trunk, which halves the patch in each of its first three convolutions: small and fast."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
+from patchprint.errors import UserError
 from patchprint.networks.base import Kind, Maps, PatchNetwork
-from patchprint.networks.blocks import ViewBatchNorm2d
+from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
 from patchprint.networks.l2net import run_layers
 
 
 class DesDis(PatchNetwork):
-    """DesDis; ``width`` is the number in the names of the published files, whose state-dict keys these are.
+    """DesDis (Liu and Dong 2024); ``width`` is the number in the names of the published files, whose state-dict keys these are.
+
+    Two options are ours: ``standardize`` divides by the standard deviation where DesDis has instance normalization, which
+    bounds it from below; ``extra`` is how many 3x3 layers are added to each of the two smaller sizes, 8x8 and 4x4.
 
     Shape:
         (N, 1, 32, 32) -> (N, dim).
     """
 
-    def __init__(self, dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> None:
+    def __init__(
+        self,
+        dim: int = 128,
+        width: int = 32,
+        dropout: float = 0.1,
+        kind: Kind = "float",
+        standardize: bool = False,
+        extra: int = 0,
+    ) -> None:
         super().__init__(dim, kind)
-        self.layer1 = nn.Sequential(nn.InstanceNorm2d(1), *_block(1, width, stride=2))
-        self.layer2 = nn.Sequential(*_block(width, 2 * width, stride=2))
-        self.layer3 = nn.Sequential(*_block(2 * width, 4 * width, stride=2), *_block(4 * width, 4 * width, stride=1))
+        if extra < 0:
+            raise UserError(f"extra is a number of layers, not {extra}")
+        prepare = PatchStandardization() if standardize else nn.InstanceNorm2d(1)
+        self.layer1 = nn.Sequential(prepare, *_block(1, width, stride=2))
+        self.layer2 = nn.Sequential(*_block(width, 2 * width, stride=2), *_blocks(2 * width, extra))
+        self.layer3 = nn.Sequential(*_block(2 * width, 4 * width, stride=2), *_blocks(4 * width, 1 + extra))
         self.desc = nn.Sequential(nn.Dropout(dropout), nn.Conv2d(4 * width, dim, 4), ViewBatchNorm2d(dim))
 
     def chain(self) -> list[nn.Module]:
@@ -32,3 +47,7 @@ class DesDis(PatchNetwork):
 
 def _block(channels: int, width: int, stride: int) -> list[nn.Module]:
     return [nn.Conv2d(channels, width, 3, stride, padding=1, bias=False), ViewBatchNorm2d(width), nn.ReLU()]
+
+
+def _blocks(width: int, count: int) -> list[nn.Module]:
+    return [layer for _ in range(count) for layer in _block(width, width, stride=1)]

@@ -23,6 +23,7 @@ from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.hynet import HyNet
 
 _CHANNELS_OF_TENSOR_CORES = 8
+_WHOLE_MAPS = ((8, 8), (4, 4))  # kernels of the last convolutions, of the L2-Net and HyNet trunks and of DesDis's
 
 
 class WholeMapConv2d(nn.Conv2d):
@@ -114,7 +115,7 @@ def use_tensor_cores(network: PatchNetwork) -> None:
         for index, layer in enumerate(sequence):
             if type(layer) is nn.Conv2d and layer.in_channels == 1:
                 sequence[index] = _remade(layer, PaddedInputConv2d)
-            elif type(layer) is nn.Conv2d and layer.kernel_size == (8, 8) and layer.padding == (0, 0):
+            elif type(layer) is nn.Conv2d and layer.kernel_size in _WHOLE_MAPS and layer.padding == (0, 0):
                 sequence[index] = _remade(layer, WholeMapConv2d)
 
 

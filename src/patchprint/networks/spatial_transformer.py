@@ -69,9 +69,16 @@ class SpatialTransformer(nn.Module):
         grid = a[..., 0] * self.x[..., None] + a[..., 1] * self.y[..., None] + a[..., 2]
         # Zeros are only the mean of a patch that has none; what is read of it is standardized again afterwards.
         pixels = self.standardize(patches) if self.padding == "zeros" else patches
-        return F.grid_sample(
-            pixels.to(grid.dtype), grid, mode="bilinear", padding_mode=self.padding, align_corners=False
+        # PyTorch reads at places that are no numbers, and ends the process; they give pixels that are no numbers instead.
+        is_nowhere = grid.isnan().any(-1)
+        sampled = F.grid_sample(
+            pixels.to(grid.dtype),
+            grid.masked_fill(is_nowhere[..., None], 0.0),
+            mode="bilinear",
+            padding_mode=self.padding,
+            align_corners=False,
         )
+        return sampled.masked_fill(is_nowhere[:, None], torch.nan)
 
 
 class TransformedNetwork(PatchNetwork):

@@ -110,10 +110,15 @@ class _EpochBatcher(StepBatcher):
 
 
 class PairBatcher(_EpochBatcher):
-    """Pairs of distinct random points, two different views of each (HardNet)."""
+    """Pairs of distinct random points, two different views of each (HardNet).
 
-    def __init__(self, source: PatchSource, num_points: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
-        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+    With ``min_views`` 1 also points that are seen once, that view twice, for augmentation to tell apart.
+    """
+
+    def __init__(
+        self, source: PatchSource, num_points: int, min_views: int = 2, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
 
     def batch(self, step: Tensor) -> PatchBatch:
         points = self._next_points(step)
@@ -133,11 +138,12 @@ class NeighborBatcher(_EpochBatcher):
         source: PatchSource,
         num_points: int,
         run: int = 128,
+        min_views: int = 2,
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+        super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
         image = source.first_image
         if image is None:
             raise UserError("runs of neighbours need to know their photos: give a store that was built from photos")
@@ -248,10 +254,10 @@ class InstanceBatcher(_EpochBatcher):
 
 
 def two_views(key: Tensor, num_views: Tensor) -> Tensor:
-    """Two different views of each point, (P, 2)."""
+    """Two different views of each point, (P, 2); of a point that has one, that view twice."""
     first = rng.integers(rng.fold_in(key, 0), num_views, tuple(num_views.shape))
     second = rng.integers(rng.fold_in(key, 1), num_views - 1, tuple(num_views.shape))
-    return torch.stack([first, second + (second >= first)], 1)
+    return torch.stack([first, (second + (second >= first)) % num_views], 1)
 
 
 def several_views(key: Tensor, num_views: Tensor, wanted: int, most: int) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,6 @@ the manifest, which catches truncated copies at once; ``verify`` also reads ever
 
 from __future__ import annotations
 
-import math
 import mmap
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,6 +21,7 @@ from patchprint.provenance import sha256_of_file
 from patchprint.reading import inside, parsing, read_json
 
 VERSION = 3  # 2: every store says its patch scale; 3: a published test part is "test", not "val"
+LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any photo
 NAME = "manifest.json"
 MADE_BY = "patchprint data build"
 KINDS = ("patches", "tracks", "images")  # of stores that patches are cut out of
@@ -58,7 +58,7 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
             if not file.is_file() or file.stat().st_size != size:
                 raise UserError(f"{file} is missing or not {size} bytes long, as {path} says; {REMEDY}")
         scale = manifest["patch_scale"] if found in KINDS else 1.0
-        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < math.inf:
+        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= LARGEST_SCALE:
             raise UserError(f"{path} is damaged: its patch scale is {str(scale)[:40]}; {REMEDY}")
         names = [word for word in ("scenes", "classes", "pairs") if not _are_texts(manifest.get(word, []))]
         if names:

@@ -6,7 +6,7 @@ begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and 
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +69,12 @@ class StoredTracks:
 
 def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None) -> None:
     """Raise UserError where `write` would, before the tracks are made."""
-    for name, value in {"patch-scale": patch_scale, "max-mb": max_mb}.items():
-        if value is not None and not 0 < value < math.inf:
-            raise UserError(f"--{name} is {value:g}; it must be a number above 0")
+    for name, value, most in (
+        ("patch-scale", patch_scale, manifest.LARGEST_SCALE),
+        ("max-mb", max_mb, sys.float_info.max),
+    ):
+        if value is not None and not 0 < value <= most:
+            raise UserError(f"--{name} is {value:g}; it must be a number above 0, and at most {most:g}")
 
 
 def write(

@@ -24,6 +24,8 @@ from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.source import PatchSource, resident_budget
 from patchprint.reading import parsing
 
+LARGEST_SIGMA = 1e6  # pixels; no photo has a keypoint as large
+
 
 @dataclass(frozen=True, eq=False)
 class Tracks:
@@ -106,10 +108,11 @@ class Tracks:
         if self.image.min() < 0 or self.image.max() >= len(image_names):
             missing = int(self.image[(self.image < 0) | (self.image >= len(image_names))][0])
             raise UserError(f"a track names photo {missing}, but there are only {len(image_names)} photos")
-        if not (np.isfinite(self.xy).all() and np.isfinite(self.angle).all() and (self.scale > 0).all()):
-            bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & (self.scale > 0))
+        is_size = (self.scale > 0) & (self.scale < LARGEST_SIGMA)
+        bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & is_size)
+        if bad.any():
             name = image_names[int(self.image[bad][0])]
-            raise UserError(f"a track has a position, scale or angle that is not a number, in photo {name}")
+            raise UserError(f"a track has a position, scale or angle that is not a number, or no size, in photo {name}")
 
 
 class TrackStore(PatchSource):

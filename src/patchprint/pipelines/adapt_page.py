@@ -1,38 +1,68 @@
-"""The report of ``patchprint adapt``: what the tuned descriptor gained, on what, and how to use it."""
+"""The report of ``patchprint adapt``: what the tuned descriptor gained, on what, how to use it, and the scene it learned."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
 
-from patchprint.pipelines.adapt import MEASURES, VERDICTS
-from patchprint.report.page import Page, Section, Table, best_of
+from patchprint.interop.colmap import read_model
+from patchprint.pipelines.adapt import reconstruction_in
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
+from patchprint.report.angles import angle_sections
+from patchprint.report.cost import cost_sections, origin
+from patchprint.report.examples import example_sections
+from patchprint.report.page import Code, Page, Section
+from patchprint.report.reconstruction import draw_model, name_of, scene_section
+from patchprint.report.runs import read_run, run_sections, settings_parts
+from patchprint.report.tables import Table, best_of
 from patchprint.types import Result
 
 
-def page(result: Result, weights: Path) -> Page:
-    """A page from a Result of ``pipelines.adapt.adapt``, whose tuned weights lie in ``weights``."""
-    rows = [[name, *(f"{100 * score[place]:.2f} %" for place in MEASURES)] for name, score in result.scores.items()]
+def page(result: Result, weights: Path, work: Path) -> Page:
+    """A page from a Result of ``pipelines.adapt.adapt``, with its tuned ``weights`` and what it left in ``work``."""
+    data = result.data
+    runs = [read_run(work / "training")]
+    return Page(
+        f"A descriptor tuned to {name_of(Path(data['path']))}",
+        VERDICTS[result.model["verdict"]],
+        f"{result.model['start']} tuned on {data['photos'] - data['held_out_photos']} photos of {data['path']}, "
+        f"{data['held_out_photos']} photos held out, {data['points']:,} points.",
+        [
+            Section("What was gained", [_table(result)]),
+            Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {shlex.quote(str(weights))}")]),
+            *_scene(Path(data["path"]), work),
+            *run_sections(runs),
+            *angle_sections(runs),
+            *example_sections(runs),
+            *cost_sections([], runs, [Code(str(result.run["command"])), *settings_parts(runs)]),
+        ],
+        f"Seed {result.seed}, {result.run['seconds']:,.0f} seconds in all; {origin([result.run])}",
+    )
+
+
+def _table(result: Result) -> Table:
+    scores = result.scores
+    rows = [[name, *(each.shown(score[key]) for key, each in MEASURES.items())] for name, score in scores.items()]
     best = {
-        best_of(k + 1, [row[k + 1] for row in rows], [s[place] for s in result.scores.values()], lower_is_better=True)
-        for k, place in enumerate(MEASURES)
+        best_of(k + 1, [row[k + 1] for row in rows], [score[key] for score in scores.values()], each.lower_is_better)
+        for k, (key, each) in enumerate(MEASURES.items())
     }
-    data, run, verdict = result.data, result.run, result.model["verdict"]
-    table = Table(
-        ["descriptor", *MEASURES.values()],
+    return Table(
+        ["descriptor", *(each.label for each in MEASURES.values())],
         rows,
-        "False positive rate at 95 % recall, lower is better; all descriptors on the same keypoints. Held-out points lie in a "
-        "region of the scene that training never saw; held-out photos show known points in pictures that it never saw. "
-        "Confused: points to which, between two photos, another point's print is nearer than their own.",
+        f"All descriptors on the same keypoints, {result.data['pairs']} pairs of photos, of which training never saw at least "
+        "one. Matching AP: average precision of the nearest neighbors among all keypoints of the other photo. Verified "
+        "matches: those that agree with one geometry, a pair. Confused: points of a region that training never saw to which, "
+        "between two photos, another point's print is nearer than their own; lower is better.",
         frozenset(best),
     )
-    return Page(
-        f"A descriptor tuned to {data['path']}",
-        f"{result.model['start']} tuned on {data['photos'] - data['held_out_photos']} photos, "
-        f"{data['held_out_photos']} photos held out, {data['points']} points.",
-        [
-            Section(f"Verdict: {verdict}", [VERDICTS[verdict]], [table]),
-            Section("Use it", code=f"patchprint match A.jpg B.jpg --model {shlex.quote(str(weights))}"),
-        ],
-        f"{run['command']}, seed {result.seed}, patchprint {run['version']}, {run['date']}, {run['seconds']:.0f} s",
-    )
+
+
+def _scene(photos: Path, work: Path) -> list[Section]:
+    """The reconstruction that the points come from; none where a run went on with points alone."""
+    place = reconstruction_in(photos, work)
+    if place is None:
+        return []
+    model = read_model(place)
+    draw_model(model, work / "model.png")
+    return [scene_section(model, work / "model.png", "The scene it learned from")]

@@ -6,7 +6,6 @@ Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, pic
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import time
 from pathlib import Path
@@ -18,11 +17,17 @@ from patchprint import files, provenance
 from patchprint.benchmarks import BENCHMARKS, Run, measure
 from patchprint.benchmarks import bundled as benchmark
 from patchprint.detectors import detect
-from patchprint.extras import require
 from patchprint.features import Model, describe, draw, load, match, verify
 from patchprint.patches.sources import bundled
 from patchprint.patches.sources.homographies import warped_pairs
-from patchprint.report.page import Figure, Page, Section, Table, best_of, write
+from patchprint.report.angles import angle_sections
+from patchprint.report.cost import cost_sections, origin
+from patchprint.report.curves import curve_sections
+from patchprint.report.examples import example_sections
+from patchprint.report.page import Code, Page, Section, Text, write
+from patchprint.report.pictures import Picture
+from patchprint.report.runs import read_run, run_sections, settings_parts
+from patchprint.report.tables import Table, best_of
 from patchprint.training import resolve
 from patchprint.training.loop import train
 from patchprint.types import Result
@@ -64,7 +69,12 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
 
     _say("3/4  measuring on held-out photographs and on the stereo pair")
     models = {LEARNED: load(weights), **{name: load(model) for name, model in OTHERS.items()}}
-    scores = {name: _scores(name, model) for name, model in models.items()}
+    measured = [_measure(name, model) for name, model in models.items()]
+    # The curves are for the page.
+    scores = {
+        each["model"]["name"]: {name: value for name, value in each["scores"].items() if name != "curves"}
+        for each in measured
+    }
 
     _say("4/4  matching the stereo pair, and a hard one")
     image = _match_stereo(models[LEARNED], out / "matches.png")
@@ -80,22 +90,24 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
         command="make demo",
     )
     files.write_json(out / "result.json", result.to_json())
-    write(_page(result, scores, out), out / "report.html")
+    write(_page(result, measured, scores, out), out / "report.html")
     print(_summary(scores))
     _say(f"report: {out / 'report.html'}   ({time.monotonic() - started:.0f} s)")
     return 0
 
 
-def _scores(name: str, model: Model) -> dict[str, Any]:
+def _measure(name: str, model: Model) -> dict[str, Any]:
+    """The result of the bundled benchmark, under the name that the demo has for the model."""
     _say(f"     {name}")
-    return measure(Run(BENCHMARKS["bundled"](), benchmark.Settings(), model, seed=SEED)).scores
+    found = measure(Run(BENCHMARKS["bundled"](), benchmark.Settings(), model, seed=SEED)).to_json()
+    return {**found, "model": {**found["model"], "name": name, "patch_scale": None}}
 
 
 def _match_stereo(model: Model, path: Path) -> dict[str, int]:
     pair = benchmark.stereo_pair(benchmark.Settings())
     a, b = (describe(image, k, model) for image, k in zip(pair.images, pair.keypoints, strict=True))
     matches = verify(a, b, match(a, b, "mutual"), kind="fundamental")
-    draw(a, b, matches, path, images=pair.images)
+    draw(a, b, matches, path, images=pair.images, max_lines=100)
     return {"matches": len(matches), "inliers": matches.num_inliers or 0}
 
 
@@ -133,66 +145,66 @@ def table_rows(scores: dict[str, dict[str, Any]]) -> list[list[str]]:
     ]
 
 
-def _page(result: Result, scores: dict[str, dict[str, Any]], out: Path) -> Page:
+def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict[str, Any]], out: Path) -> Page:
+    runs = [read_run(out / "training")]
+    own, sift = scores[LEARNED], scores.get("sift", scores[LEARNED])
+    weights = out / "training" / "last.safetensors"
+    return Page(
+        "A descriptor learned from scratch",
+        f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, "
+        f"SIFT {100 * sift['fpr95']:.2f} %; of {own['stereo']['possible']} matches between two photos it finds "
+        f"{own['stereo']['correct']}, SIFT {sift['stereo']['correct']}.",
+        "make demo: trained on photographs that scikit-image ships, measured beside SIFT and the shipped weights on others, "
+        "used on two photos.",
+        [
+            Section("How good is it?", [_table(scores)]),
+            *curve_sections(measured),
+            Section("What does it do?", _stereo(result, out)),
+            Section("And where it is hard?", _hard(result, out)),
+            *run_sections(runs),
+            *angle_sections(runs),
+            *example_sections(runs),
+            Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {weights}")]),
+            *cost_sections([], runs, [Code(result.run["command"]), *settings_parts(runs)]),
+        ],
+        f"Seed {result.seed}, {result.run['seconds']:.0f} seconds in all; {origin([result.run])}",
+    )
+
+
+def _table(scores: dict[str, dict[str, Any]]) -> Table:
     rows = table_rows(scores)
     best = {
         best_of(1, [row[1] for row in rows], [s["fpr95"] for s in scores.values()], lower_is_better=True),
         best_of(2, [row[2] for row in rows], [s["matching_ap"] for s in scores.values()], lower_is_better=False),
         best_of(3, [row[3] for row in rows], [s["stereo"]["ap"] for s in scores.values()], lower_is_better=False),
     }
-    held_out = ", ".join(bundled.HELD_OUT)
-    table = Table(
+    return Table(
         ["descriptor", "FPR95, held out", "matching AP, held out", "matching AP, stereo", "correct, stereo"],
         rows,
-        f"All descriptors on the same keypoints (OpenCV SIFT). Held out: {held_out}, warped and re-lit. "
+        f"All descriptors on the same keypoints (OpenCV SIFT). Held out: {', '.join(bundled.HELD_OUT)}, warped and re-lit. "
         "Stereo: the motorcycle pair with measured disparity. FPR95: lower is better; AP: higher.",
         frozenset(best),
     )
-    run = result.run
-    return Page(
-        "patchprint demo",
-        "A descriptor learned from scratch in two minutes, measured beside SIFT and the shipped weights, used on two photos.",
-        [
-            Section("How good is it?", tables=[table]),
-            Section(
-                "What does it do?",
-                [f"{result.scores['stereo_verified']['inliers']} verified matches on a pair it has never seen."],
-                figures=[Figure.from_file(out / "matches.png", "Matches that agree with one epipolar geometry")],
-            ),
-            Section(
-                "And where it is hard?",
-                [
-                    "A photograph and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
-                ],
-                figures=[
-                    Figure.from_file(
-                        _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right"
-                    )
-                    for name, found in result.scores["hard_pair"].items()
-                    if name in HARD_DRAWN
-                ],
-            ),
-            Section("How was it learned?", figures=[_curves(out / "training" / "metrics.jsonl")]),
-            Section("Use it", code="patchprint match A.jpg B.jpg --model runs/demo/training/last.safetensors"),
-        ],
-        f"{run['command']}, seed {result.seed}, patchprint {run['version']}, torch {run['machine']['torch']}, "
-        f"{run['machine']['cpu']} ({run['machine']['cores']} cores), {run['date']}, {run['seconds']:.0f} s",
-    )
 
 
-def _curves(metrics: Path) -> Figure:
-    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
-    figure = require("matplotlib.figure", extra="images").Figure(figsize=(9, 3))
-    left, right = figure.subplots(1, 2)
-    angles = [row for row in rows if "loss/positive" in row]
-    left.plot([row["step"] for row in angles], [row["loss/positive"] for row in angles], label="matching pairs")
-    left.plot([row["step"] for row in angles], [row["loss/negative"] for row in angles], label="hardest others")
-    left.set(xlabel="step", ylabel="mean angle (rad)")
-    left.legend(frameon=False)
-    checks = [row for row in rows if "validation/fpr95" in row]
-    right.plot([row["step"] for row in checks], [100 * row["validation/fpr95"] for row in checks], marker="o")
-    right.set(xlabel="step", ylabel="validation FPR95 (%)", ylim=(0, None))
-    return Figure.from_plot(figure, "Angles between prints, and FPR95 on points held out from training")
+def _stereo(result: Result, out: Path) -> list[Text | Picture]:
+    found = result.scores["stereo_verified"]
+    return [
+        Text(f"{found['inliers']} verified matches on a pair it has never seen."),
+        Picture.from_file(out / "matches.png", "Some of the matches that agree with one epipolar geometry"),
+    ]
+
+
+def _hard(result: Result, out: Path) -> list[Text | Picture]:
+    text = "A photograph and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
+    pictures = [
+        Picture.from_file(
+            _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right", wide=False
+        )
+        for name, found in result.scores["hard_pair"].items()
+        if name in HARD_DRAWN
+    ]
+    return [Text(text), *pictures]
 
 
 def _summary(scores: dict[str, dict[str, Any]]) -> str:

@@ -28,6 +28,7 @@ from patchprint.interop.images import list_images
 from patchprint.metrics.cameras import camera_errors
 from patchprint.pipelines.sfm_folder import FEATURES, MODEL, SfmFolder
 from patchprint.progress import note
+from patchprint.report.reconstruction import draw_model
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
 BASELINE = "rootsift"  # what COLMAP's SIFT stores
@@ -38,6 +39,7 @@ CONTENTS = (  # of an output folder; features and model carry markers of their o
     "model.png",
     "points.ply",
     "summary.json",
+    "report.html",
     f"compare/{BASELINE}/{FEATURES}",
     f"compare/{BASELINE}/{FEATURES}-*.npz",
     f"compare/{BASELINE}/{MODEL}",
@@ -149,35 +151,11 @@ def add_images(
     return summary
 
 
-def draw_model(model: Any, path: Path) -> None:
-    """The points with their colours and the cameras (red), from the front and from above."""
-    pyplot = require("matplotlib.figure", extra="images")
-    points = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
-    colors = np.array([point.color for point in model.points3D.values()]).reshape(-1, 3) / 255
-    views = [model.images[i] for i in model.reg_image_ids()]
-    centers = np.array([view.projection_center() for view in views]).reshape(-1, 3)
-    # Turned as the first photo looks: x to the right, y down, z away from the camera.
-    rotation = views[0].cam_from_world().rotation.matrix()
-    middle, reach = np.median(points, 0), np.quantile(np.abs(points - np.median(points, 0)), 0.98)
-    kept = (np.abs(points - middle) < 2 * reach).all(1)
-    points, colors = (points[kept] - middle) @ rotation.T, colors[kept]
-    centers = (centers - middle) @ rotation.T
-    figure = pyplot.Figure(figsize=(12, 6), layout="constrained")
-    for axes, (across, down), title in zip(figure.subplots(1, 2), [(0, 1), (0, 2)], ["front", "above"], strict=True):
-        axes.scatter(points[:, across], points[:, down], s=1, c=colors, linewidths=0)
-        axes.scatter(centers[:, across], centers[:, down], s=18, c="#d0402b", marker="^")
-        seen = f"{len(points)} of {len(kept)} points, {len(centers)} cameras"
-        axes.set(title=f"{title}: {seen}", aspect="equal", xticks=[], yticks=[])
-        if title == "front":
-            axes.invert_yaxis()
-    with files.atomic_file(path) as temporary:
-        figure.savefig(temporary, dpi=110, format="png")
-
-
 def _check(images: Path, names: list[str], all_names: list[str], plan: SfmPlan) -> None:
     """Raise UserError for whatever would stop the work later: packages, cameras, pairs, settings."""
     plan.cameras.check()  # also says that pycolmap is missing
-    require("matplotlib.figure", extra="images")
+    for needed in ("matplotlib.figure", "jinja2"):
+        require(needed, extra="images")
     if plan.ratio is not None:
         check_ratio(plan.ratio)
     if plan.workers < 1:

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.benchmarks import BENCHMARKS
+from patchprint.benchmarks._examples import from_json
 from patchprint.errors import UserError
 from patchprint.reading import parsing, read_json
+
+PUBLISHED = "published: "  # before the names of rows that the papers print
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Comparison:
     columns: list[str]
     rows: list[tuple[str, list[float | None]]]
     lower_is_better: frozenset[str] = frozenset()
+    settings: str = ""
 
 
 def headline(result: dict[str, Any]) -> dict[str, float]:
@@ -40,12 +44,17 @@ def cell(value: float | None) -> str:
 
 
 def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
-    """Group results that may be compared: same benchmark, settings, data and seed."""
+    """A table for each group of results that may be compared."""
+    return [_comparison(group, with_published) for group in comparable(results)]
+
+
+def comparable(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Results in groups of the same benchmark, settings, data and seed."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         same = [result["benchmark"], _settings(result), result["data"]["sha256"], result["seed"]]
         groups.setdefault(json.dumps(same, sort_keys=True), []).append(result)
-    return [_comparison(group, with_published) for group in groups.values()]
+    return list(groups.values())
 
 
 def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -77,6 +86,9 @@ def _check(entry: Any, path: str) -> None:
         raise UserError(f"{path} is not a result of patchprint eval")
     if not all(isinstance(number, int | float) for number in headline(entry).values()):
         raise UserError(f"{path} is not a result of patchprint eval: its scores are no numbers")
+    hardest = entry["scores"].get("hardest")
+    for pairs in hardest.values() if isinstance(hardest, dict) else ():
+        from_json(pairs, path)
     compare([entry])
 
 
@@ -99,6 +111,12 @@ def data_name(result: dict[str, Any]) -> str:
     return folders[0].parent.name if len(folders) > 1 else folders[0].name
 
 
+def where(result: dict[str, Any]) -> str:
+    """Benchmark and data, "ubc on liberty"; once where both have one name."""
+    benchmark, data = result["benchmark"], data_name(result)
+    return benchmark if benchmark == data else f"{benchmark} on {data}"
+
+
 def _settings(result: dict[str, Any]) -> dict[str, Any]:
     """All settings of a result; one that came up after it was measured has its default."""
     name = result["benchmark"]
@@ -107,20 +125,25 @@ def _settings(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _comparison(group: list[dict[str, Any]], with_published: bool) -> Comparison:
-    rows = [(_label(result), headline(result)) for result in group]
+    rows = [(label_of(result), headline(result)) for result in group]
     first, errors = group[0], frozenset[str]()
     if first["benchmark"] in BENCHMARKS:
         benchmark = BENCHMARKS[first["benchmark"]]()
         errors = benchmark.lower_is_better
         rows += [(name, benchmark.headline(scores)) for name, scores in benchmark.beside(first["scores"]).items()]
         if with_published:
-            rows += [(f"published: {name}", row) for name, row in benchmark.published(first).items()]
+            rows += [(f"{PUBLISHED}{name}", row) for name, row in benchmark.published(first).items()]
     columns = list(headline(group[0]))
     changed = {name: value for name, value in group[0]["settings"].items() if value not in (None, (), [], False, "all")}
-    title = f"{group[0]['benchmark']} on {data_name(group[0])} ({', '.join(f'{k} {v}' for k, v in changed.items())})"
-    return Comparison(title, columns, [(label, [row.get(column) for column in columns]) for label, row in rows], errors)
+    return Comparison(
+        where(group[0]),
+        columns,
+        [(label, [row.get(column) for column in columns]) for label, row in rows],
+        errors,
+        ", ".join(f"{name} {value}" for name, value in changed.items()),
+    )
 
 
-def _label(result: dict[str, Any]) -> str:
+def label_of(result: dict[str, Any]) -> str:
     scale = result["model"].get("patch_scale")
     return result["model"]["name"] + ("" if scale in (None, 12.0) else f" at {scale:g} sigma")

@@ -1,36 +1,52 @@
-"""Training runs as sections of a page: what came of each, their curves in common figures, and their settings."""
+"""Training runs on a page: what came of each, and their curves, which several runs share."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from patchprint.errors import UserError
-from patchprint.extras import require
 from patchprint.reading import read_json
-from patchprint.report.page import Figure, Section, Table, best_of
+from patchprint.report import thinning
+from patchprint.report.charts import Chart, Line
+from patchprint.report.page import Code, Part, Section, Text
+from patchprint.report.tables import Table, best_of
+from patchprint.report.thinning import thinned
 from patchprint.training.held_out import spelled
-from patchprint.training.run_folder import read_metrics
+from patchprint.training.run_folder import read_lines, read_metrics
 
 # What is drawn, by the first part of its name, in this order.
-_SHOWN = {"validation": "held-out points", "test": "test sets", "loss": "loss"}
+_SHOWN = {
+    "validation": "held-out points",
+    "test": "test sets",
+    "loss": "loss",
+    "distance": "distance in the batch",
+    "norm": "norm before normalization",
+}
+_MEASURED = ("validation", "test")
 
 
 @dataclass(frozen=True)
 class Run:
-    """The folder of a run: its settings, and the lines of metrics.jsonl."""
+    """The folder of a run: its settings, the lines of metrics.jsonl, and what each call of it cost (calls.jsonl)."""
 
     folder: Path
     config: dict[str, Any]
     metrics: list[dict[str, Any]]
+    calls: list[dict[str, Any]]
+    label: str = ""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
         """Steps and values of one number."""
         return [(line["step"], line[name]) for line in self.metrics if name in line]
+
+    @property
+    def steps(self) -> int:
+        return self.metrics[-1]["step"] if self.metrics else 0
 
 
 def read_run(folder: Path) -> Run:
@@ -38,31 +54,58 @@ def read_run(folder: Path) -> Run:
     path = folder / "metrics.jsonl"
     if not path.is_file():
         raise UserError(f"{folder} is not a training run: it has no metrics.jsonl")
-    config = folder / "config.json"
+    config, calls = folder / "config.json", folder / "calls.jsonl"
     settings = read_json(config, "the settings of a run") if config.is_file() else {}
-    return Run(folder, settings, read_metrics(path))
+    spent = read_lines(calls, "the calls of a run") if calls.is_file() else []
+    return Run(folder, settings, read_metrics(path), spent, folder.resolve().name)
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """Several runs; those whose folders have the same name are called by their whole path."""
+    runs = [read_run(folder) for folder in folders]
+    count = Counter(run.label for run in runs)
+    named = [run.label if count[run.label] == 1 else str(run.folder) for run in runs]
+    return [Run(run.folder, run.config, run.metrics, run.calls, name) for run, name in zip(runs, named, strict=True)]
 
 
 def run_sections(runs: Sequence[Run]) -> list[Section]:
-    """One section for all runs, with a line for each of them in every figure, and one for the settings of each."""
+    """What was measured of all runs, and their curves."""
     if not runs:
         return []
-    labels = _labels(runs)
-    names = {
-        name for run in runs for line in run.metrics for name, value in line.items() if isinstance(value, int | float)
-    }
-    drawn = sorted((name for name in names if name.partition("/")[0] in _SHOWN), key=_order)
-    together = Section(
-        "Training",
-        tables=[_table(runs, labels, [name for name in drawn if _is_measured(name)])],
-        figures=[_figure(runs, labels, name) for name in drawn],
+    names = sorted(_names(runs), key=_order)
+    charts: list[Part] = [_chart(runs, group) for group in _groups(names)]
+    was_long = any(line.low is not None for chart in charts if isinstance(chart, Chart) for line in chart.lines)
+    if was_long:
+        charts.append(Text(thinning.NOTE))
+    table = _table(runs, [name for name in names if _is_measured(name)])
+    return (
+        [Section("Training", [table]), Section("Curves of training", charts)]
+        if charts
+        else [Section("Training", [table])]
     )
-    settings = [
-        Section(f"Settings of {label}", code=json.dumps(run.config, indent=2, ensure_ascii=False))
-        for run, label in zip(runs, labels, strict=True)
+
+
+def settings_parts(runs: Sequence[Run]) -> list[Part]:
+    """The settings of each run, folded up."""
+    return [
+        Code(json.dumps(run.config, indent=2, ensure_ascii=False), f"Settings of {run.label}")
+        for run in runs
         if run.config
     ]
-    return [together, *settings]
+
+
+def verdict(runs: Sequence[Run]) -> str:
+    """The best of what was measured, in a sentence."""
+    names = sorted((name for name in _names(runs) if _is_measured(name)), key=_order)
+    if not names:
+        steps = ", ".join(f"{run.label}: {run.steps:,} steps" for run in runs)
+        return f"Nothing was measured on held-out data. {steps}."
+    name = next((each for each in names if each.endswith("/fpr95")), names[0])
+    found = [(value, step, run) for run in runs for step, value in run.curve(name)]
+    value, step, best = min(found, key=lambda each: each[0])
+    measured = f"{title_of(name).replace(', ', ' on ', 1)} falls to {100 * value:.2f}\u00a0%"
+    when = f"at step {step:,} of {best.steps:,}"
+    return f"{measured} {when}." if len(runs) == 1 else f"Of {len(runs)} runs {best.label} is best: {measured} {when}."
 
 
 def title_of(name: str) -> str:
@@ -73,28 +116,40 @@ def title_of(name: str) -> str:
     return _SHOWN[group] if what == "total" else f"{_SHOWN[group]}: {what.replace('_', ' ')}"
 
 
+def _names(runs: Sequence[Run]) -> set[str]:
+    names = {name for run in runs for line in run.metrics for name in line}
+    return {name for name in names if "/" in name and name.partition("/")[0] in _SHOWN}
+
+
+def _groups(names: Sequence[str]) -> Iterator[list[str]]:
+    """Names that share a chart: what is said of positives and of negatives, and the samples whose norms are followed."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        sample = name.startswith("norm/sample-")
+        groups.setdefault("norm/samples" if sample else _without_sign(name), []).append(name)
+    yield from groups.values()
+
+
+def _without_sign(name: str) -> str:
+    return name.replace("positive", "±").replace("negative", "±")
+
+
 def _is_measured(name: str) -> bool:
-    return not name.startswith("loss/")
+    return name.partition("/")[0] in _MEASURED
 
 
-def _order(name: str) -> tuple[int, bool, str]:
+def _order(name: str) -> tuple[int, bool, str, bool]:
     group, _, what = name.partition("/")
-    return list(_SHOWN).index(group), what != "total", what
+    return list(_SHOWN).index(group), what not in ("total", "fpr95"), _without_sign(what), "negative" in what
 
 
-def _labels(runs: Sequence[Run]) -> list[str]:
-    """Names of folders; whole paths where two have the same."""
-    count = Counter(run.folder.resolve().name for run in runs)
-    return [name if count[name := run.folder.resolve().name] == 1 else str(run.folder) for run in runs]
-
-
-def _table(runs: Sequence[Run], labels: Sequence[str], measured: Sequence[str]) -> Table:
+def _table(runs: Sequence[Run], measured: Sequence[str]) -> Table:
     """A row for each run: its recipe, its steps, and the least of every number that was measured."""
     least = [[min((value for _, value in run.curve(name)), default=None) for name in measured] for run in runs]
     rows = [
-        [label, str(run.config.get("recipe", "-")), str(run.metrics[-1]["step"] if run.metrics else 0)]
-        + ["-" if value is None else f"{100 * value:.2f} %" for value in values]
-        for run, label, values in zip(runs, labels, least, strict=True)
+        [run.label, str(run.config.get("recipe", "–")), f"{run.steps:,}"]
+        + ["–" if value is None else f"{100 * value:.2f} %" for value in values]
+        for run, values in zip(runs, least, strict=True)
     ]
     best = set()
     for column in range(len(measured)):
@@ -108,25 +163,39 @@ def _table(runs: Sequence[Run], labels: Sequence[str], measured: Sequence[str]) 
                 best_of(column + 3, [cell for cell, _ in there], [value for _, value in there], lower_is_better=True)
             )
     header = ["run", "recipe", "steps", *map(title_of, measured)]
-    return Table(header, rows, "Of what was measured, the least over the run.", frozenset(best))
+    return Table(header, rows, "Of what was measured, the least over the run; lower is better.", frozenset(best))
 
 
-def _figure(runs: Sequence[Run], labels: Sequence[str], name: str) -> Figure:
-    require("matplotlib", extra="images").use("agg")
-    pyplot = require("matplotlib.pyplot", extra="images")
-    factor, unit = (100, " (%)") if _is_measured(name) else (1, "")
-    figure, axes = pyplot.subplots(figsize=(7, 2.5))
-    for run, label in zip(runs, labels, strict=True):
-        points = run.curve(name)
-        if points:
-            steps, values = zip(*points, strict=True)
-            axes.plot(
-                steps, [factor * value for value in values], marker="o" if len(points) == 1 else None, label=label
-            )
-    axes.set(xlabel="step", ylabel=title_of(name) + unit)
-    if len(runs) > 1:
-        axes.legend(frameon=False, fontsize="small")
-    try:
-        return Figure.from_plot(figure, title_of(name))
-    finally:
-        pyplot.close(figure)
+def _chart(runs: Sequence[Run], names: Sequence[str]) -> Chart:
+    """One line for each run and name; what is said of negatives is dashed where there are several runs."""
+    factor, unit = (100, " (%)") if _is_measured(names[0]) else (1, "")
+    lines = []
+    for number, run in enumerate(runs):
+        for place, name in enumerate(names):
+            points = run.curve(name)
+            if points:
+                steps, values = zip(*points, strict=True)
+                curve = thinned(steps, [factor * value for value in values])
+                color = number if len(runs) > 1 else place
+                lines.append(Line.of(_label(run, runs, name, names), curve, color, dashed=len(runs) > 1 and place > 0))
+    title = title_of(names[0]) if len(names) == 1 else _title_of_group(names)
+    what = _words(names[0]) if len(names) == 1 else names[0].partition("/")[0]
+    return Chart(title, "step", what + unit, lines)
+
+
+def _title_of_group(names: Sequence[str]) -> str:
+    if names[0].startswith("norm/sample-"):
+        return f"{_SHOWN['norm']}: {len(names)} samples"
+    return title_of(names[0]).replace("positive", "positive and negative")
+
+
+def _label(run: Run, runs: Sequence[Run], name: str, names: Sequence[str]) -> str:
+    """The run where there are several, the number where the chart has several or the run is alone."""
+    words = [run.label] if len(runs) > 1 else []
+    return ", ".join(words + ([_words(name)] if len(names) > 1 or len(runs) == 1 else []))
+
+
+def _words(name: str) -> str:
+    """The last part of a name: "FPR95", "loss", "positive std"."""
+    group, _, what = name.partition("/")
+    return spelled(what) if _is_measured(name) else group if what == "total" else what.replace("_", " ")

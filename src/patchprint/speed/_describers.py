@@ -15,12 +15,12 @@ from torch import Tensor
 
 from patchprint.detectors import detect
 from patchprint.engines import AUTO, available, chosen
-from patchprint.errors import MissingPackageError
 from patchprint.extras import require
 from patchprint.features import Model, extract, load
 from patchprint.features.model import NetworkModel
 from patchprint.interop import colmap, opencv
 from patchprint.interop.kornia import to_lafs
+from patchprint.interop.opencv_features import create_beblid
 from patchprint.networks.blocks import FilterResponseNorm2d
 from patchprint.networks.cost import multiply_adds
 from patchprint.speed._turns import Task
@@ -29,7 +29,6 @@ from patchprint.types import Keypoints
 SIFT = "OpenCV SIFT"
 _KORNIA = ("HardNet", "HyNet", "SOSNet")
 _KORNIA_CHUNK = 8192  # patches that kornia's networks get at a time; all of the usual number
-_SIFT_BEBLID = 6.75  # what BEBLID multiplies the size of SIFT's keypoints with, as its documentation says
 
 
 class Describer:
@@ -156,9 +155,7 @@ class OpenCvBeblid(Describer):
     def __init__(self) -> None:
         super().__init__()
         self.cv2 = require("cv2", extra="images")
-        if not hasattr(self.cv2, "xfeatures2d"):
-            raise MissingPackageError("BEBLID is in OpenCV's contributed modules: pip install opencv-contrib-python")
-        self.beblid = self.cv2.xfeatures2d.BEBLID_create(_SIFT_BEBLID)
+        self.beblid = create_beblid("sift")
 
     def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task:
         points = opencv.from_keypoints(keypoints)

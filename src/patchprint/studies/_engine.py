@@ -1,4 +1,4 @@
-"""Runs of a study side by side, each done once; then one JSON, one table, one drawing."""
+"""Runs of a study side by side, each done once; then one JSON, one table, one drawing, and one page of all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tqdm import tqdm
 from patchprint import files, provenance
 from patchprint.devices import choose_device
 from patchprint.reading import read_json
-from patchprint.studies import _figures, _one_run, _tables, _workers
+from patchprint.report.page import write
+from patchprint.studies import _figures, _one_run, _page, _tables, _workers
 from patchprint.studies._plan import DataSet, Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._study import Study
@@ -35,7 +36,7 @@ class Report:
 
 
 def run_study(name: str, study: Study, options: Options) -> Report:
-    """Do the runs that are not done yet, and write NAME.json, NAME.md and NAME.svg into ``options.out``.
+    """Do the runs that are not done yet, and write NAME.json, NAME.md, NAME.svg and NAME.html into ``options.out``.
 
     A run that was stopped goes on from its checkpoint. One that fails is reported, and the others go on.
     """
@@ -45,7 +46,8 @@ def run_study(name: str, study: Study, options: Options) -> Report:
         _figures.check()
     plans = plan(study, options)
     with files.only_writer(options.out):
-        files.claim_folder(options.out, MADE_BY, [f"{name}.json", f"{name}.md", f"{name}.svg", "runs/*"])
+        written = [f"{name}{suffix}" for suffix in (".json", ".md", ".svg", ".html")]
+        files.claim_folder(options.out, MADE_BY, [*written, "runs/*"])
         _adopt(asked_for(plans, options), options.reuse)
         errors = _do(asked_for(plans, options), options)
         if not options.keep:
@@ -55,8 +57,10 @@ def run_study(name: str, study: Study, options: Options) -> Report:
         result = _result(name, study, options, plans, rows, started)
         files.write_json(options.out / f"{name}.json", result)
         files.write_text(options.out / f"{name}.md", table)
-        if study.figures:
-            _figures.write(options.out / f"{name}.svg", study, rows)
+        drawing = options.out / f"{name}.svg" if study.figures else None
+        if drawing is not None:
+            _figures.write(drawing, study, rows)
+        write(_page.page(table, drawing, result), options.out / f"{name}.html")
     return Report(result, table, len(errors))
 
 

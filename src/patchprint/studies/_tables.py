@@ -140,4 +140,5 @@ def _cell(summary: Summary, digits: int, published: float | None, state: str, si
 
 def _markdown(header: list[str], lines: list[list[str]], labels: int) -> str:
     rule = ["---"] * labels + ["---:"] * (len(header) - labels)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *lines))
+    escaped = ([cell.replace("|", "\\|") for cell in cells] for cells in (header, rule, *lines))
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in escaped)

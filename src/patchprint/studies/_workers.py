@@ -6,16 +6,16 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
+from patchprint.stopping import sigterm_as_exit
+
 Task = TypeVar("Task")
 # Seconds in which a run that was asked to stop writes its checkpoint.
 _PATIENCE = 60
-_STOPPED = 143
 
 
 def each(function: Callable[[Task], str], tasks: Iterable[Task], jobs: int) -> Iterator[tuple[Task, str]]:
@@ -30,7 +30,7 @@ def each(function: Callable[[Task], str], tasks: Iterable[Task], jobs: int) -> I
             yield task, function(task)
         return
     workers = [_Worker(function) for _ in range(min(jobs, len(waiting)))]
-    with _sigterm_as_exit(), _shared_cores(jobs):
+    with sigterm_as_exit(), _shared_cores(jobs):
         try:
             for worker in workers:
                 worker.begin(waiting.popleft())
@@ -114,20 +114,3 @@ def _shared_cores(jobs: int) -> Iterator[None]:
         yield
     finally:
         del os.environ["OMP_NUM_THREADS"]
-
-
-@contextlib.contextmanager
-def _sigterm_as_exit() -> Iterator[None]:
-    """SIGTERM ends this process by an exception, so that others can be stopped; elsewhere than in the main thread, as it is."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(*_: object) -> None:
-        raise SystemExit(_STOPPED)
-
-    previous = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

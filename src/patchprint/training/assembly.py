@@ -6,7 +6,7 @@ import torch
 
 from patchprint import losses, networks
 from patchprint.errors import UserError
-from patchprint.losses import Loss
+from patchprint.losses import Distillation, Loss
 from patchprint.losses.sec import SEC, NormPenalty
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork
@@ -41,6 +41,8 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
 
 def _check_kinds(config: TrainConfig, network: PatchNetwork, loss: Loss) -> None:
     """Bits are learned by a loss for bits on a network for bits; anything else would train another method unawares."""
+    if loss.binary is None:
+        return
     if loss.binary and network.kind != "binary":
         raise UserError(
             f"--loss {config.loss} learns bits, but --network {config.network} describes by floats; "
@@ -95,6 +97,8 @@ def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None
 def _create_loss(config: TrainConfig) -> Loss:
     run = losses.LOSSES[config.loss].settings_for_run(steps=config.steps, batch=config.batch, seed=config.seed)
     loss = losses.create(config.loss, **{**run, **config.loss_settings})
+    if config.teacher:
+        loss = Distillation(loss, config.loss_weight, config.teacher_cosine, config.teacher_similarity)
     if config.sec:
         return SEC(loss, config.sec, config.sec_momentum)
     return NormPenalty(loss, config.norm_penalty) if config.norm_penalty else loss

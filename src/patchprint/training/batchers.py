@@ -11,7 +11,7 @@ from torch import Tensor
 from patchprint.errors import UserError
 from patchprint.patches import batches, group_batches
 from patchprint.patches.source import PatchSource
-from patchprint.registry import Registry
+from patchprint.registry import Registry, check_kinds
 from patchprint.training import distributed
 from patchprint.training.config import TrainConfig
 
@@ -23,12 +23,12 @@ class Batcher(Protocol):
 Place = dict[str, Any]  # seed, rank and world
 
 
-def pairs(source: PatchSource, config: TrainConfig, place: Place) -> Batcher:
-    return batches.PairBatcher(source, config.batch, **place)
+def pairs(source: PatchSource, config: TrainConfig, place: Place, *, min_views: int = 2) -> Batcher:
+    return batches.PairBatcher(source, config.batch, min_views, **place)
 
 
-def neighbors(source: PatchSource, config: TrainConfig, place: Place, *, run: int = 128) -> Batcher:
-    return batches.NeighborBatcher(source, config.batch, run, **place)
+def neighbors(source: PatchSource, config: TrainConfig, place: Place, *, run: int = 128, min_views: int = 2) -> Batcher:
+    return batches.NeighborBatcher(source, config.batch, run, min_views, **place)
 
 
 def progressive(source: PatchSource, config: TrainConfig, place: Place, *, sequential: int | None = None) -> Batcher:
@@ -93,6 +93,7 @@ def option_names(name: str) -> list[str]:
 def create(config: TrainConfig, source: PatchSource) -> Batcher:
     """The batcher of ``config`` for this rank's share; UserError where it does not take so many views, or the source has too
     few points for one batch."""
+    check_kinds(f"batcher {config.batcher!r}", config.batcher_options, BATCHERS[config.batcher])
     _check_views(config)
     _check_size(config, source)
     place = {"seed": config.seed, "rank": distributed.rank(), "world": distributed.world_size()}
@@ -119,14 +120,16 @@ def _check_views(config: TrainConfig) -> None:
 
 
 def _check_size(config: TrainConfig, source: PatchSource) -> None:
-    several = source.num_views[source.num_views >= 2]
+    enough = config.batcher_options.get("min_views", 2)
+    several = source.num_views[source.num_views >= enough]
     if VIEWS.get(config.batcher) == 1:
         usable, what = int(several.sum()), "patches of points with two views"
     elif config.batcher == "instances":
-        usable, what = int(source.num_views.sum()), "images"
+        usable, what = int(source.num_views.sum()), "patches" if source.channels == 1 else "images"
     else:
         usable = len(several)
         what = "points with two views" if source.channels == 1 else "classes with two images"
+        what = what if enough > 1 else "points"
     if usable < config.batch:
         least = 2 if VIEWS.get(config.batcher) == 2 else 1
         fits = max(least, 1 << max(usable, 1).bit_length() - 1)

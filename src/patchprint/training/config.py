@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 from patchprint.errors import UserError, suggest
 from patchprint.reading import parsing, read_json
 
-Optimizer = Literal["sgd", "adam"]
-Schedule = Literal["constant", "linear", "drops", "cosine"]
+Optimizer = Literal["sgd", "adam", "adamw"]
+Schedule = Literal["constant", "linear", "drops", "cosine", "one-cycle"]
 Precision = Literal["auto", "bf16", "float32", "float64"]
 Acceleration = Literal["auto", "eager", "compile", "record", "graph"]
 
@@ -41,6 +41,21 @@ class TrainConfig:
         1.0
     )
     norm_penalty: Annotated[float, "weight of the mean squared norm, in place of the constraint; 0 leaves it out"] = 0.0
+    # Who teaches, beside the loss or in its place.
+    teacher: Annotated[
+        tuple[str, ...], "weights to learn from, by name or file: distillation; of several, similarities are averaged"
+    ] = ()
+    teacher_scales: Annotated[
+        tuple[float, ...],
+        "sides of the patches that the teacher sees, in sigma; it says the mean; if not given, it sees what is learned from",
+    ] = ()
+    teacher_light: Annotated[bool, "show the teacher the changes of light too, not only those of the frame"] = True
+    teacher_cosine: Annotated[float, "weight of 1 - cosine to the teacher; falls away where dimensions differ"] = 1.0
+    teacher_similarity: Annotated[float, "weight of the squared difference of similarities to those of the teacher"] = (
+        4.0
+    )
+    teacher_sha256: Annotated[tuple[str, ...], "checksums of the teacher's weights; a run fills them in"] = ()
+    loss_weight: Annotated[float, "weight of the loss beside a teacher; 0: the teacher alone, no labels needed"] = 1.0
     # What a step sees.
     data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
     patch_scale: Annotated[
@@ -55,7 +70,7 @@ class TrainConfig:
     # How the weights move.
     steps: Annotated[int, "length of the run; schedule, warm-up and moving averages follow it"] = 200_000
     optimizer: Annotated[Optimizer, "the optimizer"] = "sgd"
-    lr: Annotated[float, "learning rate at the start"] = 1.0
+    lr: Annotated[float, "learning rate at the start; schedule one-cycle: at its highest"] = 1.0
     lr_for_patches: Annotated[int, "patches in the batch that lr belongs to, it scales with other batches; 0: any"] = 0
     momentum: Annotated[float, "momentum of sgd"] = 0.9
     dampening: Annotated[float, "dampening of the momentum of sgd"] = 0.0
@@ -66,7 +81,7 @@ class TrainConfig:
         float | None, "schedule drops: part of the run before the first; if not given, drop_every"
     ] = None
     drop_factor: Annotated[float, "schedule drops: what a drop multiplies the rate by"] = 0.5
-    final_lr: Annotated[float, "schedules linear and cosine: learning rate at the end"] = 0.0
+    final_lr: Annotated[float, "schedules linear, cosine and one-cycle: learning rate at the end"] = 0.0
     average: Annotated[float, "decay of a running average of the weights, which is judged and saved then; 0: none"] = (
         0.0
     )
@@ -120,12 +135,14 @@ class TrainConfig:
             raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
         if self.watch < 0:
             raise UserError(f"--watch is {self.watch}; it is a number of samples")
-        for name in ("lr", "weight_decay", "sec", "norm_penalty"):
+        weights = ("sec", "norm_penalty", "teacher_cosine", "teacher_similarity", "loss_weight")
+        for name in ("lr", "weight_decay", *weights):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
                 raise UserError(f"{flag(name)} is {value}; it must be a number that is not negative")
         if self.patch_scale is not None and not 0 < self.patch_scale < math.inf:
             raise UserError(f"--patch-scale is {self.patch_scale}; it must be a number above 0")
+        self._check_teacher()
         if not 0 < self.sec_momentum <= 1:
             raise UserError(f"--sec-momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
         if self.sec and self.norm_penalty:
@@ -134,6 +151,15 @@ class TrainConfig:
             )
         if not 0 <= self.average < 1:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
+
+    def _check_teacher(self) -> None:
+        if not all(0 < scale < math.inf for scale in self.teacher_scales):
+            raise UserError(f"--teacher-scales has {min(self.teacher_scales):g}; sides of patches are numbers above 0")
+        if self.teacher and not (self.teacher_cosine or self.teacher_similarity):
+            raise UserError("--teacher-cosine and --teacher-similarity are 0, so that --teacher teaches nothing")
+        if not self.teacher and (self.loss_weight != 1 or self.teacher_scales):
+            name = "teacher_scales" if self.teacher_scales else "loss_weight"
+            raise UserError(f"{flag(name)} is for distillation; give --teacher WEIGHTS too")
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, numbers and strings; ``from_json`` gives back an equal config."""
@@ -160,6 +186,8 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
             raise UserError(f"{where} has no setting {name!r}; {suggest(name, known)}")
         if isinstance(value, list):
             value = tuple(value)
+        if isinstance(value, tuple) and known[name] == tuple[float, ...]:
+            value = tuple(float(each) if type(each) is int else each for each in value)
         if isinstance(value, int) and not isinstance(value, bool) and known[name] is float:
             value = float(value)
         if not _fits(value, known[name]):
@@ -172,6 +200,7 @@ def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
     """Names of the settings in which two configs differ, those that only say what is written or where left out."""
     harmless = {
         "data",
+        "teacher",  # wherever its file lies, its checksum is the same
         "device",
         "log_every",
         "validate_every",

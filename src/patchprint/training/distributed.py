@@ -63,7 +63,7 @@ def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
     ``ignore`` is left as it is: every rank knows it for the global batch already.
 
     Shape:
-        desc, raw, valid, label and maps (P / ranks, ...) -> (P, ...).
+        desc, raw, valid, label, teacher and maps (P / ranks, ...) -> (P, ...).
     """
     if world_size() == 1:
         return batch
@@ -76,6 +76,7 @@ def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
         progress=batch.progress,
         step=batch.step,
         label=None if batch.label is None else _gather(batch.label),
+        teacher=None if batch.teacher is None else _gather(batch.teacher),
     )
 
 

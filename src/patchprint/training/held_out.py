@@ -1,13 +1,15 @@
 """How good descriptors are on points that training never saw: the one judge of training, `adapt` and the choice of weights.
 
-Held-out points of the training data judge by FPR95 and confusion together (`create`). Published test sets judge as in the
-papers (`create_for_test_sets`): FPR95 of each on its official pairs, and the mean over the sets chooses.
+Held-out points of the training data judge by FPR95 and confusion together (`create`); where no point has two views, as in
+photos without tracks, the teacher of the run judges by how far similarities are from its own. Published test sets judge as in
+the papers (`create_for_test_sets`): FPR95 of each on its official pairs, and the mean over the sets chooses.
 """
 
 from __future__ import annotations
 
+import functools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -18,6 +20,7 @@ from torch import Tensor
 
 from patchprint import rng
 from patchprint.distances import chance_of_same_index, pair_distances
+from patchprint.losses.distillation import similarity_difference
 from patchprint.metrics.retrieval import recall_at
 from patchprint.metrics.verification import fpr95
 from patchprint.networks.base import PatchNetwork
@@ -26,9 +29,15 @@ from patchprint.patches.batches import two_views
 from patchprint.patches.image_store import ImageStore
 from patchprint.patches.patch_pairs import pairs_of
 from patchprint.patches.source import PatchSource
+from patchprint.training.teacher import Teacher
 
 _CHUNK = 1024
-_SPELLED = {"fpr95": "FPR95", "confusion": "confusion", "missed": "1 - R@1"}
+_SPELLED = {
+    "fpr95": "FPR95",
+    "confusion": "confusion",
+    "missed": "1 - R@1",
+    "disagreement": "disagreement with the teacher",
+}
 
 
 def spelled(number: str) -> str:
@@ -58,6 +67,19 @@ class Missed(NamedTuple):
     @property
     def score(self) -> float:
         return self.missed
+
+    def numbers(self) -> dict[str, float]:
+        return self._asdict()
+
+
+class Disagreement(NamedTuple):
+    """How far the similarities of pairs of patches are from those that the teacher gives them, as a root mean square."""
+
+    disagreement: float
+
+    @property
+    def score(self) -> float:
+        return self.disagreement
 
     def numbers(self) -> dict[str, float]:
         return self._asdict()
@@ -117,11 +139,12 @@ class Judge(Protocol):
     def measure(self, network: PatchNetwork) -> Measured: ...
 
 
-def create(source: PatchSource, most: int, seed: int) -> Judge:
-    """The judge of a source: up to ``most`` pairs of patches, or images."""
-    return (
-        HeldOutImages(source, most, seed) if isinstance(source, ImageStore) else HeldOutPoints(source, most // 2, seed)
-    )
+def create(source: PatchSource, most: int, seed: int, teacher: Teacher | None = None) -> Judge:
+    """The judge of a source: up to ``most`` pairs of patches, images, or patches without pairs, where ``teacher`` judges."""
+    if isinstance(source, ImageStore):
+        return HeldOutImages(source, most, seed)
+    points = HeldOutPoints(source, most // 2, seed)
+    return points if len(points) or teacher is None else HeldOutPatches(source, most, seed, teacher)
 
 
 def create_for_test_sets(
@@ -208,11 +231,53 @@ class HeldOutPoints:
 
     def measure(self, network: PatchNetwork) -> Scores:
         """Scores of a network on the patches of the source."""
+        return self.judge(*self.describe(network))
+
+    def describe(self, network: PatchNetwork) -> tuple[Tensor, Tensor]:
+        """Descriptors of first and second views, each (N, D), on the CPU."""
         parts = []
         for points, views in zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True):
             patches = self.source.sample(points, views, network.input_size)
             parts.append(network.describe(patches.transpose(0, 1).flatten(0, 1)).cpu().chunk(2))
-        return self.judge(*(torch.cat(side) for side in zip(*parts, strict=True)))
+        first, second = (torch.cat(side) for side in zip(*parts, strict=True))
+        return first, second
+
+
+class HeldOutPatches:
+    """The first views of up to ``most`` points, fixed by the seed, compared with each other as the teacher does it.
+
+    Shape:
+        points (N,), views (N,) on the source's device; N may be 0.
+    """
+
+    def __init__(self, source: PatchSource, most: int, seed: int, teacher: Teacher) -> None:
+        self.source, self.teacher = source, teacher
+        key = rng.fold_in(rng.key(seed, device=source.device), 0x7A11D)
+        self.points = rng.permutation(key, source.num_points)[:most]
+        self.views = torch.zeros_like(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points) if len(self.points) > 1 else 0
+
+    @functools.cached_property
+    def taught(self) -> Tensor:
+        """What the teacher says, (N, T)."""
+        return torch.cat([self.teacher(self.teacher.look(self.source, *part)) for part in self._parts()])
+
+    def measure(self, network: PatchNetwork) -> Disagreement:
+        """Of all pairs of each block of patches (`losses.distillation.BLOCK`)."""
+        network = network.in_evaluation()  # the head, too: it gives bits only then
+        learned = torch.cat(
+            [
+                network.head(network.raw(self.source.sample(points, views[:, None], network.input_size)[:, 0]))
+                for points, views in self._parts()
+            ]
+        )
+        counts = torch.ones(len(learned), device=learned.device)
+        return Disagreement(float(similarity_difference(learned, self.taught.float(), counts).sqrt()))
+
+    def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True)
 
 
 class HeldOutImages:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import signal
 import statistics
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,20 +19,20 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from patchprint import files
+from patchprint import files, provenance
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
 from patchprint.patches import open_source
 from patchprint.patches.source import PatchSource
-from patchprint.training import assembly, checkpoint, distributed, held_out, memory
+from patchprint.stopping import STOPPED, sigterm_as_event
+from patchprint.training import assembly, checkpoint, distributed, examples, held_out, memory
 from patchprint.training.config import TrainConfig
-from patchprint.training.monitor import monitor
+from patchprint.training.monitor import angle_histograms, monitor
 from patchprint.training.optimizers import learning_rate
 from patchprint.training.run_folder import RunFolder
-from patchprint.training.step import TrainStep
-
-STOPPED = 143
+from patchprint.training.step import TrainStep, use_bf16
+from patchprint.training.teacher import Teacher
 
 
 @dataclass(frozen=True)
@@ -85,18 +83,21 @@ def train(
     """
     device = distributed.start(config.device)
     source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
-    points, judge, selected_on = _shares(config, source, validation)
+    teacher = Teacher.load(config, source, use_bf16(config, device))
+    if teacher is not None:
+        config = dataclasses.replace(config, teacher_sha256=teacher.sha256)
+    points, judge, selected_on = _shares(config, source, validation, teacher)
     with (
         _deterministic(config.deterministic or device.type == "cpu"),
         files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
     ):
-        run = _Run(config, points, judge, selected_on, Path(out), resume, force)
+        run = _Run(config, points, judge, selected_on, teacher, Path(out), resume, force)
         with contextlib.closing(run):
             return run.to_the_end()
 
 
 def _shares(
-    config: TrainConfig, source: PatchSource, validation: PatchSource | None
+    config: TrainConfig, source: PatchSource, validation: PatchSource | None, teacher: Teacher | None
 ) -> tuple[PatchSource, held_out.Judge, str]:
     """The points that are learned from, the judge that chooses weights, and what data it looks at."""
     most, seed = config.validation_pairs, config.seed
@@ -109,7 +110,7 @@ def _shares(
         points, unseen = source.split("train"), source.split("val")
     else:
         points, unseen = source.learnable(), source.select(torch.zeros(0, dtype=torch.int64))
-    judge = held_out.create(unseen, most, seed)
+    judge = held_out.create(unseen, most, seed, teacher)
     return points, judge, "validation" if len(judge) else "nothing"
 
 
@@ -122,6 +123,7 @@ class _Run:
         source: PatchSource,
         judge: held_out.Judge,
         selected_on: str,
+        teacher: Teacher | None,
         out: Path,
         resume: bool,
         force: bool,
@@ -136,7 +138,12 @@ class _Run:
                 f"network {config.network!r} learns from {kinds[self.state.network.channels]}, "
                 f"but the data are {kinds[source.channels]}"
             )
-        self.step = TrainStep(config, source, self.state)
+        if teacher and not config.teacher_similarity and teacher.dim != self.state.network.dim:
+            raise UserError(
+                f"--teacher-similarity is 0, and descriptors of {self.state.network.dim} numbers have no cosine to the "
+                f"teacher's of {teacher.dim}; give --teacher-similarity, which compares any"
+            )
+        self.step = TrainStep(config, source, self.state, teacher)
         if resume:
             checkpoint.read(checkpoint.latest(out / "checkpoints"), self.state, config)
             self.step.step.fill_(self.state.step)
@@ -148,12 +155,15 @@ class _Run:
         if self.folder and resume:
             self._write_outcome()
         self.started = self.counted_from = time.perf_counter()
+        self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
+        if self.folder and not resume:
+            self.folder.write_arrays(examples.PATCHES, examples.learned_patches(source, self.state.network.input_size))
 
     def to_the_end(self) -> Outcome:
         config, state = self.config, self.state
         with (
-            _listening_for_sigterm() as asked_to_stop,
+            sigterm_as_event() as asked_to_stop,
             tqdm(total=config.steps, initial=state.step, disable=None if self.is_first else True, unit="step") as bar,
         ):
             while state.step < config.steps:
@@ -173,6 +183,8 @@ class _Run:
                 )
                 if at_end or stopping or state.step % config.checkpoint_every == 0:
                     self._checkpoint()
+                if at_end:
+                    self._show_hardest()
                 if stopping and not at_end:
                     raise SystemExit(STOPPED)
         return Outcome(
@@ -188,6 +200,8 @@ class _Run:
 
     def close(self) -> None:
         if self.folder:
+            steps = {"first_step": self.first_step, "last_step": self.state.step}
+            self.folder.log_call({**steps, **provenance.run_info(self.began)})
             self.folder.close()
 
     def _run_step(self) -> None:
@@ -242,12 +256,20 @@ class _Run:
 
     def _validate(self) -> None:
         self._check_finite()
-        if self.folder is None or not len(self.judge):
+        if self.folder is None:
             return
         paused = time.perf_counter()
+        if self.step.described is not None:
+            desc, _, label = self.step.described
+            self.folder.log_angles(self.state.step, angle_histograms(desc, label))
+        if len(self.judge):
+            self._judge(self.folder)
+        self.counted_from += time.perf_counter() - paused
+
+    def _judge(self, folder: RunFolder) -> None:
         measured = self.judge.measure(self._judged().in_evaluation())
         numbers = measured.numbers()
-        self.folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in numbers.items()})
+        folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in numbers.items()})
         found = checkpoint.Validated(self.state.step, measured.score, numbers)
         # Of equals the earlier is the better one.
         self.state.best = sorted([*self.state.best, found], key=lambda each: each.score)[: self.config.keep_best]
@@ -255,7 +277,12 @@ class _Run:
             self._save(_kept_name(found))
         if found is self.state.best[0]:
             self._save("best")
-        self.counted_from += time.perf_counter() - paused
+
+    def _show_hardest(self) -> None:
+        """Where the last weights go wrong, in pictures."""
+        if self.folder is not None and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
+            pairs = examples.hardest_pairs(self.judge, self._judged().in_evaluation())
+            self.folder.write_arrays(examples.HARDEST, pairs)
 
     def _checkpoint(self) -> None:
         self._check_finite()
@@ -311,20 +338,6 @@ def _step_of_weights(path: Path) -> int | None:
     with contextlib.suppress(UserError, FileNotFoundError):
         return weights.read_info(path).training.step
     return None
-
-
-@contextlib.contextmanager
-def _listening_for_sigterm() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets, so that the step under way can finish; elsewhere than in the main thread, never set."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    previous = signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 @contextlib.contextmanager

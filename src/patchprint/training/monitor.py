@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import torch
 from torch import Tensor
+
+BINS = 60  # of a histogram
+LARGEST = {
+    "positive": (0.0, math.pi),
+    "negative": (0.0, math.pi),
+    "relative": (-math.pi, math.pi),
+}  # angles, in radians
 
 
 @torch.no_grad()
@@ -24,6 +34,26 @@ def monitor(desc: Tensor, raw: Tensor, label: Tensor | None = None) -> dict[str,
         "distance/negative": distance.masked_fill(same, torch.inf).amin(1).mean(),
         "norm/mean": norm.mean(),
         "norm/variance": norm.var(),
+    }
+
+
+@torch.no_grad()
+def angle_histograms(desc: Tensor, label: Tensor | None = None) -> dict[str, list[int]]:
+    """How many points of a batch have which angles between descriptors: of their two views, from these to the nearest other
+    point (seen from either of them), and the first less the second.
+
+    Shape:
+        desc (P, K, D) unit length, label as of `monitor` -> BINS counts each, over equal parts of the ranges in LARGEST.
+    """
+    one, other = desc[:, :2].unbind(1) if label is None else _first_two_rows(desc[:, 0], label)
+    cosine = (one @ other.T).float().clamp(-1, 1)
+    positive = torch.acos(cosine.diagonal())
+    same = torch.eye(len(cosine), dtype=torch.bool, device=cosine.device)
+    others = cosine.masked_fill(same, -1.0)
+    negative = torch.acos(torch.maximum(others.amax(0), others.amax(1)))
+    angles = {"positive": positive, "negative": negative, "relative": positive - negative}
+    return {
+        name: np.histogram(values.cpu().numpy(), BINS, LARGEST[name])[0].tolist() for name, values in angles.items()
     }
 
 

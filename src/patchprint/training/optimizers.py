@@ -11,6 +11,8 @@ from patchprint.errors import UserError
 from patchprint.networks.base import PatchNetwork
 from patchprint.training.config import TrainConfig
 
+_RISING, _RISE = 0.3, 25.0  # one cycle: part of the run in which the rate rises, and how many times
+
 
 def learning_rate(config: TrainConfig, step: int) -> float:
     """Rate of step ``step`` (from 0): a pure function, so that nothing about it needs to be saved."""
@@ -21,12 +23,22 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     if config.schedule == "linear":
         return start * (1 - done) + config.final_lr * done
     if config.schedule == "cosine":
-        return config.final_lr + (start - config.final_lr) * (1 + math.cos(math.pi * done)) / 2
+        return _between(start, config.final_lr, done)
+    if config.schedule == "one-cycle":
+        # PyTorch's OneCycleLR, whose momentum is left alone: as far below the highest rate, and as long on the way up.
+        if done < _RISING:
+            return _between(start / _RISE, start, done / _RISING)
+        return _between(start, config.final_lr, (done - _RISING) / (1 - _RISING))
     if config.schedule == "drops":
         first = config.drop_every if config.first_drop is None else config.first_drop
         # The small addend keeps a drop at its step where the fraction is not exact in binary (0.3 / 0.1 < 3).
         return start * config.drop_factor ** max(0, int((done - first) / config.drop_every + 1 + 1e-9))
     return start
+
+
+def _between(start: float, end: float, done: float) -> float:
+    """Half a cosine from ``start`` to ``end``."""
+    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
 
 
 def freeze(network: nn.Module, layers: tuple[str, ...]) -> None:
@@ -78,7 +90,8 @@ def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
             dampening=config.dampening,
             fused=True,
         )
-    return torch.optim.Adam(
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(
         parameters,
         lr=torch.zeros((), device=device),
         fused=True,

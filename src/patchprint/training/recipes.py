@@ -316,6 +316,29 @@ def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
     return dataclasses.replace(sdgmnet(), recipe=name, loss_settings=settings)
 
 
+def distill() -> TrainConfig:
+    """A small network that learns what the shipped sdgmnet says: patches of any photos, no labels; AdamW, one cycle."""
+    # The loss is what --loss-weight adds where points have two views; by itself the teacher teaches alone, and the two views
+    # are one patch under two jitters and lights. Views share batch statistics, as all patches are of one kind.
+    return TrainConfig(
+        recipe="distill",
+        network="strided",
+        loss="sdgm",
+        loss_weight=0.0,
+        teacher=("sdgmnet",),
+        patch_scale=24.0,
+        batcher="instances",
+        batch=2048,
+        separate_views=False,
+        augmentation="photos",
+        steps=15_000,
+        optimizer="adamw",
+        lr=3e-3,
+        weight_decay=0.01,
+        schedule="one-cycle",
+    )
+
+
 def sdgmnet_shipped() -> TrainConfig:
     """The default weights of the package: sdgmnet-standardized on photos, against neighbors in the photo, strong changes."""
     return _shipped(
@@ -360,7 +383,7 @@ _ALL: tuple[Callable[[], TrainConfig], ...] = (
     l2net, l2net_cs, doap, doap_binary, doap_st, doap_st_binary, doap_hpatches, doap_st_hpatches, doap_st_lm, doap_rome,
     doap_binary_rome, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_bn, hynet_sosr, hardnet_frn, hardnet_frn_hynet,
     sosnet_frn, sdgmnet, sdgmnet_standardized, sdgmnet_theta, sdgmnet_s, sdgmnet_l2, sdgmnet_theta_no_power,
-    sdgmnet_s_no_power, sdgmnet_l2_no_power, sdgmnet_no_power, sdgmnet_step, sdgmnet_no_coupling, sdgmnet_shipped,
+    sdgmnet_s_no_power, sdgmnet_l2_no_power, sdgmnet_no_power, sdgmnet_step, sdgmnet_no_coupling, distill, sdgmnet_shipped,
     hynet_shipped, hardnet_shipped, hardnet_small_shipped, doap_binary_shipped,
 )  # fmt: skip
 RECIPES: Registry[Callable[[], TrainConfig]] = Registry(

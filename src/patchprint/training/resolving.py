@@ -83,6 +83,8 @@ def registered(choice: str) -> Registry[Any]:
 
 def _change(config: TrainConfig, changes: dict[str, Any], where: str) -> TrainConfig:
     values = checked(changes, where)
+    if "teacher" in values:
+        values = {"teacher_sha256": (), **values}  # that of another teacher
     for choice in CHOICES:
         _check_name(choice, values.get(choice, getattr(config, choice)))
     for choice, options in OPTIONS_OF.items():

@@ -1,10 +1,16 @@
-"""What a run leaves behind: config.json, metrics.jsonl, TensorBoard events, checkpoints, best and last weights."""
+"""What a run leaves behind: config.json, metrics.jsonl, TensorBoard events, checkpoints, best and last weights.
+
+For those who look at it: angles.jsonl (histograms, now and then), patches.npz and hardest.npz (`training.examples`), and
+calls.jsonl, a line for each call of ``train`` with what it cost.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from patchprint import files
 from patchprint.errors import UserError
@@ -15,6 +21,11 @@ MADE_BY = "patchprint train"
 CONTENTS = (
     "config.json",
     "metrics.jsonl",
+    "angles.jsonl",
+    "calls.jsonl",
+    "patches.npz",
+    "hardest.npz",
+    "report.html",
     "best.safetensors",
     "best-*.safetensors",
     "last.safetensors",
@@ -30,6 +41,7 @@ class RunFolder:
         self.path = Path(path)
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.jsonl"
+        self.angles = self.path / "angles.jsonl"
         if resume:
             # Its checkpoint says that it is a run of ours; those of older versions carry no marker.
             files.mark_folder(self.path, MADE_BY, CONTENTS)
@@ -47,19 +59,31 @@ class RunFolder:
 
     def forget_after(self, step: int) -> None:
         """Drop the lines of steps that a resumed run will do again."""
-        if self.metrics.exists():
-            lines = self.metrics.read_text(encoding="utf-8").splitlines()
-            kept = [line for line in lines if (number := _step_of(line)) is not None and number <= step]
-            files.write_text(self.metrics, "".join(f"{line}\n" for line in kept))
+        for file in (self.metrics, self.angles):
+            if file.exists():
+                lines = file.read_text(encoding="utf-8").splitlines()
+                kept = [line for line in lines if (number := _step_of(line)) is not None and number <= step]
+                files.write_text(file, "".join(f"{line}\n" for line in kept))
 
     def log(self, step: int, values: dict[str, float]) -> None:
         """Append one line of metrics; the line is on its way to the disk when this returns."""
-        with open(self.metrics, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"step": step, **values}) + "\n")
+        _append(self.metrics, {"step": step, **values})
         events = self._open_events()
         if events is not None:
             for name, value in values.items():
                 events.add_scalar(name, value, step)
+
+    def log_angles(self, step: int, histograms: dict[str, list[int]]) -> None:
+        """Append the histograms of a batch."""
+        _append(self.angles, {"step": step, **histograms})
+
+    def log_call(self, cost: dict[str, Any]) -> None:
+        """Append what a call of ``train`` did and took."""
+        _append(self.path / "calls.jsonl", cost)
+
+    def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+        with files.atomic_file(self.path / name) as temporary, open(temporary, "wb") as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
 
     def close(self) -> None:
         if self._events is not None:
@@ -79,15 +103,34 @@ class RunFolder:
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """The lines of a metrics.jsonl; a last line that a crash cut short is left out."""
-    with parsing(path, "the metrics of a run"):
+    read = read_lines(path, "the metrics of a run")
+    return [
+        {name: value for name, value in line.items() if isinstance(value, int | float)}
+        for line in read
+        if isinstance(line.get("step"), int)
+    ]
+
+
+def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
+    """The JSON objects of a file with one in each line; lines that are none are left out."""
+    with parsing(path, what):
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    read = [json.loads(line) for line in lines if _step_of(line) is not None]
-    return [{name: value for name, value in line.items() if isinstance(value, int | float)} for line in read]
+    return [value for line in lines if (value := _object(line)) is not None]
+
+
+def _append(path: Path, value: dict[str, Any]) -> None:
+    with open(path, "a", encoding="utf-8") as stream:
+        stream.write(json.dumps(value) + "\n")
 
 
 def _step_of(line: str) -> int | None:
+    step = (_object(line) or {}).get("step")
+    return step if isinstance(step, int) else None
+
+
+def _object(line: str) -> dict[str, Any] | None:
     try:
-        step = json.loads(line)["step"]
-        return step if isinstance(step, int) else None
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        value = json.loads(line)
+    except (ValueError, RecursionError):
         return None
+    return value if isinstance(value, dict) else None

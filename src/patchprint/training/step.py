@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -24,12 +24,14 @@ from patchprint.patches.source import PatchSource
 from patchprint.training import batchers, distributed, optimizers
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
+from patchprint.training.teacher import Sight, Teacher
 from patchprint.types import DescriptorBatch
 
 # Steps before a CUDA graph is recorded: they compile, tune and allocate, and are ordinary steps of the run.
 _STEPS_BEFORE_CAPTURE = 3
 
 Described = tuple[Tensor, Tensor, Tensor | None]
+Cut = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, tuple[Tensor, ...]]
 
 
 class TrainStep:
@@ -37,10 +39,13 @@ class TrainStep:
 
     After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and the raw vectors (P, K, D) it saw and their
     labels (P,) or None, ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them
-    stay on the device until someone reads them, and a recorded step writes the next ones into the same memory.
+    stay on the device until someone reads them, and a recorded step writes the next ones into the same memory. ``teacher`` is
+    the one that ``config`` names, where it was loaded already.
     """
 
-    def __init__(self, config: TrainConfig, source: PatchSource, state: TrainState) -> None:
+    def __init__(
+        self, config: TrainConfig, source: PatchSource, state: TrainState, teacher: Teacher | None = None
+    ) -> None:
         device, network = source.device, state.network
         self.config, self.source, self.state = config, source, state
         self.step = torch.tensor(state.step, device=device)
@@ -51,6 +56,8 @@ class TrainStep:
         self._batcher = batchers.create(config, source)
         self._augmentation = augment.create(config.augmentation, source.channels)
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
+        self._teacher = teacher or Teacher.load(config, source, use_bf16(config, device))
+        self._teach = cast(Callable[..., Tensor] | None, self._teacher)
         self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
         networks.set_num_views(network, config.views if config.separate_views else 1)
         optimizers.train_mode(network, config.freeze)
@@ -93,8 +100,9 @@ class TrainStep:
             self.first_bad.copy_(torch.where(good | (self.first_bad >= 0), self.first_bad, self.step))
             self.step += 1
 
-    def _cut_patches(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of all ranks; label (P,)."""
+    def _cut_patches(self, step: Tensor) -> Cut:
+        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of all ranks; label (P,); and
+        what the teacher sees of the same views, (K * P, 1, S', S') for each of its sights."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
@@ -107,13 +115,27 @@ class TrainStep:
             point = torch.zeros(everyone, dtype=torch.int64, device=step.device)
             point[mine] = batch.label
         warp = self._augmentation.warp(rng.fold_in(key, 1), extent, point)[mine]
-        patches = self.source.sample(batch.points, batch.views, self.state.network.input_size, warp)
-        patches = self._augmentation.light(rng.fold_in(key, 2), patches, mine.start)
-        by_view = patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype)
-        return by_view, batch.valid, batch.ignore, batch.label
+
+        def look(sight: Sight, lit: bool = True) -> Tensor:
+            patches = self.source.sample(batch.points, batch.views, sight.size, sight.widened(warp))
+            if lit:
+                patches = self._augmentation.light(rng.fold_in(key, 2), patches, mine.start)
+            return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype)
+
+        own, lit = Sight(1.0, self.state.network.input_size), self.config.teacher_light
+        patches = look(own)
+        sights = self._teacher.sights if self._teacher else ()
+        seen = tuple(patches if sight == own and lit else look(sight, lit) for sight in sights)
+        return patches, batch.valid, batch.ignore, batch.label, seen
 
     def _compute_objective(
-        self, patches: Tensor, valid: Tensor | None, ignore: Tensor | None, label: Tensor | None, step: Tensor
+        self,
+        patches: Tensor,
+        valid: Tensor | None,
+        ignore: Tensor | None,
+        label: Tensor | None,
+        seen: tuple[Tensor, ...],
+        step: Tensor,
     ) -> tuple[dict[str, Tensor], Described]:
         desc, raw, maps = self._describe(patches)
 
@@ -129,6 +151,7 @@ class TrainStep:
             progress=step.float() / self.config.steps,
             step=step,
             label=label,
+            teacher=by_point(self._teach(seen)) if self._teach else None,
         )
         batch = distributed.gather_batch(batch)
         # Detached, because a graph that outlives its step would tie the next one to its stream.
@@ -154,7 +177,8 @@ class TrainStep:
             torch.backends.cudnn.benchmark = True
         alone = not dist.is_initialized()
         if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
-            fast_layers.fuse(self.state.network)
+            for network in (self.state.network, *(self._teacher.networks if self._teacher else ())):
+                fast_layers.fuse(cast(PatchNetwork, network))
         # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
         resident, fixed = self.source.is_resident, self.state.loss.fixed_shapes
         if compiles:
@@ -164,6 +188,7 @@ class TrainStep:
                 self._objective = torch.compile(self._objective, dynamic=False)
             else:
                 self._describe = torch.compile(self._describe, dynamic=False)
+                self._teach = torch.compile(self._teach, dynamic=False) if self._teach else None
                 if fixed:
                     self._loss = torch.compile(self._loss, dynamic=False)
         if not alone:

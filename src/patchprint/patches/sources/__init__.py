@@ -18,6 +18,7 @@ BUILDERS: Registry[str] = Registry(
         "colmap": "colmap",
         "photos": "bare_images",
         "homographies": "homographies",
+        "unlabeled": "unlabeled",
         "phototour": "phototour",
         "hpatches": "hpatches",
         "hpatches-sequences": "hpatches_sequences",

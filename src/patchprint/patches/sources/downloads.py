@@ -12,19 +12,12 @@ pooch was looked at and cannot replace this: it starts every download anew, know
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import http.client
-import lzma
 import re
 import ssl
-import struct
-import tarfile
 import urllib.error
 import urllib.request
-import zipfile
-import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -33,20 +26,13 @@ from tqdm import tqdm
 
 from patchprint import files
 from patchprint.errors import UserError
+from patchprint.patches.sources.unpacking import NotTheSetError, unpack
 from patchprint.provenance import sha256_of_file
 
 _BLOCK = 1 << 20
 # The largest set, HPatches' patches, takes a few gigabytes; what is far larger is no set of these.
 _LARGEST_ARCHIVE = 8 << 30
-_LARGEST_CONTENTS = 32 << 30
-_MOST_FILES = 1_000_000
 _NO_ANSWER = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
-# What zipfile and tarfile raise at damaged archives; hostile names make the system refuse (too long, a file as a folder).
-_DAMAGE = (
-    zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, struct.error, NotImplementedError,
-    RuntimeError, LookupError, ValueError, OverflowError,
-)  # fmt: skip
-_DAMAGE_BY_SYSTEM = (None, errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL)
 _UBC = (
     "http://matthewalunbrown.com/patchdata",
     "http://phototour.cs.washington.edu/patches",
@@ -81,10 +67,6 @@ class PublicSet:
         """Addresses in the order in which they are tried: https first, plain http only where a checksum tells what came."""
         plain = [url for url in self.urls if url.startswith("http:") and (self.md5 or self.sha256)]
         return tuple(dict.fromkeys([*(re.sub("^http:", "https:", url) for url in self.urls), *plain]))
-
-
-class _NotTheSetError(UserError):
-    """An archive is damaged, hostile or something else; another mirror may have the right one."""
 
 
 def _phototour(file: str, md5: str) -> PublicSet:
@@ -157,10 +139,10 @@ def _fetch(wanted: PublicSet, archives: Path, target: Path) -> Path:
     for url in wanted.mirrors:
         archive = archives / f"{wanted.name}-{PurePosixPath(url).name}"
         try:
-            with contextlib.suppress(_NotTheSetError):
+            with contextlib.suppress(NotTheSetError):
                 if archive.is_file():
                     return _install(archive, wanted, target)
-            with contextlib.suppress(_NotTheSetError):
+            with contextlib.suppress(NotTheSetError):
                 if _part_of(archive).is_file():  # it may be of another file, when a mirror sent something else before
                     _download(url, archive)
                     return _install(archive, wanted, target)
@@ -168,7 +150,7 @@ def _fetch(wanted: PublicSet, archives: Path, target: Path) -> Path:
             return _install(archive, wanted, target)
         except _NO_ANSWER as error:
             problems.append(f"{url} ({getattr(error, 'reason', None) or error or type(error).__name__})")
-        except _NotTheSetError as error:
+        except NotTheSetError as error:
             problems.append(f"{url} ({error})")
     reasons = " ".join("; ".join(problems).split())
     raise OSError(f"no mirror gives {wanted.name}: {reasons}; if you have a copy, name its folder with --data-dir")
@@ -181,60 +163,14 @@ def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
         with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
             unpack(archive, temporary)
             if _root_of(wanted, temporary) is None:
-                raise _NotTheSetError(f"what came is not {wanted.name}: it holds no {wanted.marker}")
-    except _NotTheSetError:
+                raise NotTheSetError(f"what came is not {wanted.name}: it holds no {wanted.marker}")
+    except NotTheSetError:
         archive.unlink()
         raise
     files.write_text(_note_of(archive), f"{found_sha256}  {archive.name}\n")
     root = _root_of(wanted, target)
     assert root is not None
     return root
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar file.
-
-    Refused are members that climb out of the folder or are neither files nor folders, and more bytes than any set has.
-    """
-    try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as bundle:
-                _refuse_hostile(((member.filename, member.file_size) for member in bundle.infolist()), archive)
-                bundle.extractall(folder)
-        elif tarfile.is_tarfile(archive):
-            with tarfile.open(archive) as bundle:
-                _refuse_hostile(((_name_of_plain(entry, archive), entry.size) for entry in bundle), archive)
-                bundle.extractall(folder, filter="data")
-        else:
-            raise _NotTheSetError(f"{archive} is no zip or tar file")
-    except UserError:
-        raise
-    except _DAMAGE as error:
-        raise _NotTheSetError(f"{archive} is damaged: {error or type(error).__name__}") from None
-    except OSError as error:
-        if error.errno in _DAMAGE_BY_SYSTEM:
-            raise _NotTheSetError(f"{archive} cannot be unpacked: {error}") from None
-        raise
-
-
-def _name_of_plain(entry: tarfile.TarInfo, archive: Path) -> str:
-    if not (entry.isfile() or entry.isdir()):
-        raise _NotTheSetError(f"{archive} holds {entry.name!r}, which is neither a file nor a folder; not unpacked")
-    return entry.name
-
-
-def _refuse_hostile(members: Iterable[tuple[str, int]], archive: Path) -> None:
-    """Names and sizes of members are looked at before a byte is unpacked; no reader gives more bytes than it announces."""
-    total = 0
-    for number, (name, size) in enumerate(members, start=1):
-        path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
-            raise _NotTheSetError(f"{archive} holds the path {name!r}, which climbs out of the folder; not unpacked")
-        total += size
-        if size < 0 or total > _LARGEST_CONTENTS or number > _MOST_FILES:
-            raise _NotTheSetError(
-                f"{archive} holds more than {_LARGEST_CONTENTS} bytes or {_MOST_FILES} files; not unpacked"
-            )
 
 
 class _StaysSecure(urllib.request.HTTPRedirectHandler):
@@ -300,11 +236,11 @@ def _checked(archive: Path, wanted: PublicSet) -> str:
     """The sha256 of an archive that agrees with the published checksum, and with the one recorded of an earlier copy."""
     found, note = sha256_of_file(archive), _note_of(archive)
     if wanted.md5 is not None and _md5(archive) != wanted.md5:
-        raise _NotTheSetError(f"what came does not have the md5 {wanted.md5} of {wanted.name}")
+        raise NotTheSetError(f"what came does not have the md5 {wanted.md5} of {wanted.name}")
     if wanted.sha256 not in (None, found):
-        raise _NotTheSetError(f"what came has the sha256 {found}, expected {wanted.sha256}")
+        raise NotTheSetError(f"what came has the sha256 {found}, expected {wanted.sha256}")
     if note.is_file() and note.read_text().split()[:1] != [found]:
-        raise _NotTheSetError(
+        raise NotTheSetError(
             f"what came differs from the copy recorded in {note}; delete that if the publishers changed it"
         )
     return found

@@ -1,0 +1,242 @@
+"""From pixels to geometry: each pipeline with its own keypoints, descriptors and matcher, as a user gets it.
+
+A model of patchprint is measured at the keypoints of ``detector`` with our matching; the pipelines of others
+(`_peers.PEERS`) bring their own. All get the same number of keypoints and the same robust estimator with the same settings
+(`features.two_view`).
+
+A match is right within ``px`` of the true homography, or of the epipolar lines of the true cameras. Matches between the
+same two places count once, since SIFT's keypoints answer twice where a point has two angles. From all matches of a pair its
+homography or its relative pose is estimated; the area under the curve of the share of pairs that are solved, up to so many
+pixels at the corners or so many degrees, is the score of the whole.
+
+Time is that of the process, on all cores together, which other work on the machine changes little; it is told beside the
+time on the clock, and both are for orientation only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._known_pairs import Scene, Truth, find_scenes
+from patchprint.benchmarks._peers import PEERS, Peer
+from patchprint.detectors import check_detector
+from patchprint.devices import choose_device
+from patchprint.errors import UserError
+from patchprint.features.extract import extract
+from patchprint.features.matching import check_ratio, match
+from patchprint.features.model import Model
+from patchprint.interop.images import read_gray
+from patchprint.metrics.two_view import error_auc
+from patchprint.types import Features, Keypoints, Matches
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    # What finds the keypoints of a model of patchprint; one of the detectors of patchprint describe.
+    detector: str = "dog"
+    # Most keypoints of an image, for every pipeline.
+    keypoints: int = 2000
+    # Keep the strongest keypoints of a model of patchprint; by default every part of an image gets its share.
+    spread: bool = True
+    # Ignore the angles of the keypoints of a model of patchprint.
+    upright: bool = False
+    # Threshold of the ratio test of a model of patchprint; its own if not given.
+    ratio: float | None = None
+    # Largest error in pixels of a right match.
+    px: float = 3.0
+    # Only these sequences or scenes; all of them if not given.
+    sequences: tuple[str, ...] = ()
+
+
+class Pipeline(Protocol):
+    """From a file to matches; `Peer` is one."""
+
+    @property
+    def finds(self) -> str: ...
+
+    @property
+    def matches(self) -> str: ...
+
+    def read(self, path: Path) -> np.ndarray: ...
+
+    def extract(self, image: np.ndarray, max_keypoints: int) -> Features: ...
+
+    def match(self, a: Features, b: Features) -> Matches: ...
+
+
+class Pipelines(Benchmark):
+    """From pixels to homography or pose, beside ALIKED, DISK, XFeat, SIFT, ORB: right matches, AUC."""
+
+    settings = Settings
+    scoring = frozenset({"px", "sequences"})
+    lower_is_better = frozenset({"CPU ms an image", "CPU ms a pair"})
+
+    def load(self, name: str, device: str, engine: str) -> Model:
+        if name in PEERS:
+            return PEERS[name](str(choose_device(device)))
+        try:
+            return super().load(name, device, engine)
+        except UserError as error:
+            raise UserError(f"{error}; pipelines of others are {', '.join(PEERS)}") from None
+
+    def accept(self, model: Model) -> Model:
+        return model if isinstance(model, Peer) else super().accept(model)
+
+    def evaluate(self, run: Run, settings: Settings) -> Scores:
+        """Scores of every pair, of every scene, and of all."""
+        check_detector(settings.detector, settings.keypoints)
+        if settings.ratio is not None:
+            check_ratio(settings.ratio)
+        pipeline: Pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.model, settings)
+        pairs: dict[str, dict[str, Any]] = {}
+        scenes: dict[str, Scores] = {}
+        images: list[dict[str, float]] = []
+        truth: Truth | None = None
+        for scene in tqdm(find_scenes(run.folder, settings.sequences), desc="scenes", disable=None):
+            found = _features_of(run, pipeline, scene, settings.keypoints)
+            here: dict[str, dict[str, Any]] = {}
+            for (first, second), truth in scene.pairs.items():
+                if first in found and second in found:
+                    name = f"{scene.name}/{first}-{second}"
+                    matches, spent = _matches_of(run, pipeline, name, found[first][0], found[second][0])
+                    scores = score_pair(found[first][0], found[second][0], matches, truth, settings.px)
+                    here[name] = {**scores, **spent}
+            if here and truth is not None:
+                scenes[scene.name] = _together(here, truth)
+            pairs |= here
+            images += [{"keypoints": len(features), **spent} for features, spent in found.values()]
+        if not pairs or truth is None:
+            raise UserError(f"{run.folder} has no pair of images that could be read")
+        return {
+            "pipeline": {"keypoints": pipeline.finds, "matches": pipeline.matches},
+            **_together(pairs, truth),
+            "keypoints": float(np.mean([image["keypoints"] for image in images])),
+            **{f"{name}_per_image": _median_ms(images, name) for name in ("ms", "cpu_ms")},
+            **{f"{name}_per_pair": _median_ms(list(pairs.values()), name) for name in ("ms", "cpu_ms")},
+            "num_pairs": len(pairs),
+            "scenes": scenes,
+            "pairs": pairs,
+        }
+
+    def headline(self, scores: Scores) -> dict[str, float]:
+        return {
+            "right matches": scores["right"],
+            "precision": scores["precision"],
+            **{f"AUC {limit}": value for limit, value in scores["auc"].items()},
+            "keypoints": scores["keypoints"],
+            "CPU ms an image": scores["cpu_ms_per_image"],
+            "CPU ms a pair": scores["cpu_ms_per_pair"],
+        }
+
+
+class _Ours:
+    """A model of patchprint at the keypoints of one of our detectors."""
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+        spread = "spread" if settings.spread else "strongest"
+        self.finds = f"{settings.detector}, {spread}{', upright' * settings.upright}; {model.info.name}"
+        ratio = settings.ratio or model.ratio
+        self.matches = f"mutual nearest neighbors, ratio {'0.8' if ratio is None else f'{ratio:g}'}"
+
+    def read(self, path: Path) -> np.ndarray:
+        return read_gray(path)
+
+    def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
+        chosen = self.settings
+        return extract(
+            image,
+            self.model,
+            max_keypoints=max_keypoints,
+            upright=chosen.upright,
+            detector=chosen.detector,
+            spread=chosen.spread,
+        )
+
+    def match(self, a: Features, b: Features) -> Matches:
+        return match(a, b, ratio=self.settings.ratio)
+
+
+def score_pair(a: Features, b: Features, matches: Matches, truth: Truth, px: float) -> dict[str, Any]:
+    """Matches between two places, how many of them are right, and the error of what is estimated from all matches."""
+    points_a, points_b = (points.cpu().double().numpy() for points in matches.points(a, b))
+    places = np.unique(np.concatenate([points_a, points_b], 1), axis=0)
+    right = int((truth.match_errors(places[:, :2], places[:, 2:]) < px).sum())
+    return {
+        "matches": len(places),
+        "right": right,
+        "precision": right / len(places) if len(places) else 0.0,
+        "error": truth.estimate_error(a, b, matches),
+    }
+
+
+def _features_of(
+    run: Run, pipeline: Pipeline, scene: Scene, keypoints: int
+) -> dict[str, tuple[Features, dict[str, float]]]:
+    """Features of the images of a scene by name, and how long they took."""
+    found = {}
+    extractor = run.model.extractor if isinstance(run.model, Peer) else None
+    for name, image in run.readable(dict(scene.paths), lambda name: pipeline.read(scene.paths[name])):
+        key = run.key(f"{scene.name}/{name}", of_model=extractor is None)
+        if extractor is not None:
+            key |= {"extractor": dataclasses.asdict(extractor)}
+
+        def compute(image: np.ndarray = image) -> dict[str, np.ndarray]:
+            features, spent = _timed(lambda: pipeline.extract(image, keypoints))
+            return {**features.keypoints.to_arrays(), "descriptors": features.descriptors.numpy(), **spent}
+
+        arrays = run.cache.get(key, compute)
+        size, descriptors = (image.shape[1], image.shape[0]), torch.from_numpy(arrays["descriptors"])
+        features = Features(Keypoints.from_arrays(arrays), descriptors, size, None, run.model.id, run.model.ratio)
+        found[name] = features, _milliseconds(arrays)
+    return found
+
+
+def _matches_of(run: Run, pipeline: Pipeline, name: str, a: Features, b: Features) -> tuple[Matches, dict[str, float]]:
+    """Matches of a pair, and how long they took."""
+
+    def compute() -> dict[str, np.ndarray]:
+        matches, spent = _timed(lambda: pipeline.match(a, b))
+        return {"indices": matches.indices.numpy(), "distance": matches.distance.numpy(), **spent}
+
+    arrays = run.predictions(f"matches {name}", compute)
+    indices, distance = (torch.from_numpy(arrays[part]) for part in ("indices", "distance"))
+    return Matches(indices, distance), _milliseconds(arrays)
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, dict[str, np.ndarray]]:
+    """What a piece of work gives, with the milliseconds that it took, on the clock and of all cores together."""
+    clock, process = time.perf_counter(), time.process_time()
+    done = work()
+    spent = {"ms": time.perf_counter() - clock, "cpu_ms": time.process_time() - process}
+    return done, {name: np.array(1000 * seconds) for name, seconds in spent.items()}
+
+
+def _milliseconds(arrays: dict[str, np.ndarray]) -> dict[str, float]:
+    return {name: round(float(arrays[name]), 2) for name in ("ms", "cpu_ms")}
+
+
+def _median_ms(entries: list[dict[str, Any]], name: str) -> float:
+    """The median, since the first of many is slow."""
+    return round(float(np.median([entry[name] for entry in entries])), 1)
+
+
+def _together(pairs: dict[str, dict[str, Any]], truth: Truth) -> Scores:
+    """Means over pairs, and areas under the curve of their errors."""
+    errors = [pair["error"] for pair in pairs.values()]
+    return {
+        **{name: float(np.mean([pair[name] for pair in pairs.values()])) for name in ("matches", "right", "precision")},
+        "auc": {f"{limit:g} {truth.unit}": error_auc(errors, limit) for limit in truth.limits},
+    }

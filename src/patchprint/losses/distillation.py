@@ -1,0 +1,69 @@
+"""Distillation: a network learns what a trained one, the teacher, says of the same patches."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from patchprint.errors import UserError
+from patchprint.losses.base import Loss, at_least_float32, require_at_least
+from patchprint.types import DescriptorBatch
+
+BLOCK = 2048
+"""Patches whose similarities are compared with each other, so that memory does not grow with the square of the batch."""
+
+
+class Distillation(Loss):
+    """``weight * loss + cosine * mean(1 - cos) + similarity * mean((S - T)^2)``.
+
+    ``cos`` is between the descriptor and the teacher's of the same patch; S and T are the similarities (dot products) of
+    all pairs of `BLOCK` patches, by the network and by the teacher. With ``weight`` 0 the other loss is not computed, so that
+    patches need no labels.
+
+    Where the dimensions differ, the cosine falls away and the similarities teach alone. They need no map between the spaces:
+    were their length free, the descriptors that come nearest to T would be the best projection of the teacher's (Eckart and
+    Young), up to a turn that no distance notices. A fitted map would fix that turn and gain nothing by it.
+    """
+
+    def __init__(self, loss: Loss, weight: float = 1.0, cosine: float = 1.0, similarity: float = 4.0) -> None:
+        super().__init__()
+        self.loss = loss
+        self.weight = require_at_least("weight", weight, 0.0)
+        self.cosine = require_at_least("cosine", cosine, 0.0)
+        self.similarity = require_at_least("similarity", similarity, 0.0)
+        if weight:
+            self.take_after(loss)
+        else:
+            self.takes_labels, self.binary = True, None
+
+    def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
+        if batch.teacher is None:
+            raise UserError("Distillation needs batch.teacher, the descriptors that the teacher gives the same patches")
+        learned, taught = (at_least_float32(each).flatten(0, 1) for each in (batch.desc, batch.teacher))
+        counts = torch.ones_like(learned[:, 0]) if batch.valid is None else batch.valid.flatten().to(learned.dtype)
+        parts = dict(self.loss(batch)) if self.weight else {}
+        total = self.weight * parts.pop("total") if self.weight else learned.new_zeros(())
+        if self.cosine and learned.shape[1] == taught.shape[1]:
+            apart = (counts * (1 - (learned * taught).sum(1))).sum() / counts.sum().clamp_min(1)
+            total = total + self.cosine * apart
+            parts["teacher_cosine"] = apart.detach()
+        if self.similarity:
+            differing = similarity_difference(learned, taught, counts)
+            total = total + self.similarity * differing
+            parts["teacher_similarity"] = differing.detach()
+        return {"total": total, **parts}
+
+
+def similarity_difference(learned: Tensor, taught: Tensor, counts: Tensor) -> Tensor:
+    """Mean squared difference of the similarities that two networks give all pairs of each `BLOCK` of patches.
+
+    Shape:
+        learned (N, D), taught (N, T) unit length, counts (N,): 1, or 0 where a patch does not count -> 0-dim.
+    """
+    difference, pairs = learned.new_zeros(()), learned.new_zeros(())
+    for one, other, count in zip(learned.split(BLOCK), taught.split(BLOCK), counts.split(BLOCK), strict=True):
+        # A patch that does not count is the zero vector, whose similarities are equal.
+        one, other = one * count[:, None], other * count[:, None]
+        difference = difference + (one @ one.T - other @ other.T).square().sum()
+        pairs = pairs + count.sum().square()
+    return difference / pairs.clamp_min(1)

@@ -1,0 +1,153 @@
+"""Distributions of angles between descriptors over a training, and SDGMNet's weights over them, as in its Fig. 2."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint.errors import UserError
+from patchprint.losses.sdgm import SDGMLoss, Spread
+from patchprint.report.charts import Frame, Line, Moving
+from patchprint.report.page import Part, Section
+from patchprint.report.runs import Run
+from patchprint.training.config import TrainConfig
+from patchprint.training.monitor import BINS, LARGEST
+from patchprint.training.run_folder import read_lines
+
+MOST_FRAMES = 40
+_PAIRS = ("positive", "negative")
+_TITLES = {"positive": "two views of one point", "negative": "nearest other point of the batch"}
+_DISTANCE = "Descriptors at an angle of 1.05 rad (60°) have the distance 1."
+
+
+def angle_sections(runs: Sequence[Run]) -> list[Section]:
+    """A section for all runs that recorded angles.jsonl."""
+    parts: list[Part] = []
+    for run in runs:
+        found = _read(run)
+        of = f" ({run.label})" if len(runs) > 1 else ""
+        if found:
+            loss = _sdgm(run)
+            if loss is None:
+                parts.append(_pairs(found, of))
+            else:
+                known = _Statistics(run)
+                parts.append(_weighted_pairs(run, loss, known, found, of))
+                parts.append(_weighted_difference(run, loss, known, found, of))
+    return [Section("Distances over the training", parts)] if parts else []
+
+
+def _read(run: Run) -> list[dict[str, Any]]:
+    """Lines that hold whole histograms, thinned evenly to MOST_FRAMES."""
+    file = run.folder / "angles.jsonl"
+    lines = read_lines(file, "the angles of a run") if file.is_file() else []
+    whole = [
+        line for line in lines if isinstance(line.get("step"), int) and all(_is_whole(line.get(n)) for n in LARGEST)
+    ]
+    places = np.linspace(0, len(whole) - 1, min(len(whole), MOST_FRAMES)).round().astype(int)
+    return [whole[place] for place in places]
+
+
+def _is_whole(counts: Any) -> bool:
+    return isinstance(counts, list) and len(counts) == BINS and all(isinstance(count, int) for count in counts)
+
+
+def _centers(name: str) -> np.ndarray:
+    edges = np.linspace(*LARGEST[name], BINS + 1)
+    return (edges[1:] + edges[:-1]) / 2
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    return [100 * count / max(sum(counts), 1) for count in counts]
+
+
+def _scaled(counts: Sequence[int]) -> list[float]:
+    return [count / max(*counts, 1) for count in counts]
+
+
+def _pairs(found: Sequence[dict[str, Any]], of: str) -> Moving:
+    lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
+    frames = [Frame(f"{line['step']:,}", [_shares(line[name]) for name in _PAIRS]) for line in found]
+    x = _centers("positive").tolist()
+    return Moving(f"Angles between descriptors{of}", "angle (rad)", "points (%)", x, lines, frames, _DISTANCE)
+
+
+def _weighted_pairs(
+    run: Run, loss: SDGMLoss, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
+) -> Moving:
+    """Both distributions, and what the loss multiplies the gradient of a pair at each angle by."""
+    centers = _centers("positive")
+    lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
+    lines += [Line(f"weight of {'positives' if color == 0 else 'negatives'}", (), (), color=color) for color in (0, 1)]
+    alone = SDGMLoss(self_weight=loss.self_weight, coupled="none")
+    frames = []
+    for line in found:
+        spreads = statistics.at(line["step"])
+        angles = torch.from_numpy(centers)
+        weights = [np.ones(BINS).tolist()] * 2
+        if spreads is not None and not _is_warming(run, loss, line["step"]):
+            weights = [each.tolist() for each in alone.weights(angles, angles, *spreads)]
+        frames.append(Frame(f"{line['step']:,}", [_scaled(line["positive"]), _scaled(line["negative"]), *weights]))
+    note = f"Areas: the points of a batch, each scaled to its peak. Lines: SDGMNet's self weights (its Fig. 2). {_DISTANCE}"
+    title = f"Angles between descriptors, and SDGMNet's weights{of}"
+    return Moving(title, "angle (rad)", "weight", centers.tolist(), lines, frames, note)
+
+
+def _weighted_difference(
+    run: Run, loss: SDGMLoss, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
+) -> Moving:
+    """The distribution of the angle of a triplet, and the weight that its two pairs share."""
+    centers = _centers("relative")
+    shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
+    shared.least_z = loss.least_z
+    lines = [Line("triplets of the batch", (), (), color=2, filled=True), Line("weight of triplets", (), (), color=2)]
+    frames = []
+    for line in found:
+        spreads = statistics.at(line["step"])
+        weight = np.ones(BINS).tolist()
+        if spreads is not None and not _is_warming(run, loss, line["step"]):
+            angles = torch.from_numpy(centers)
+            weight = shared.weights(angles, torch.zeros(BINS, dtype=torch.float64), *spreads)[0].tolist()
+        frames.append(Frame(f"{line['step']:,}", [_scaled(line["relative"]), weight]))
+    note = "A triplet is hard where its positive pair lies farther apart than its negative one: to the right of 0."
+    title = f"Angle to the own view less angle to the nearest other point, and SDGMNet's coupled weight{of}"
+    return Moving(title, "difference of angles (rad)", "weight", centers.tolist(), lines, frames, note)
+
+
+def _sdgm(run: Run) -> SDGMLoss | None:
+    """The loss of a run of SDGMNet."""
+    with contextlib.suppress(UserError, TypeError):
+        config = TrainConfig.from_json(run.config, str(run.folder / "config.json"))
+        if config.loss == "sdgm":
+            return SDGMLoss(**config.loss_settings)
+    return None
+
+
+def _is_warming(run: Run, loss: SDGMLoss, step: int) -> bool:
+    return step <= loss.warmup * run.config["steps"]
+
+
+class _Statistics:
+    """The running statistics of the loss, as they were when a step was over."""
+
+    def __init__(self, run: Run) -> None:
+        needed = [f"loss/{name}{suffix}" for name in LARGEST for suffix in ("", "_std")]
+        found = [line for line in run.metrics if all(math.isfinite(line.get(name, math.nan)) for name in needed)]
+        found.sort(key=lambda line: line["step"])
+        self.steps = [line["step"] for line in found]
+        self.values = [[float(line[name]) for name in needed] for line in found]
+
+    def at(self, step: int) -> tuple[Spread, Spread, Spread] | None:
+        """Those of the last line up to a step; None before the first."""
+        place = bisect.bisect_right(self.steps, step) - 1
+        if place < 0:
+            return None
+        numbers = torch.tensor(self.values[place], dtype=torch.float64)
+        positive, negative, relative = (Spread(*pair.unbind()) for pair in numbers.view(3, 2).unbind())
+        return positive, negative, relative

@@ -1,0 +1,109 @@
+"""The teacher of a run: trained networks, what they see of a patch, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from patchprint.errors import UserError
+from patchprint.networks import weights
+from patchprint.networks.base import CHUNK_ON_CPU, PatchNetwork
+from patchprint.networks.heads import unit_length
+from patchprint.patches.source import PatchSource
+from patchprint.training.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A way to look at a keypoint: the side of the patch, as a multiple of the learning network's, and its pixels."""
+
+    ratio: float
+    size: int
+
+    def widened(self, warp: Tensor) -> Tensor:
+        """The warp of ``PatchSource.sample`` for this side, about the same middle.
+
+        Shape:
+            (..., 2, 3) -> (..., 2, 3).
+        """
+        return warp if self.ratio == 1 else torch.cat([warp[..., :2] * self.ratio, warp[..., 2:]], -1)
+
+
+class Teacher(nn.Module):
+    """One or several trained networks, in evaluation, without gradients.
+
+    A network sees a keypoint in patches of one or several sides (``sights``), all in the frame that the learning network sees,
+    as jittered as it is, and says the mean of its descriptors, at unit length. Several networks say theirs side by side,
+    divided by the root of their number: similarities are then the mean of theirs. A mean of the descriptors themselves would
+    mean nothing, since each training turns its space as it likes.
+
+    Shape:
+        forward: patches (N, 1, S, S) of each of ``sights``, in their order -> (N, ``dim``), at unit length.
+    """
+
+    def __init__(self, networks: Sequence[PatchNetwork], ratios: Sequence[float] = (1.0,), bf16: bool = False) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks).requires_grad_(False).eval()
+        self.bf16 = bf16
+        of_each = [[Sight(ratio, each.input_size) for ratio in ratios] for each in networks]
+        self.sights = tuple(dict.fromkeys(sight for sights in of_each for sight in sights))
+        # By number, since a compiled function reads lists of numbers.
+        self._of_each = [[self.sights.index(sight) for sight in sights] for sights in of_each]
+        self.dim = sum(each.dim for each in networks)
+        self.sha256 = tuple(each.info.sha256 for each in networks)
+
+    @staticmethod
+    def load(config: TrainConfig, source: PatchSource, bf16: bool) -> Teacher | None:
+        """The teacher that ``config`` names, for a network that learns from ``source``; None where it names none.
+
+        UserError where the source cannot show what the teacher is to see, or the weights are not those that the run began with.
+        """
+        if not config.teacher:
+            return None
+        networks = [weights.load_network(name, source.device) for name in config.teacher]
+        for name, network in zip(config.teacher, networks, strict=True):
+            if network.channels != 1 or source.channels != 1:
+                raise UserError(f"--teacher {name}: distillation is for patches, not for whole images")
+        widest = max(config.teacher_scales, default=0.0)
+        if widest > source.patch_scale and source.first_image is None:
+            raise UserError(
+                f"--teacher-scales {widest:g} is wider than the stored patches, which show {source.patch_scale:g} sigma; "
+                "give a store that was built from photos"
+            )
+        ratios = [scale / source.patch_scale for scale in config.teacher_scales] or [1.0]
+        teacher = Teacher(networks, ratios, bf16)
+        if config.teacher_sha256 not in ((), teacher.sha256):
+            raise UserError(
+                f"--teacher {' '.join(config.teacher)} has other weights than this run began with; "
+                "give the file whose checksum is --teacher-sha256"
+            )
+        return teacher.double() if config.precision == "float64" else teacher
+
+    @torch.no_grad()
+    def forward(self, seen: Sequence[Tensor]) -> Tensor:
+        said = [
+            unit_length(torch.stack([_describe(each, seen[number], self.bf16) for number in numbers]).sum(0))
+            for each, numbers in zip(self.networks, self._of_each, strict=True)
+        ]
+        return torch.cat(said, 1) / len(said) ** 0.5
+
+    def look(self, source: PatchSource, points: Tensor, views: Tensor) -> list[Tensor]:
+        """Patches of each of ``sights``, in frames that nothing has changed.
+
+        Shape:
+            points (P,), views (P,) -> (P, 1, S, S) each.
+        """
+        plain = torch.eye(2, 3, device=points.device).expand(len(points), 1, 2, 3)
+        return [source.sample(points, views[:, None], sight.size, sight.widened(plain))[:, 0] for sight in self.sights]
+
+
+def _describe(network: Any, patches: Tensor, bf16: bool) -> Tensor:
+    # Few patches at a time stay in the cache of a CPU; a GPU takes all of them at once, and a recorded step has fewer parts.
+    chunk = CHUNK_ON_CPU if patches.device.type == "cpu" else len(patches)
+    with torch.autocast(patches.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
+        raw = [network.forward_features(part, with_maps=False)[0] for part in patches.split(chunk)]
+    return network.head(torch.cat(raw))

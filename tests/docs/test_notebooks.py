@@ -1,0 +1,50 @@
+"""The notebooks run from top to bottom, and are kept without what they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checkout import ROOT
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+pytestmark = pytest.mark.skipif(not NOTEBOOKS, reason="docs/ is not in this copy of the repository")
+EVERY_NOTEBOOK = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+
+
+def cells(file: Path) -> list[dict[str, Any]]:
+    return json.loads(file.read_text(encoding="utf-8"))["cells"]
+
+
+def test_there_are_three() -> None:
+    assert [file.stem for file in NOTEBOOKS] == ["add-a-loss", "match-and-look", "train-on-your-photos"]
+
+
+@EVERY_NOTEBOOK
+def test_it_is_a_notebook_without_output(file: Path) -> None:
+    whole = json.loads(file.read_text(encoding="utf-8"))
+    assert (whole["nbformat"], whole["nbformat_minor"]) == (4, 5)
+    assert whole["cells"][0]["cell_type"] == "markdown" and whole["cells"][0]["source"][0].startswith("# ")
+    assert len({cell["id"] for cell in whole["cells"]}) == len(whole["cells"])
+    for cell in whole["cells"]:
+        assert isinstance(cell["source"], list) and cell["metadata"] == {}
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [] and cell["execution_count"] is None
+
+
+@pytest.mark.slow
+@EVERY_NOTEBOOK
+def test_it_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cells in their order, in a folder of their own; a notebook's last cell says what must have come of it."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pytest.importorskip("skimage.data")
+    pyplot.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for cell in cells(file):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{file.name}, {cell['id']}", "exec"), names)
+    pyplot.close("all")

@@ -1,0 +1,110 @@
+"""Features and matches, ours and in the formats of others, and lists of pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+
+from fuzz import mutators
+from fuzz.mutators import Random
+from fuzz.reader import Reader
+from patchprint import files
+from patchprint.benchmarks import _cache
+from patchprint.features import embeddings, match_files, pair_lists, storage
+from patchprint.features.embeddings import Embeddings
+from patchprint.interop import hloc, opencv_files
+from patchprint.types import Matches, ModelId
+from support import made_features
+
+
+def some_features() -> storage.Features:
+    return made_features.features(made_features.descriptors(6, 8))
+
+
+def write_features(folder: Path) -> None:
+    storage.save(some_features(), folder / "a.jpg.npz")
+    plan = {"photos": ["a.jpg", "b.jpg"], "photos_folder": "photos", "settings": {"model": "m"}, "ratio": 0.8}
+    files.write_json(folder / storage.MANIFEST, plan)
+
+
+def read_features(folder: Path) -> None:
+    found = storage.FeatureFolder(folder)
+    for name in found:
+        repr(found[name])
+    list(found.left_out)
+
+
+def some_matches() -> Matches:
+    return Matches(torch.tensor([[0, 1], [2, 3]]), torch.tensor([0.1, 0.2]), torch.tensor([True, False]))
+
+
+def write_matches(folder: Path) -> None:
+    found = {"a": some_features(), "b": some_features()}
+    match_files.write_matches(found, {("a", "b"): some_matches()}, folder / "m.npz")
+
+
+def write_hloc(folder: Path) -> None:
+    hloc.write_features(folder / "features.h5", [("a.jpg", some_features()), ("sub/b.jpg", some_features())])
+    hloc.write_matches(folder / "matches.h5", {("a.jpg", "b.jpg"): some_matches()}, {"a.jpg": 6, "b.jpg": 6})
+
+
+def read_hloc(folder: Path) -> None:
+    list(hloc.read_features(folder / "features.h5"))
+    hloc.read_matches(folder / "matches.h5", "b.jpg", "a.jpg")
+
+
+def odd_hdf5(data: bytes, random: Random) -> bytes:
+    """Groups and arrays of an HDF5 file gone, of another shape, far too large, or in another file."""
+    import io
+
+    stream = io.BytesIO(data)
+    with h5py.File(stream, "r+") as store:
+        names: list[str] = []
+        store.visit(names.append)
+        name = names[random.integers(0, len(names))]
+        kind = random.integers(0, 6)
+        array = store[name][()] if isinstance(store[name], h5py.Dataset) else np.zeros(3)
+        del store[name]
+        if kind == 1:
+            store[name] = mutators.odd_array(array, random) if random.random() < 0.8 else "text"
+        elif kind == 2:
+            store.create_dataset(name, shape=(2**31, 2), dtype="f4", chunks=(1024, 2))
+        elif kind == 3:
+            store.create_dataset(name, shape=(8, 2), dtype="f4", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
+        elif kind == 4:
+            store[name] = h5py.ExternalLink("/nowhere.h5", "/x") if random.random() < 0.5 else h5py.SoftLink("/")
+        elif kind == 5:
+            store.create_group(name)
+    return stream.getvalue()
+
+
+def write_lists(folder: Path) -> None:
+    (folder / "pairs.txt").write_text("a.jpg b.jpg\nb.jpg\tc.jpg\n# a comment\n")
+    files.mark_folder(folder, "patchprint describe", ["pairs*", "b"])
+
+
+def read_lists(folder: Path) -> None:
+    pair_lists.read_pairs(folder / "pairs.txt", ["a.jpg", "b.jpg", "c.jpg"])
+
+
+def read_marker(folder: Path) -> None:
+    files.refuse_folder(folder, "patchprint describe", force=True)
+
+
+READERS: dict[str, Reader] = {
+    "features": Reader(write_features, read_features, {"*.npz": mutators.ARRAYS, "*.json": mutators.JSON}),
+    "matches": Reader(write_matches, lambda folder: match_files.read_matches(folder / "m.npz"), {"*": mutators.ARRAYS}),
+    "embeddings": Reader(
+        lambda folder: embeddings.save(Embeddings(["a", "b"], torch.rand(2, 4), ModelId("m")), folder / "e.npz"),
+        lambda folder: embeddings.load(folder / "e.npz"), {"*": mutators.ARRAYS}),
+    "predictions": Reader(lambda folder: np.savez(folder / "p.npz", a=np.zeros(3), b=np.arange(4)),
+                          lambda folder: _cache._read(folder / "p.npz"), {"*": mutators.ARRAYS}),
+    "hloc": Reader(write_hloc, read_hloc, {"*.h5": (*mutators.BYTES, odd_hdf5, odd_hdf5, odd_hdf5)}),
+    "OpenCV's YAML": Reader(lambda folder: opencv_files.write_features(folder / "a.yml", some_features()),
+                            lambda folder: list(opencv_files.read_folder(folder)), {"*.yml": mutators.TEXT}),
+    "pair list": Reader(write_lists, read_lists, {"pairs.txt": mutators.TEXT}),
+    "marker": Reader(write_lists, read_marker, {".patchprint": mutators.JSON}),
+}  # fmt: skip

@@ -1,0 +1,54 @@
+"""OpenCV's own features: how many, in which order, in which form; and that they find their way back in a warped image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from patchprint.errors import MissingPackageError
+from patchprint.features.matching import match
+from patchprint.interop import opencv_features
+from patchprint.interop.images import to_gray
+from patchprint.types import Features, Keypoints
+from support.peer_images import right_matches, warped_photo
+
+Find = Callable[[np.ndarray, int], tuple[Keypoints, Tensor]]
+contributed = pytest.mark.skipif(not hasattr(cv2, "xfeatures2d"), reason="OpenCV has no contributed modules here")
+FEATURES = [
+    (opencv_features.rootsift, 128, torch.float32),
+    (opencv_features.orb, 32, torch.uint8),
+    pytest.param(opencv_features.beblid, 64, torch.uint8, marks=contributed),
+]
+
+
+@pytest.mark.parametrize(("find", "width", "dtype"), FEATURES)
+def test_a_warped_photo_is_matched(find: Find, width: int, dtype: torch.dtype) -> None:
+    def matcher(a: Features, b: Features) -> tuple[Tensor, Tensor]:
+        found = match(a, b, "mutual+ratio", 0.8)
+        return found.indices, found.distance
+
+    photo = warped_photo()
+    keypoints, descriptors = find(to_gray(photo.first), 150)
+    assert 100 < len(keypoints) <= 150 and descriptors.shape == (len(keypoints), width) and descriptors.dtype == dtype
+    assert keypoints.score is not None and (keypoints.score.diff() <= 0).all()
+    if dtype == torch.float32:
+        torch.testing.assert_close(descriptors.norm(dim=1), torch.ones(len(keypoints)))
+    right, all_matches = right_matches(lambda image: find(to_gray(image), 300), matcher, photo)
+    assert right > 40 and right > 0.8 * all_matches
+
+
+@pytest.mark.parametrize(("find", "width", "dtype"), FEATURES)
+def test_nothing_to_see(find: Find, width: int, dtype: torch.dtype) -> None:
+    keypoints, descriptors = find(np.full((64, 64), 7, np.uint8), 10)
+    assert len(keypoints) == 0 and descriptors.shape == (0, width) and descriptors.dtype == dtype
+
+
+@pytest.mark.skipif(hasattr(cv2, "xfeatures2d"), reason="OpenCV has its contributed modules here")
+def test_contributed_modules_that_are_missing_are_named() -> None:
+    with pytest.raises(MissingPackageError, match="pip install opencv-contrib-python"):
+        opencv_features.create_beblid("orb")

@@ -1,0 +1,43 @@
+"""The stride-first trunk has the sizes that it was chosen for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from patchprint import networks
+from patchprint.errors import UserError
+from patchprint.networks.cost import multiply_adds
+from support.network_patches import smooth_patches
+
+
+# Multiply-adds in millions; parameters with the batch statistics in thousands (issue 17).
+@pytest.mark.parametrize(
+    ("width", "extra", "millions", "thousands"),
+    [(8, 0, 0.38, 81), (16, 0, 1.35, 192), (16, 1, 2.5, 238), (32, 0, 5.1, 503), (32, 1, 9.8, 688)],
+)
+def test_sizes(width, extra, millions, thousands):
+    network = networks.create("strided", width=width, extra=extra)
+    assert multiply_adds(network) / 1e6 == pytest.approx(millions, rel=0.02)
+    held = [value for value in network.state_dict().values() if value.is_floating_point()]
+    assert sum(value.numel() for value in held) / 1e3 == pytest.approx(thousands, abs=1)
+
+
+def test_without_our_options_it_is_desdis():
+    ours, published = networks.create("strided", width=8), networks.create("desdis", width=8)
+    assert ours.state_dict().keys() == published.state_dict().keys()
+    ours.load_state_dict(published.state_dict())
+    patches = smooth_patches(4)
+    with torch.no_grad():
+        torch.testing.assert_close(ours.eval()(patches), published.eval()(patches), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(("dim", "kind"), [(64, "float"), (32, "float"), (256, "binary")])
+def test_other_dimensions_and_bits(dim, kind):
+    network = networks.create("strided", width=4, dim=dim, kind=kind)
+    assert network.describe(smooth_patches(3)).shape == (3, dim // 8 if kind == "binary" else dim)
+
+
+def test_fewer_than_no_layers_are_refused():
+    with pytest.raises(UserError, match="extra is a number of layers, not -1"):
+        networks.create("strided", extra=-1)

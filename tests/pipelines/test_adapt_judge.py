@@ -1,0 +1,82 @@
+"""Judging by matching: the truth of pairs of photos, the numbers of models, and the verdict."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint import geometry
+from patchprint.errors import UserError
+from patchprint.features import load
+from patchprint.patches.sources import bundled, homographies
+from patchprint.patches.tracks import TrackStore
+from patchprint.pipelines import adapt_judge
+from patchprint.pipelines.adapt_judge import VERDICTS, HeldOutPhotos, verdict
+from support.fake_models import ConstantModel
+
+
+@pytest.fixture(scope="module")
+def store() -> TrackStore:
+    images, tracks = homographies.make_tracks([bundled.image("camera")], num_views=5, seed=0, max_keypoints=600)
+    return TrackStore.from_images(images, tracks)
+
+
+@pytest.fixture(scope="module")
+def judge(store: TrackStore) -> HeldOutPhotos:
+    return HeldOutPhotos(store, np.array([1, 4]), seed=0)
+
+
+def test_each_pair_has_a_held_out_photo_and_none_comes_twice(judge: HeldOutPhotos) -> None:
+    pairs = [pair.images for pair in judge.pairs]
+    assert all({1, 4} & set(pair) for pair in pairs)
+    assert len({frozenset(pair) for pair in pairs}) == len(pairs) >= adapt_judge.FEWEST_PAIRS
+
+
+def test_known_places_are_those_of_the_warp(judge: HeldOutPhotos) -> None:
+    """The photos are warped copies of one, so that one homography takes every keypoint to its true place."""
+    pair = judge.pairs[0]
+    known = torch.isfinite(pair.truth[:, 0])
+    assert adapt_judge.FEWEST_KNOWN <= known.sum() < len(known)
+    here, there = pair.keypoints[0].xy[known].numpy(), pair.truth[known].numpy()
+    homography, _ = cv2.findHomography(here, there, cv2.RANSAC, 3.0)
+    moved = geometry.project(homography, here)
+    assert np.median(np.linalg.norm(moved - there, axis=1)) < 2
+
+
+def test_better_models_have_better_numbers(judge: HeldOutPhotos) -> None:
+    measured = {
+        model.info.name: judge.measure(model) for model in (ConstantModel(), load("pixels"), load("hardnet.small"))
+    }
+    constant, pixels, learned = (scores for scores, _ in measured.values())
+    assert constant["ap"] < pixels["ap"] < learned["ap"] <= 1
+    assert constant["inliers"] == 0 < learned["inliers"]
+    assert constant["confused"] > pixels["confused"] > learned["confused"]
+    by_pair = {name: pairs for name, (_, pairs) in measured.items()}
+    assert verdict(by_pair["pixels"], by_pair["hardnet.small"]) == "gained"
+    assert verdict(by_pair["hardnet.small"], by_pair["pixels"]) == "lost"
+    assert verdict(by_pair["pixels"], by_pair["pixels"]) == "no difference"
+
+
+@pytest.mark.parametrize(
+    ("ap", "inliers", "expected"),
+    [
+        ([0.02, 0.03, 0.02, 0.01], [0, 1, -1, 0], "gained"),
+        ([0.02, 0.03, 0.02, 0.01], [-9, -8, -9, -10], "mixed"),
+        ([-0.02, -0.03, -0.02, -0.01], [0, 1, -1, 0], "lost"),
+        ([0.05, -0.04, 0.01, 0.0], [5, -5, 9, -8], "no difference"),
+        ([0.5, 0.5], [90, 90], "no difference"),  # two pairs tell nothing
+    ],
+)
+def test_the_verdict_looks_beyond_chance(ap: list[float], inliers: list[float], expected: str) -> None:
+    before = {"ap": np.full(len(ap), 0.5), "inliers": np.full(len(ap), 100.0)}
+    after = {"ap": before["ap"] + ap, "inliers": before["inliers"] + inliers}
+    assert verdict(before, after) == expected
+    assert expected in VERDICTS
+
+
+def test_photos_that_share_too_little_are_refused(store: TrackStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapt_judge, "FEWEST_KNOWN", 10_000)
+    with pytest.raises(UserError, match="overlap more"):
+        HeldOutPhotos(store, np.array([1]), seed=0)

@@ -1,0 +1,73 @@
+"""Distributions of angles over a training, and SDGMNet's weights over them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from patchprint.losses.sdgm import SDGMLoss, Spread
+from patchprint.report.angles import MOST_FRAMES, angle_sections
+from patchprint.report.charts import Moving
+from patchprint.report.runs import read_run
+from patchprint.training.monitor import BINS
+from support.made_runs import write_run
+
+
+def moving(folder: Path) -> list[Moving]:
+    return [
+        part for section in angle_sections([read_run(folder)]) for part in section.parts if isinstance(part, Moving)
+    ]
+
+
+def test_shares_of_a_plain_run(tmp_path: Path) -> None:
+    (chart,) = moving(write_run(tmp_path / "mine"))
+    assert [line.label for line in chart.lines] == ["two views of one point", "nearest other point of the batch"]
+    assert [frame.label for frame in chart.frames] == ["6", "12"]
+    assert all(sum(values) == pytest.approx(100) for frame in chart.frames for values in frame.values)
+    assert chart.x[0] == pytest.approx(math.pi / BINS / 2)
+
+
+def test_weights_of_sdgmnet_are_those_of_its_loss(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "mine", recipe="sdgmnet")
+    pairs, triplets = moving(folder)
+    assert max(pairs.frames[-1].values[0]) == 1, "scaled to its peak"
+    angles = torch.tensor(pairs.x, dtype=torch.float64)
+    own, other, between = (
+        Spread(torch.tensor(mean).double(), torch.tensor(std).double())
+        for mean, std in ((0.7, 0.2), (1.1, 0.1), (-0.4, 0.25))
+    )
+    loss = SDGMLoss(coupled="none")
+    expected = loss.weights(angles, angles, own, other, between)
+    assert pairs.frames[-1].values[2] == pytest.approx(expected[0].tolist())
+    assert pairs.frames[-1].values[3] == pytest.approx(expected[1].tolist())
+    weight = list(triplets.frames[-1].values[1])
+    assert weight[0] == 0 and weight[-1] == pytest.approx(1.0)
+    assert sum(0 < value < 0.6 for value in weight) == 0, "below the margin of 0.6 a triplet counts nothing"
+
+
+def test_weights_are_one_while_sdgmnet_warms_up(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "mine", recipe="sdgmnet", steps=40)
+    line = json.loads((folder / "angles.jsonl").read_text().splitlines()[0])
+    (folder / "angles.jsonl").write_text(json.dumps({**line, "step": 4}) + "\n")
+    pairs, triplets = moving(folder)
+    assert set(pairs.frames[0].values[2]) == {1.0} and set(triplets.frames[0].values[1]) == {1.0}
+
+
+def test_many_moments_are_thinned_and_damaged_lines_left_out(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "mine")
+    line = json.loads((folder / "angles.jsonl").read_text().splitlines()[0])
+    lines = [{**line, "step": step} for step in range(1, 300)]
+    lines += [{"step": 300}, {**line, "step": "x"}, {**line, "positive": [1]}, {**line, "positive": ["a"] * BINS}]
+    (folder / "angles.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines) + "{")
+    (chart,) = moving(folder)
+    assert len(chart.frames) == MOST_FRAMES and chart.frames[-1].label == "299"
+
+
+def test_runs_without_angles_have_no_section(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "mine")
+    (folder / "angles.jsonl").unlink()
+    assert angle_sections([read_run(folder)]) == []

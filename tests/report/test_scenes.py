@@ -1,0 +1,76 @@
+"""Points and cameras as the viewer gets them: upright, near 0, bounded."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+
+from patchprint.report import scenes
+from patchprint.report.pictures import Picture
+from patchprint.report.scenes import Cameras, Scene
+
+PICTURE = Picture.from_pixels(np.zeros((2, 2), np.uint8), "a picture")
+
+
+def cameras(count: int = 3) -> Cameras:
+    """Beside each other at z = -5, looking along +z as COLMAP's do: x to the right, y down."""
+    centers = np.array([[float(i), 0.0, -5.0] for i in range(count)]).reshape(-1, 3)
+    corners = np.array([(-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)], float)
+    return Cameras([f"{i}.jpg" for i in range(count)], centers, centers[:, None] + corners)
+
+
+def scene(points: np.ndarray, count: int = 3) -> Scene:
+    return Scene(points, np.full((len(points), 3), 200, np.uint8), cameras(count), PICTURE)
+
+
+def positions(data: dict[str, Any]) -> np.ndarray:
+    packed = np.frombuffer(base64.b64decode(data["positions"]), "<i2").reshape(-1, 3)
+    return packed * data["unit"]
+
+
+def test_what_is_up_in_the_photos_is_up_in_the_viewer() -> None:
+    cloud = np.random.default_rng(0).normal(size=(500, 3))
+    cloud = np.concatenate([cloud, [[1.0, -3.0, 0.0]]])  # above, since y points down
+    found = positions(scene(cloud).data())
+    assert found[-1, 1] > 0.5 and abs(np.median(found[:, 1])) < 0.05
+    frusta = np.array(scene(cloud).data()["frusta"]).reshape(3, 5, 3)
+    assert (frusta[:, 0, 2] > 1).all(), "cameras are before the scene, toward the reader"
+    assert (frusta[:, 1:3, 1] > frusta[:, 3:, 1]).all(), "upper corners are up"
+    assert found[0] @ found[0] == pytest.approx(
+        float(((cloud[0] - np.median(cloud, 0)) ** 2).sum()) / _reach(cloud) ** 2, abs=1e-3
+    ), "only turned, moved and scaled"
+
+
+def _reach(cloud: np.ndarray) -> float:
+    return float(np.quantile(np.linalg.norm(cloud - np.median(cloud, 0), axis=1), 0.95))
+
+
+def test_points_are_bounded_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenes, "MOST_POINTS", 100)
+    many = scene(np.random.default_rng(0).normal(size=(1000, 3)))
+    assert len(positions(many.data())) == 100 and len(base64.b64decode(many.data()["colors"])) == 300
+    assert many.note().startswith("100 of 1,000 points, taken at random")
+
+
+def test_points_far_outside_do_not_hide_the_others() -> None:
+    cloud = np.concatenate([np.random.default_rng(0).normal(size=(500, 3)), [[1e6, 0, 0]]])
+    found = scene(cloud)
+    assert len(positions(found.data())) == 500
+    assert found.note().startswith("500 of 501 points, without those far outside")
+    assert scene(cloud[:500]).note().startswith("All 500 points, and 3 cameras.")
+
+
+def test_cameras_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenes, "MOST_CAMERAS", 2)
+    many = scene(np.random.default_rng(0).normal(size=(50, 3)))
+    assert many.data()["names"] == ["0.jpg", "1.jpg"] and len(many.data()["frusta"]) == 2 * 15
+    assert "2 of 3 cameras" in many.note()
+
+
+@pytest.mark.parametrize(("points", "count"), [(np.zeros((0, 3)), 0), (np.ones((4, 3)), 0), (np.ones((4, 3)), 1)])
+def test_scenes_without_points_or_cameras(points: np.ndarray, count: int) -> None:
+    data = scene(points, count).data()
+    assert np.isfinite(data["frusta"]).all() and np.isfinite(data["eye"]).all() and np.isfinite(positions(data)).all()

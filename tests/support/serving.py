@@ -1,0 +1,156 @@
+"""``patchprint serve`` as a real process, and questions to it over plain HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from support.checkout import environment
+
+# Of a process that serves: records every address outside of this machine that it turns to, by name or number.
+_SPY = """
+import os, socket
+def watched(name, original, host_of):
+    def call(*arguments, **named):
+        host = host_of(arguments)
+        if isinstance(host, (str, bytes)) and str(host) not in ("127.0.0.1", "localhost", "::1", "0.0.0.0", ""):
+            with open(os.environ["SPY_RECORD"], "a") as record:
+                record.write(f"{name} {host}\\n")
+        return original(*arguments, **named)
+    return call
+def peer(arguments):
+    where = arguments[1]
+    return where[0] if isinstance(where, tuple) else ""
+socket.socket.connect = watched("connect", socket.socket.connect, peer)
+socket.socket.connect_ex = watched("connect", socket.socket.connect_ex, peer)
+socket.getaddrinfo = watched("look up", socket.getaddrinfo, lambda arguments: arguments[0])
+"""
+
+
+@dataclass
+class Served:
+    """A server that runs: where, its process, what it wrote to stderr so far, and where it keeps temporary files."""
+
+    address: str
+    process: subprocess.Popen[str]
+    said: list[str]
+    temporary: Path
+    turned_to: Path
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and answer, JSON where it is; the path goes out exactly as it is given."""
+        place = urlsplit(self.address)
+        connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
+        with contextlib.closing(connection):
+            connection.putrequest(method, path, skip_host="host" in (headers or {}))
+            for name, value in (headers or {}).items():
+                connection.putheader(name, value)
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            data = answer.read()
+            is_json = answer.getheader("Content-Type", "").startswith("application/json")
+            return answer.status, json.loads(data) if is_json else data
+
+    def match(self, a: Path, b: Path, **fields: object) -> tuple[int, Any]:
+        """POST /api/match."""
+        body, kind = form({"photo_a": a, "photo_b": b, **fields})
+        return self.ask("POST", "/api/match", body, {"Content-Type": kind})
+
+    def stop(self) -> int:
+        """End it as systemd would, and wait."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+def curl(server: Served, words: list[str]) -> tuple[int, Any]:
+    """What ``curl -F name=value ... ADDRESS`` asks, of this server instead of the one in the address."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-F", action="append", default=[], dest="fields")
+    parser.add_argument("address")
+    asked = parser.parse_args(words)
+    path = urlsplit(asked.address).path
+    if not asked.fields:
+        return server.ask("GET", path)
+    pairs = (field.partition("=") for field in asked.fields)
+    values = {name: Path(value[1:]) if value.startswith("@") else value for name, _, value in pairs}
+    body, kind = form(values)
+    return server.ask("POST", path, body, {"Content-Type": kind})
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *flags: str) -> Iterator[Served]:
+    """A server at a free port, whose temporary files lie in ``folder``, until the end of the block."""
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    settings = {**_watched(folder), "TMPDIR": str(temporary)}
+    command = [sys.executable, "-m", "patchprint", "serve", "--port", "0", *flags]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, cwd=folder)
+    said: list[str] = []
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            lines.put(line)
+        lines.put(None)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        while (line := lines.get(timeout=60)) is not None:
+            if found := re.search(r"serving at (http://\S+)", line):
+                yield Served(found[1], process, said, temporary, folder / "turned-to.txt")
+                break
+        else:
+            raise AssertionError("it did not serve: " + "".join(said))
+    finally:
+        process.kill()
+        process.wait()
+        reader.join(5)
+
+
+def watched_process(folder: Path, code: str) -> str:
+    """The record of addresses that some code turned to."""
+    subprocess.run([sys.executable, "-c", code], env=_watched(folder), check=True, timeout=60)
+    return (folder / "turned-to.txt").read_text()
+
+
+def _watched(folder: Path) -> dict[str, str]:
+    """The environment of a process that records the addresses it turns to in ``folder / turned-to.txt``."""
+    spy = folder / "spy"
+    spy.mkdir()
+    (spy / "sitecustomize.py").write_text(_SPY)
+    settings = environment(SPY_RECORD=str(folder / "turned-to.txt"))
+    return {**settings, "PYTHONPATH": f"{spy}:{settings['PYTHONPATH']}"}
+
+
+def form(fields: dict[str, object]) -> tuple[bytes, str]:
+    """Fields as multipart/form-data, files by their paths, and its content type."""
+    boundary = uuid.uuid4().hex
+    parts = []
+    for name, value in fields.items():
+        if isinstance(value, Path):
+            head, data = f'; filename="{value.name}"\r\nContent-Type: application/octet-stream', value.read_bytes()
+        else:
+            head, data = "", str(value).encode()
+        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{head}\r\n\r\n'.encode() + data)
+    return b"\r\n".join([*parts, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
