@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.features import storage
+from patchprint.features import folder_on_cluster, storage
 from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.features.match_folder import match_folder
 from patchprint.features.pair_lists import choose_pairs
+from patchprint.features.photo_jobs import Job
 from patchprint.interop import ray_cluster
-from patchprint.interop.ray_cluster import Cluster, connected, refuse_unseen, room_for_workers, spread
+from patchprint.interop.ray_cluster import Cluster, Room, connected, refuse_unseen, room_for_workers, spread
 from support.known_images import texture
 
 ray = pytest.importorskip("ray", reason="a cluster is one of Ray (the extra cluster)")
@@ -58,7 +59,6 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(PHOTOS):
         left, top = np.random.default_rng(number).integers(0, 90, 2)
         cv2.imwrite(str(folder / f"{number:03}.png"), scenes[number % 8][top : top + 60, left : left + 100])
-    (folder / "000.png").write_bytes(b"no picture")
     return folder
 
 
@@ -67,8 +67,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(three_nodes: Any, photos: Path, tmp_path: Path) -> None:
-    alone = describe_folder(photos, tmp_path / "alone", SETTINGS, shards=True, report=lambda text: None)
+def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
+    three_nodes: Any, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = describe_folder(photos, tmp_path / "alone", SETTINGS, shards=True)
 
     said: list[str] = []
     fate = threading.Thread(target=_lose_a_worker_and_a_node, args=(three_nodes, tmp_path / "there"))
@@ -77,9 +79,6 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(three_nodes: Any, p
     fate.join()
     assert len(ray_cluster.nodes(ray)) == 2
     assert sum("a worker was lost" in text for text in said) >= 2, said
-    assert [text for text in said if "left out" in text] == [
-        f"left out: {photos}/000.png is not a picture that OpenCV can read"
-    ]
     assert contents(tmp_path / "there") == contents(tmp_path / "alone")
 
     pairs = choose_pairs(alone, "retrieval", 3)
@@ -87,13 +86,17 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(three_nodes: Any, p
     match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster())
     assert contents(tmp_path / "matched there") == contents(tmp_path / "matched alone")
 
-    # What is done is not done again.
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in (".npz", ".zip")}
-    assert describe_folder(photos, there.folder, SETTINGS, cluster=Cluster(), report=said.append).left_out == [
-        "000.png"
-    ]
-    match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster())
-    assert {path: path.stat().st_mtime_ns for path in before} == before
+    monkeypatch.setattr(ray_cluster, "connected", None)  # nobody is asked for what is done
+    assert len(describe_folder(photos, there.folder, SETTINGS, cluster=Cluster())) == PHOTOS
+    assert match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster()).missing() == []
+
+
+def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
+    good, bad = folder_on_cluster._block_describer(SETTINGS)(jobs)
+    assert isinstance(good, bytes) and len(storage.load("001.png", good)) == 16
+    assert str(bad) == f"{tmp_path}/bad.png is not a picture that OpenCV can read"
 
 
 def _lose_a_worker_and_a_node(nodes: Any, out: Path) -> None:
@@ -134,24 +137,45 @@ def test_faults_of_workers_name_the_node(three_nodes: Any, tmp_path: Path) -> No
         def work(job: str) -> str:
             if job == "full":
                 raise OSError(28, "No space left on device", "/there/x")
-            if job == "wrong":
-                raise ValueError("a fault of the program")
             return job.upper()
 
         return work
 
-    assert sorted(spread(ray, ["a", "b"], prepare)) == [(0, "A"), (1, "B")]
-    host = socket.gethostname()
-    with pytest.raises(
-        OSError, match=rf"node {host} \(.*No space left on device.*/there/x.*goes on where this stopped"
-    ):
-        list(spread(ray, ["full"], prepare))
-    with pytest.raises(ValueError, match="a fault of the program"):
-        list(spread(ray, ["wrong"], prepare))
+    host, done = socket.gethostname(), []
+    expected = rf"node {host} \(.*No space left on device.*/there/x.*goes on where this stopped"
+    with pytest.raises(OSError, match=expected):
+        for number, outcome in spread(ray, ["a", "b", "c", "full"], prepare, Room(0.1)):
+            done.append((number, outcome))
+    assert done and set(done) <= {(0, "A"), (1, "B"), (2, "C")}, "what was done before is given out"
     with pytest.raises(ValueError, match=rf"node {host} .* does not see {tmp_path}/nowhere; put it on a disk that all"):
         refuse_unseen(ray, tmp_path, tmp_path / "nowhere")
     with pytest.raises(ValueError, match="no node of the cluster has a GPU"):
         room_for_workers(ray, on_gpu=True)
+
+
+def test_a_job_that_kills_every_worker_ends_the_work(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare() -> Callable[[int], None]:
+        return lambda job: os._exit(1)
+
+    monkeypatch.setattr(ray_cluster, "MOST_LOSSES", 0)
+    with pytest.raises(OSError, match=r"1 workers were lost with the same job.*goes on where this stopped"):
+        list(spread(ray, [0], prepare))
+
+
+def test_workers_share_gpus() -> None:
+    class Machines:
+        def __init__(self, **there: float) -> None:
+            self.there = there
+
+        def cluster_resources(self) -> dict[str, float]:
+            return self.there
+
+    assert room_for_workers(Machines(CPU=8)) == Room(1.0)
+    assert room_for_workers(Machines(CPU=32, GPU=2)) == Room(4.0, 0.25)
+    assert room_for_workers(Machines(CPU=4, GPU=2)) == Room(1.0, 0.5)
+    assert room_for_workers(Machines(CPU=4, GPU=2), on_gpu=False) == Room(1.0)
+    with pytest.raises(ValueError, match="has a core to spare"):
+        room_for_workers(Machines())
 
 
 def test_other_versions_are_refused(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:

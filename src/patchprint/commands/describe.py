@@ -45,7 +45,7 @@ def main(
     match: bool = False,
     pairs: str = "exhaustive",
     shards: bool = False,
-    workers: int = 1,
+    workers: int | None = None,
     device: str = "auto",
     engine: str = AUTO,
     address: str | None = None,
@@ -71,11 +71,12 @@ def main(
         match: colmap: match the photos too and let COLMAP verify that, so that the database can be mapped at once
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
         shards: npz: many photos in each file; for ten thousand photos and more
-        workers: processes that work side by side; under torchrun the photos are shared out as well
+        workers: processes that work side by side (default: 1, with a GPU all cores); under torchrun the photos are shared out
+            as well
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8; auto: bfloat16 where the CPU
-            has it, int8 for 50 photos and more where OpenVINO is installed; ray: on all cores or GPUs of
-            a Ray cluster, in shards (ray:float32 chooses how it is computed there)
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
+            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed; ray: on all
+            cores or GPUs of a Ray cluster, in shards (ray:float32 says how it is computed there)
         address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
         progress: file for JSON lines that say how far it is
         force: replace what is there

@@ -6,56 +6,44 @@ import hashlib
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from patchprint import files
-from patchprint.detectors import MAX_KEYPOINTS, check_detector
+from patchprint.detectors import check_detector
+from patchprint.devices import choose_device
 from patchprint.engines import AUTO
-from patchprint.errors import MissingPackageError, UserError
+from patchprint.errors import UserError
 from patchprint.features import storage
-from patchprint.features.extract import check_max_size, extract
-from patchprint.features.model import DEFAULT_MODEL, Model, load
+from patchprint.features.extract import Found, check_max_size
+from patchprint.features.folder_on_cluster import describe_on_cluster
+from patchprint.features.model import Model, load
+from patchprint.features.photo_jobs import DescribeSettings, Job, described, find, save
 from patchprint.features.shards import FOLDER, Shards, photos_per_shard
 from patchprint.features.storage import FeatureFolder
-from patchprint.interop import ray_cluster
-from patchprint.interop.images import find_mask, image_in, list_images, read_gray
+from patchprint.interop.images import find_mask, image_in, list_images
 from patchprint.interop.object_storage import is_url
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.progress import Progress, leave_out, note
-from patchprint.types import Features
 
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 MANY_PHOTOS = 50  # from which on an engine is prepared that takes some seconds to start
-
-
-@dataclass(frozen=True)
-class DescribeSettings:
-    """How photos are described; equal settings give equal features."""
-
-    model: str = DEFAULT_MODEL
-    detector: str = "dog"
-    max_keypoints: int | None = MAX_KEYPOINTS
-    upright: bool = False
-    spread: bool = True
-    exif: bool = False
-    max_size: int | None = None
-    device: str = "cpu"
-    engine: str = AUTO
-    # Folder of masks, one for each photo that has one (`interop.images.find_mask`); black is where no keypoint may be.
-    masks: str = ""
+_WRITERS = 4  # threads, which mostly wait for the disk
 
 
 def describe_folder(
     images: str | Path,
     out: str | Path,
     settings: DescribeSettings | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     names: list[str] | None = None,
     report: Callable[[str], None] = note,
     force: bool = False,
@@ -71,6 +59,8 @@ def describe_folder(
     that cannot be read are named through ``report`` and left out; with ``strict`` the first of them is an error.
 
     Args:
+        workers: processes that work side by side; by default 1, and before a GPU, which would wait for a single one, as many
+            as there are cores.
         names: photos to describe, relative to ``images``; all by default.
         known: features of other photos, made with the same settings, which are copied into ``out``.
         shards: many photos in each file (`features.shards`) instead of one.
@@ -79,6 +69,8 @@ def describe_folder(
     images = images if is_url(images) else Path(images).absolute()
     out, settings = Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
+    if workers is None:
+        workers = 1 if choose_device(settings.device).type == "cpu" else os.cpu_count() or 1
     if workers < 1:
         raise UserError(f"at least 1 worker is needed, got {workers}")
     here = settings if cluster is None else replace(settings, device="cpu")
@@ -101,7 +93,7 @@ def describe_folder(
         report(f"{len(unmasked)} photos have no mask and are searched as a whole, the first is {unmasked[0]}")
     by_name = dict(zip(todo, jobs, strict=True))
     if cluster is not None and there.shards is not None:
-        outcomes = _run_on_cluster(by_name, there.shards, replace(here, device=settings.device), cluster, report)
+        outcomes = describe_on_cluster(by_name, there.shards, replace(here, device=settings.device), cluster, report)
     else:
         outcomes = _run_here(by_name, there.shards if world == 1 else None, here, workers)
     with Progress("describing", len(todo), "photo") as counter:
@@ -131,15 +123,6 @@ def check_settings(settings: DescribeSettings, images: str | Path, names: list[s
             f"{settings.masks} holds no mask of a photo in {images}; the mask of {names[0]} is called {names[0]}.png"
         )
     return load(settings.model, settings.device, settings.engine).for_keypoints()
-
-
-@dataclass(frozen=True)
-class Job:
-    """One photo to describe."""
-
-    image: str | Path
-    mask: Path | None
-    out: Path
 
 
 def _mask_of(name: str, settings: DescribeSettings) -> Path | None:
@@ -191,50 +174,15 @@ def _run_here(
         yield [problem]
 
 
-def _run_on_cluster(
-    jobs: Mapping[str, Job], shards: Shards, settings: DescribeSettings, cluster: Cluster, report: Callable[[str], None]
-) -> Iterator[list[Exception | None]]:
-    """Shard by shard, each on one worker."""
-    if not jobs:
-        return
-    blocks: dict[int, list[str]] = {}
-    for name in jobs:
-        blocks.setdefault(shards.number(name), []).append(name)
-    numbers, work = list(blocks), [[jobs[name] for name in names] for names in blocks.values()]
-    with ray_cluster.connected(cluster) as ray:
-        on_gpu = {"auto": None, "cpu": False}.get(settings.device, True)
-        room = ray_cluster.room_for_workers(ray, on_gpu)
-        paths = [Path(job.image).parent for job in jobs.values() if not is_url(job.image)][:1]
-        ray_cluster.refuse_unseen(ray, *paths, *([Path(settings.masks)] if settings.masks else []))
-        settings = replace(settings, device="cuda", engine=AUTO) if room.gpus else replace(settings, device="cpu")
-        for index, found in ray_cluster.spread(ray, work, partial(_block_describer, settings), room, report):
-            number = numbers[index]
-            described = dict(zip(blocks[number], found, strict=True))
-            shards.add(number, {name: made for name, made in described.items() if isinstance(made, bytes)})
-            yield [None if isinstance(made, bytes) else made for made in found]
-
-
-def _block_describer(settings: DescribeSettings) -> Callable[[list[Job]], list[bytes | Exception]]:
-    """What a worker of a cluster does, with the model that it loads once."""
-    model = load(settings.model, settings.device, settings.engine).for_keypoints()
-
-    def describe_block(jobs: list[Job]) -> list[bytes | Exception]:
-        found = (_described(job, settings, model) for job in jobs)
-        return [storage.to_bytes(each) if isinstance(each, Features) else each for each in found]
-
-    return describe_block
-
-
 def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
-    if workers <= 1 or len(jobs) <= 1:
-        _prepare(settings)
-        yield from map(_describe_one, jobs)
+    workers = min(workers, len(jobs))
+    if workers <= 1:
+        model = load(settings.model, settings.device, settings.engine)
+        yield from (_describe_one(job, settings, model) for job in jobs)
         return
-    # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
-    context = multiprocessing.get_context("spawn")
+    run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_before_a_gpu
     try:
-        with ProcessPoolExecutor(min(workers, len(jobs)), context, _prepare_worker, (settings, workers)) as pool:
-            yield from pool.map(_describe_one, jobs)
+        yield from run(jobs, settings, workers)
     except BrokenProcessPool as error:
         raise OSError(
             "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, which goes on "
@@ -242,45 +190,62 @@ def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[
         ) from error
 
 
-_state: dict[str, tuple[DescribeSettings, Model]] = {}
+def _pool(workers: int, settings: DescribeSettings, needs_model: bool) -> ProcessPoolExecutor:
+    # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, needs_model))
 
 
-def _prepare(settings: DescribeSettings) -> None:
-    _state["current"] = settings, load(settings.model, settings.device, settings.engine)
+def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+    """Each process does all that a photo needs."""
+    with _pool(workers, settings, needs_model=True) as pool:
+        yield from pool.map(_describe_in_worker, jobs)
 
 
-def _prepare_worker(settings: DescribeSettings, workers: int) -> None:
+def _run_before_a_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+    """Processes read photos and find keypoints, this one describes them, threads write: the GPU waits for nobody."""
+    model = load(settings.model, settings.device, settings.engine)
+    ahead = 2 * workers  # photos that wait for the next station at each of them
+    with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
+        found = _in_order(pool, _find_in_worker, jobs, ahead)
+        made = ((job, described(job, each, model)) for job, each in zip(jobs, found, strict=True))
+        yield from _in_order(writers, save, made, ahead)
+
+
+def _in_order(
+    pool: Executor, function: Callable[[Item], Outcome], items: Iterable[Item], ahead: int
+) -> Iterator[Outcome]:
+    """What ``pool.map`` gives, with at most ``ahead`` items taken that are not given back yet."""
+    waiting: deque[Future[Outcome]] = deque()
+    for item in items:
+        waiting.append(pool.submit(function, item))
+        if len(waiting) == ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+_state: dict[str, tuple[DescribeSettings, Model | None]] = {}
+
+
+def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
-    _prepare(settings)
+    _state["current"] = settings, load(settings.model, settings.device, settings.engine) if needs_model else None
 
 
-def _describe_one(job: Job) -> Exception | None:
-    """Describe one photo; returns what is wrong with it, if anything."""
+def _describe_in_worker(job: Job) -> Exception | None:
     settings, model = _state["current"]
-    features = _described(job, settings, model)
-    if isinstance(features, Exception):
-        return features
-    storage.save(features, job.out)
-    return None
+    assert model is not None
+    return _describe_one(job, settings, model)
 
 
-def _described(job: Job, settings: DescribeSettings, model: Model) -> Features | Exception:
-    """The features of a photo, or what is wrong with it."""
-    try:
-        return extract(
-            job.image,
-            model,
-            mask=None if job.mask is None else read_gray(job.mask, settings.exif),
-            max_keypoints=settings.max_keypoints,
-            upright=settings.upright,
-            detector=settings.detector,
-            spread=settings.spread,
-            exif=settings.exif,
-            max_size=settings.max_size,
-        )
-    except (ValueError, OSError) as error:
-        is_named = Path(job.image).name in str(error) or isinstance(error, MissingPackageError)
-        return error if is_named else UserError(f"{job.image}: {error}")
+def _find_in_worker(job: Job) -> Found | Exception:
+    return find(job, _state["current"][0])
+
+
+def _describe_one(job: Job, settings: DescribeSettings, model: Model) -> Exception | None:
+    """Describe one photo; returns what is wrong with it, if anything."""
+    return save((job, described(job, find(job, settings), model)))
 
 
 def wait_for_all_ranks() -> None:

@@ -26,6 +26,7 @@ from patchprint.progress import note
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
 
+_SHARING_A_GPU = 4  # workers
 MOST_LOSSES = 3  # workers that a job may take with it
 _PATIENCE = (
     5.0  # seconds after which it is looked whether the cluster has grown or shrunk, and until an address must answer
@@ -90,7 +91,9 @@ def nodes(ray: Any) -> list[dict[str, Any]]:
 
 
 def room_for_workers(ray: Any, on_gpu: bool | None = None) -> Room:
-    """What a worker takes: a GPU with its share of the cores, or one core.
+    """What a worker takes: a core; where there are GPUs, a share of one with its share of the cores.
+
+    Several share a GPU, since each of them reads photos and finds keypoints too, and it would wait for a single one.
 
     Args:
         on_gpu: None takes GPUs where the cluster has some.
@@ -100,7 +103,8 @@ def room_for_workers(ray: Any, on_gpu: bool | None = None) -> Room:
     if on_gpu and not gpus:
         raise UserError("no node of the cluster has a GPU; leave --device out, or give --device cpu")
     if gpus and on_gpu is not False:
-        return Room(max(1.0, cores // gpus), 1.0)
+        sharing = max(1, min(_SHARING_A_GPU, int(cores // gpus)))
+        return Room(max(1.0, cores // gpus // sharing), 1 / sharing)
     if cores < 1:
         raise UserError(
             "no node of the cluster has a core to spare; start one with ray start --address ... --num-cpus N"
