@@ -23,7 +23,7 @@ from patchprint.interop.colmap_database import (
     write_matches,
     writing,
 )
-from patchprint.interop.colmap_pairs import Matching, match_images, restore_names
+from patchprint.interop.colmap_pairs import PairRule, match_images, restore_names
 from patchprint.interop.colmap_threads import extract_features
 from patchprint.interop.images import image_size, list_images
 from patchprint.progress import Progress
@@ -122,21 +122,21 @@ def sift_reconstruction(
     max_keypoints: int = KEYPOINTS,
     max_image_size: int = MAX_IMAGE_SIZE,
     seed: int = 0,
-    matching: Matching = "exhaustive",
+    pairs: PairRule = "exhaustive",
     threads: int = -1,
 ) -> Any:
     """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
 
     Args:
         names: photos to use, relative to ``image_folder``; all by default.
-        matching: which pairs are matched (``interop.colmap_pairs``).
+        pairs: which are matched (``interop.colmap_pairs``).
         threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
     """
     from patchprint.interop.colmap import pycolmap
 
     work, cameras = Path(work_folder), cameras or Cameras()
     database = work / "database.db"
-    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, matching))
+    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, pairs))
     claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
     cameras.check()
     if not (work / "sparse").is_dir():
@@ -149,7 +149,7 @@ def sift_reconstruction(
             pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
             extract_features(database, image_folder, names, cameras, max_keypoints, max_image_size, threads)
         with writing(database), Progress("COLMAP matches the photos"):
-            match_images(database, matching, seed)
+            match_images(database, pairs, seed)
         _map(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
     return read_model(work / "sparse")
 
