@@ -28,7 +28,7 @@ from patchprint.interop.images import list_images, read_gray
 
 SETS = ("notredame/images", "liberty/images", "oxford-landmarks")
 SIDE = (640, 480)
-DESCRIBE = ("--model", "hardnet.small", "--max-keypoints", "128", "--device", "cpu")
+MODEL = "hardnet.small"
 NEIGHBORS = 20
 
 
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="photos, features and matches; several gigabytes")
     parser.add_argument("--out", type=Path, required=True, help="what it holds of other sizes is kept")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10_000])
+    parser.add_argument("--keypoints", type=int, default=128, help="in a photo")
     parser.add_argument("--files-to", type=int, default=1000)
     parser.add_argument("--ray-to", type=int, default=1000)
     parser.add_argument("--exhaustive-to", type=int, default=300)
@@ -54,7 +55,7 @@ def main() -> None:
         ordered = dict(sorted(scores.items(), key=lambda item: int(item[0])))
         result = provenance.record(
             "growth with photos",
-            settings={"describe": DESCRIBE, "neighbors": NEIGHBORS, "pixels": SIDE},
+            settings={"model": MODEL, "keypoints": arguments.keypoints, "neighbors": NEIGHBORS, "pixels": SIDE},
             data={"path": str(arguments.photos), "sets": SETS},
             scores=ordered,
             started=started,
@@ -64,7 +65,8 @@ def main() -> None:
 
 def measured(photos: Path, work: Path, size: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """The stages of one size, each by its name."""
-    describe = ("describe", str(photos), *DESCRIBE, "--force", "--out")
+    how = ("--model", MODEL, "--max-keypoints", str(arguments.keypoints), "--device", "cpu")
+    describe = ("describe", str(photos), *how, "--force", "--out")
     rows = {"describe, shards": stage([*describe, str(work / "shards"), "--shards"], work / "shards")}
     if size <= arguments.files_to:
         rows["describe, a file a photo"] = stage([*describe, str(work / "files")], work / "files")
