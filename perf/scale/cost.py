@@ -3,7 +3,7 @@
     python -m perf.scale.cost --growth results/scale/growth-1000-keypoints.json --out results/scale/cost.json
 
 Describing, pooling and matching are CPU seconds of a photo or a pair at the largest size of that file, multiplied: the work on
-one photo or pair does not depend on how many others there are. What is not measured is in ASSUMED. COLMAP's mapping is left out.
+one photo or pair does not depend on how many others there are. What is not measured is in ASSUMED. COLMAP is left out.
 """
 
 from __future__ import annotations
