@@ -5,7 +5,7 @@ from __future__ import annotations
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.extras import require
-from patchprint.interop.ray_cluster import Cluster
+from patchprint.interop.ray_cluster import Cluster, refuse_silent
 
 RAY = "ray"
 
@@ -18,6 +18,7 @@ def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str
             raise UserError("--address is that of a cluster; give --engine ray too")
         return None, engine
     require("ray", extra="cluster")
+    refuse_silent(address)  # before anything is written
     return Cluster(address), computed or AUTO
 
 

@@ -64,7 +64,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         _refuse_other_versions(ray)
         yield ray
         return
-    _refuse_silent(cluster.address)
+    refuse_silent(cluster.address)
     try:
         ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=_own(cluster))
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -281,7 +281,7 @@ def _refuse_other_versions(ray: Any) -> None:
             )
 
 
-def _refuse_silent(address: str | None) -> None:
+def refuse_silent(address: str | None) -> None:
     """Raise UserError where nobody answers at HOST:PORT; Ray itself would try for minutes."""
     if address is None or "://" in address or ":" not in address:
         return
