@@ -120,6 +120,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries-long": weights_tables.tries_long,
         "tries-groups": weights_tables.tries_groups,
         "chosen-scales": weights_tables.chosen_scales,
+        "students": weights_tables.students,
         "inliers": use_tables.inliers,
         "verdict": use_tables.verdict,
         "sfm": use_tables.sfm,
