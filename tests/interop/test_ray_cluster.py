@@ -15,6 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from patchprint import cli
 from patchprint.features import folder_on_cluster, storage
@@ -94,7 +95,7 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
 def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no picture")
     jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
-    good, bad = folder_on_cluster._block_describer(SETTINGS)(jobs)
+    good, bad = folder_on_cluster._block_describer(SETTINGS, torch.get_num_threads())(jobs)
     assert isinstance(good, bytes) and len(storage.load("001.png", good)) == 16
     assert str(bad) == f"{tmp_path}/bad.png is not a picture that OpenCV can read"
 

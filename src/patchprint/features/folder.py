@@ -12,7 +12,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -25,13 +25,14 @@ from patchprint.features import storage
 from patchprint.features.extract import Found, check_max_size
 from patchprint.features.folder_on_cluster import describe_on_cluster
 from patchprint.features.model import Model, load
-from patchprint.features.photo_jobs import DescribeSettings, Job, described, find, save
+from patchprint.features.photo_jobs import DescribeSettings, Job, described, find, limit_threads, save
 from patchprint.features.shards import FOLDER, Shards, photos_per_shard
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop.images import find_mask, image_in, list_images
 from patchprint.interop.object_storage import is_url
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.progress import Progress, leave_out, note
+from patchprint.types import Keypoints
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -207,7 +208,7 @@ def _run_before_a_gpu(jobs: list[Job], settings: DescribeSettings, workers: int)
     model = load(settings.model, settings.device, settings.engine)
     ahead = 2 * workers  # photos that wait for the next station at each of them
     with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
-        found = _in_order(pool, _find_in_worker, jobs, ahead)
+        found = (_received(each) for each in _in_order(pool, _find_in_worker, jobs, ahead))
         made = ((job, described(job, each, model)) for job, each in zip(jobs, found, strict=True))
         yield from _in_order(writers, save, made, ahead)
 
@@ -229,7 +230,7 @@ _state: dict[str, tuple[DescribeSettings, Model | None]] = {}
 
 
 def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+    limit_threads(max(1, (os.cpu_count() or 1) // workers))
     _state["current"] = settings, load(settings.model, settings.device, settings.engine) if needs_model else None
 
 
@@ -239,8 +240,18 @@ def _describe_in_worker(job: Job) -> Exception | None:
     return _describe_one(job, settings, model)
 
 
-def _find_in_worker(job: Job) -> Found | Exception:
-    return find(job, _state["current"][0])
+def _find_in_worker(job: Job) -> dict[str, Any] | Exception:
+    """What `find` says, as arrays: each tensor would be handed over with a handshake, for which the GPU waits."""
+    found = find(job, _state["current"][0])
+    return found if isinstance(found, Exception) else {**vars(found), "keypoints": found.keypoints.to_arrays()}
+
+
+def _received(sent: dict[str, Any] | Exception) -> Found | Exception:
+    return (
+        sent
+        if isinstance(sent, Exception)
+        else Found(**{**sent, "keypoints": Keypoints.from_arrays(sent["keypoints"])})
+    )
 
 
 def _describe_one(job: Job, settings: DescribeSettings, model: Model) -> Exception | None:

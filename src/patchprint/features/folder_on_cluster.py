@@ -10,7 +10,7 @@ from pathlib import Path
 from patchprint.engines import AUTO
 from patchprint.features import storage
 from patchprint.features.model import load
-from patchprint.features.photo_jobs import DescribeSettings, Job, described, find
+from patchprint.features.photo_jobs import DescribeSettings, Job, described, find, limit_threads
 from patchprint.features.shards import Shards
 from patchprint.interop import ray_cluster
 from patchprint.interop.object_storage import is_url
@@ -34,15 +34,18 @@ def describe_on_cluster(
         paths = [Path(job.image).parent for job in jobs.values() if not is_url(job.image)][:1]
         ray_cluster.refuse_unseen(ray, *paths, *([Path(settings.masks)] if settings.masks else []))
         settings = replace(settings, device="cuda", engine=AUTO) if room.gpus else replace(settings, device="cpu")
-        for index, found in ray_cluster.spread(ray, work, partial(_block_describer, settings), room, report):
+        for index, found in ray_cluster.spread(
+            ray, work, partial(_block_describer, settings, int(room.cores)), room, report
+        ):
             number = numbers[index]
             described = dict(zip(blocks[number], found, strict=True))
             shards.add(number, {name: made for name, made in described.items() if isinstance(made, bytes)})
             yield [None if isinstance(made, bytes) else made for made in found]
 
 
-def _block_describer(settings: DescribeSettings) -> Callable[[list[Job]], list[bytes | Exception]]:
+def _block_describer(settings: DescribeSettings, threads: int = 1) -> Callable[[list[Job]], list[bytes | Exception]]:
     """What a worker of a cluster does, with the model that it loads once."""
+    limit_threads(threads)
     model = load(settings.model, settings.device, settings.engine).for_keypoints()
 
     def describe_block(jobs: list[Job]) -> list[bytes | Exception]:

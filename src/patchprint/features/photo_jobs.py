@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.engines import AUTO
 from patchprint.errors import MissingPackageError, UserError
+from patchprint.extras import require
 from patchprint.features import storage
 from patchprint.features.extract import Found, describe_found, find_keypoints
 from patchprint.features.model import DEFAULT_MODEL, Model
@@ -39,6 +42,12 @@ class Job:
     image: str | Path
     mask: Path | None
     out: Path
+
+
+def limit_threads(number: int) -> None:
+    """Of this process, which is one of several: libraries by themselves would start as many as there are cores in each."""
+    torch.set_num_threads(number)
+    require("cv2", extra="images").setNumThreads(number)
 
 
 def find(job: Job, settings: DescribeSettings) -> Found | Exception:
