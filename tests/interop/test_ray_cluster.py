@@ -179,6 +179,13 @@ def test_workers_share_gpus() -> None:
         room_for_workers(Machines())
 
 
+def test_a_ray_of_our_own_asks_for_a_token() -> None:
+    first, second = (ray_cluster._environment(Cluster()) for _ in range(2))
+    assert first["RAY_AUTH_MODE"] == "token" and len(first["RAY_AUTH_TOKEN"]) == 64
+    assert first["RAY_AUTH_TOKEN"] != second["RAY_AUTH_TOKEN"]
+    assert ray_cluster._environment(Cluster("auto")) == {"RAY_USAGE_STATS_ENABLED": "0"}
+
+
 def test_other_versions_are_refused(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchprint.__version__", "9.9")
     with (

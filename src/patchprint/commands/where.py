@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.extras import require
@@ -17,7 +19,8 @@ def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str
         if address is not None:
             raise UserError("--address is that of a cluster; give --engine ray too")
         return None, engine
-    require("ray", extra="cluster")
+    if importlib.util.find_spec("ray") is None:  # which is imported when its settings are known
+        require("ray", extra="cluster")
     refuse_silent(address)  # before anything is written
     return Cluster(address), computed or AUTO
 

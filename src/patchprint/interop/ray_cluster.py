@@ -4,14 +4,18 @@ A worker is a Ray actor that prepares itself once, as by loading a model, and th
 job at a time and its result is taken before the next one is given, so that no more than one result for each worker is ever
 on its way. A job that is lost with its worker or node is given to another.
 
-Ray runs what it is sent, with the rights of whoever started it: a cluster belongs into a network whose members are trusted.
+Ray runs what it is sent, with the rights of whoever started it: a cluster without tokens belongs into a network whose members
+are trusted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import secrets
 import socket
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,14 +63,17 @@ class _Failed:
 @contextlib.contextmanager
 def connected(cluster: Cluster) -> Iterator[Any]:
     """Ray, connected to a cluster whose nodes all have this version of patchprint; a Ray of our own ends with this."""
+    if "ray" not in sys.modules:  # it reads them when it is imported
+        os.environ.update(_environment(cluster))
     ray = require("ray", extra="cluster")
     if ray.is_initialized():
         _refuse_other_versions(ray)
         yield ray
         return
     refuse_silent(cluster.address)
+    own: dict[str, Any] = {"include_dashboard": False} if cluster.address is None else {}
     try:
-        ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=_own(cluster))
+        ray.init(cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split())
         if "ersion mismatch" in said:
@@ -81,8 +88,15 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _own(cluster: Cluster) -> bool | None:
-    return False if cluster.address is None else None  # Ray wants no word about the dashboard of others
+def _environment(cluster: Cluster) -> dict[str, str]:
+    """Settings of Ray: no reports to its makers, and a Ray of our own answers those alone who know a word that is made up here.
+
+    Its ports are open to other machines.
+    """
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}
+    if cluster.address is not None:
+        return quiet
+    return quiet | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 def nodes(ray: Any) -> list[dict[str, Any]]:
