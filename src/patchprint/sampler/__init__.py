@@ -162,10 +162,10 @@ def cut_patches(
         and not place.requires_grad
         and not pyramids.differentiable
     ):
-        from patchprint.patches import sampler_kernel
+        from patchprint.sampler import kernel
 
         tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)
-        return sampler_kernel.sample(pyramids.pixels, tables, image.contiguous(), place, size)
+        return kernel.sample(pyramids.pixels, tables, image.contiguous(), place, size)
     patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
     for start in range(0, len(keypoints), _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -187,9 +187,9 @@ def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
     current = levels[0]
     while min(current.shape) >= 2 * _SMALLEST_SIDE:
         if runs_kernels(current.device) and not image.requires_grad:
-            from patchprint.patches import sampler_kernel
+            from patchprint.sampler import kernel
 
-            current, kept = sampler_kernel.halved(current)
+            current, kept = kernel.halved(current)
         else:
             current = _halved(current)
             kept = current if image.requires_grad else current.round().to(torch.uint8)
