@@ -26,7 +26,7 @@ WEIGHTS = Path(__file__).with_name("matchability.safetensors")
 SIDE = 16  # pixels
 PATCH_SCALE = 16.0  # side of the patch in units of the keypoint's scale
 _WIDTH, _HIDDEN = 8, 32
-_CHUNK = 512  # keypoints at a time; more of them leave the cache
+_CHUNK = 1024  # keypoints at a time; more of them leave the cache
 _DARK = 1e-3  # contrasts and responses below this are all alike
 
 
@@ -45,11 +45,13 @@ class MatchabilityNetwork(nn.Module):
         self.last = nn.Linear(_HIDDEN, 2)
 
     def forward(self, patches: Tensor, scale: Tensor, response: Tensor) -> Tensor:
-        deviation, mean = torch.std_mean(patches, (2, 3), keepdim=True)
-        maps = F.relu(self.first((patches - mean) / (deviation + 0.01)))
+        centered = patches - patches.mean((2, 3), keepdim=True)
+        # Several times faster than torch.std.
+        deviation = (centered.flatten(1).square().sum(1) / (SIDE**2 - 1)).sqrt()
+        maps = F.relu(self.first(centered / (deviation + 0.01)[:, None, None, None]))
         maps = F.relu(self.second(maps)).flatten(1)
         # About -2 to 2 each.
-        numbers = [scale.log(), response.clamp(min=_DARK).log() + 4, (deviation.flatten() + _DARK).log() + 2]
+        numbers = [scale.log(), response.clamp(min=_DARK).log() + 4, (deviation + _DARK).log() + 2]
         return self.last(F.relu(self.third(torch.cat([maps, torch.stack(numbers, 1)], 1))))
 
 
