@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from patchprint import files, provenance
+from patchprint import files, provenance, ranks
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
@@ -89,7 +89,7 @@ def train(
     points, judge, selected_on = _shares(config, source, validation, teacher)
     with (
         _deterministic(config.deterministic or device.type == "cpu"),
-        files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
+        files.only_writer(out) if ranks.rank() == 0 else contextlib.nullcontext(),
     ):
         run = _Run(config, points, judge, selected_on, teacher, Path(out), resume, force)
         with contextlib.closing(run):
@@ -128,7 +128,7 @@ class _Run:
         resume: bool,
         force: bool,
     ) -> None:
-        self.config, self.source, self.is_first = config, source, distributed.rank() == 0
+        self.config, self.source, self.is_first = config, source, ranks.rank() == 0
         self.judge, self.selected_on = judge, selected_on
         self.state = assembly.create(config, source.device)
         self.state.data = source.fingerprint()
@@ -178,7 +178,7 @@ class _Run:
                 # All ranks must stop at the same step; they compare notes when they log.
                 stopping = (
                     asked_to_stop.is_set()
-                    if distributed.world_size() == 1
+                    if ranks.world_size() == 1
                     else (to_log and distributed.agree(asked_to_stop.is_set(), self.source.device))
                 )
                 if at_end or stopping or state.step % config.checkpoint_every == 0:
