@@ -7,8 +7,7 @@ grows with the number of processes. ``Rows`` is how a loss does that without kno
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -49,14 +48,15 @@ def sum_over_ranks(value: Tensor) -> Tensor:
     return total
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """The rows of a table of all pairs that this process computes: all of them, or those of one of several ``ranks``, which all
     hold the same P rows of numbers. Ranks must ask for the same things in the same order.
 
     ``own(shared(x))`` against ``shared(x)`` is such a part of a table; what is computed of each row becomes known to all by
     ``gathered``, or by ``total`` where only its sum matters.
     """
+
+    # A tuple, since a compiled function knows no other object as the default of an argument.
 
     rank: int = 0
     ranks: int = 1

@@ -1,53 +1,64 @@
 """Run by torchrun in test_distributed: trains several recipes, all ranks together; rank 0 leaves the runs behind."""
 
+import json
 import sys
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from patchprint import ranks
+from patchprint.patches.divided_images import DividedImages
+from patchprint.patches.image_bank import ImageBank, ResidentImages
+from patchprint.patches.opening import open_source
 from patchprint.training import distributed, resolve, train
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
 
 RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "distill", "metric-cub-semihard", "simclr")
-CHANGES = {"steps": 50, "batch": 16, "checkpoint_every": 50, "validate_every": 50, "log_every": 1}
+UNDIVIDED = "hardnet"  # of those that learn from photos
+STEPS, PHOTOS = 10, 8
+CHANGES = {"steps": STEPS, "batch": 16, "checkpoint_every": STEPS, "validate_every": STEPS, "log_every": 1, "watch": 2}
 
 
-def run(recipe, folder):
-    if recipe in IMAGE_RECIPES:
-        return run_images(recipe, folder)
-    options = {**training_data.narrow(recipe), "dropout": 0.0}
+def write_data(folder: Path) -> None:
+    """What all recipes learn from."""
+    training_data.images(points=80, views=PHOTOS, ragged=True).save(folder / "photos")
+    training_data.whole_images(folder)
+
+
+def run(recipe: str, data: Path, out: Path) -> None:
     # Hard mining is chaotic: at the full rate even roundings of float64 grow to 1e-2 within 50 steps of HyNet.
-    settings = {**training_data.SHORT, **CHANGES, "network_options": options, "precision": "float64"}
-    settings["lr"] = 0.1 * resolve(recipe).lr
+    settings = {**training_data.SHORT, **CHANGES, "precision": "float64", "lr": 0.1 * resolve(recipe).lr}
+    settings["network_options"] = training_data.narrow(recipe)
+    if recipe in IMAGE_RECIPES:
+        # Batch norm that learns, in the head or everywhere, and SEC: both look at all ranks.
+        settings |= {"batch": 8, "init": None, "sec": 0.5, "data": (str(data / "images"),)}
+    else:
+        settings["network_options"] = {**settings["network_options"], "dropout": 0.0}
+        settings |= {"data": (str(data / "photos"),), "divide_photos": recipe != UNDIVIDED}
     if recipe == "distill":
         settings["teacher"] = ("hardnet.small",)  # the smallest
-    train(resolve(recipe, **settings), training_data.images(ragged=True), folder / recipe)
+    train(resolve(recipe, **settings), None, out / recipe)
 
 
-def run_images(recipe, folder):
-    """Batch norm that learns, in the head or everywhere, and SEC: both look at all ranks."""
-    changes = {
-        "batch": 8,
-        "network_options": training_data.narrow(recipe),
-        "precision": "float64",
-        "init": None,
-        "sec": 0.5,
-    }
-    changes["lr"] = 0.1 * resolve(recipe).lr
-    data = training_data.whole_images(folder / f"{recipe}-{distributed.rank()}")
-    train(resolve(recipe, **{**training_data.SHORT, **CHANGES, **changes}), data, folder / recipe)
+def held_bytes(images: ImageBank) -> int:
+    """Pixels of photos and their pyramids that this process holds."""
+    held = images.held if isinstance(images, DividedImages) else images
+    assert isinstance(held, ResidentImages)
+    return held.pyramids.pixels.numel()
 
 
-def main(folder):
+def main(data: Path, out: Path, recipes: list[str]) -> None:
     torch.set_num_threads(1)
     distributed.start("cpu")
-    for recipe in RECIPES:
-        run(recipe, folder)
+    store = open_source(data / "photos", divided=True)
+    (out / f"held-{ranks.rank()}.json").write_text(json.dumps(held_bytes(store.images)))
+    for recipe in recipes:
+        run(recipe, data, out)
         dist.barrier()
     distributed.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
