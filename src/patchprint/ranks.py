@@ -1,8 +1,8 @@
 """Several processes that compute one thing: which of them this one is, and what passes between them with its gradient.
 
-Where all processes hold the same batch and compute the same loss, every gradient is the same on all of them as well, and none has
-to travel. A table of all pairs is the exception: each process computes some of its rows, so that neither its time nor its memory
-grows with the number of processes. ``Rows`` is how a loss does that without knowing whether there are several.
+Where all processes hold the same batch and compute the same loss, every gradient is the same on all of them as well, and
+none has to travel. A table of all pairs is the exception: each process computes some of its rows, and what these give to the
+points of others is summed. ``Rows`` is how a loss does that without knowing whether there are several.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ def test_several_processes_learn_what_one_does(recipe, data, two, tmp_path):
         assert len(set(held)) == 1
         assert 2 * held[0] == json.loads((two / "held-0.json").read_text())
 
+
 def test_labels_and_what_is_valid_come_from_all_ranks(monkeypatch):
     def both_ranks(parts, value):
         for part in parts:

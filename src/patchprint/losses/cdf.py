@@ -62,7 +62,9 @@ class CDFLoss(PairLoss):
         if self.binary:
             triplets, hardness = _binary_triplets(pairs, self.guard_bits)
         else:
-            negative = hardest_across(pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across, rows=pairs.rows)
+            negative = hardest_across(
+                pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across, rows=pairs.rows
+            )
             triplets = Triplets(l2(pairs.anchor, pairs.positive), negative)
             hardness = (triplets.positive - triplets.negative).detach()
         weight = self._share_at_most_as_hard(hardness, pairs.rows)
@@ -119,7 +121,7 @@ def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Triplets, Tensor]:
 
     def chosen(tables: tuple[Tensor, Tensor]) -> Tensor:
         of_each = [table.gather(1, best.indices[:, None])[:, 0] for table, best in zip(tables, nearest, strict=True)]
-        return torch.where(use_there, *of_each)
+        return torch.where(use_there, of_each[0], of_each[1])
 
     triplets = Triplets(rows.gathered(rows.diagonal(soft[0])), rows.gathered(chosen(soft)))
     return triplets, rows.gathered(rows.diagonal(hard[0]) - chosen(hard))

@@ -49,7 +49,9 @@ class _AveragePrecisionLoss(Loss):
         position = self.positions(batch, bins).clamp_max(bins)
         position = position.masked_fill(~(samples.positive | samples.negative), outside)
         own = relaxed_average_precision(*cumulative_counts(position, samples.positive, bins))
-        precision, is_query = samples.rows.gathered(torch.stack([own, samples.positive.any(1).to(own.dtype)], 1)).unbind(1)
+        precision, is_query = samples.rows.gathered(
+            torch.stack([own, samples.positive.any(1).to(own.dtype)], 1)
+        ).unbind(1)
         total = ((1.0 - precision) * is_query).sum() / is_query.sum().clamp_min(1.0)
         return {"total": total, "queries": is_query.sum()}
 

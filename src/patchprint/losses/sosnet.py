@@ -52,9 +52,7 @@ class SOSNetLoss(PairLoss):
         }
 
 
-def second_order_similarity(
-    anchor: Tensor, positive: Tensor, neighbors: int = 8, rows: Rows = ALL_ROWS
-) -> Tensor:
+def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8, rows: Rows = ALL_ROWS) -> Tensor:
     """SOSR: ``mean_i sqrt(sum_{j in c_i} (d(a_i, a_j) - d(p_i, p_j))^2 + 1e-6)``.
 
     As in the released code, c_i holds the nearest neighbours of point i among anchors, among positives, and from one side

@@ -1,8 +1,8 @@
 """Photos divided among processes: each holds some of them, and cuts patches out of these for all.
 
-A photo never travels. A process that wants patches tells the others where to cut, seven numbers each, and gets pixels of patches
-back. So batches, and whatever else a ``TrackStore`` is asked for, are the same as with all photos at hand; only must all processes
-ask at the same time, each for as many patches as it likes.
+A photo never travels. A process that wants patches tells the others where to cut, seven numbers each, and gets pixels of
+patches back. So batches, and whatever else a ``TrackStore`` is asked for, are the same as with all photos at hand. But all
+processes must ask at the same time, each for as many patches as it likes.
 """
 
 from __future__ import annotations

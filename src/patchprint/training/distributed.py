@@ -1,8 +1,9 @@
 """Many processes, one batch: every rank describes its share of the points, and all ranks see the loss of all of them.
 
 In-batch negatives must span all ranks, so the descriptors are gathered before the loss. Each rank then computes the same
-loss over the global batch, of its tables of all pairs only the rows of its own anchors (``ranks.Rows``). The gradient flows back
-into the rank's own share only, multiplied by the number of ranks, because DistributedDataParallel divides the sum over ranks by it.
+loss over the global batch, of its tables of all pairs only the rows of its own anchors (``ranks.Rows``). The gradient flows
+back into the rank's own share only, multiplied by the number of ranks, because DistributedDataParallel divides the sum over
+ranks by it.
 """
 
 from __future__ import annotations

@@ -77,9 +77,10 @@ def train(
 ) -> Outcome:
     """Train by ``config`` and leave the run in folder ``out``; ``force`` replaces a run that is there already.
 
-    ``source`` defaults to the stores in ``config.data``, which alone are divided as ``config`` says. Its "train" points are learned from and its "val" points
-    choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses.
-    Without ``config.hold_out``, and where test data choose, all points but those of the part "test" are learned from.
+    ``source`` defaults to the stores in ``config.data``; they alone are divided among processes as ``config`` says. Its "train"
+    points are learned from and its "val" points choose the best weights; where ``validation`` is given, all of ``source`` is
+    learned from and ``validation`` chooses. Without ``config.hold_out``, and where test data choose, all points but those of
+    the part "test" are learned from.
     """
     device = distributed.start(config.device)
     if source is None:
