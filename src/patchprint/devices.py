@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator
 
 import torch
@@ -24,6 +25,11 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
     if index and not (index.isdecimal() and int(index) < (torch.cuda.device_count() if kind == "cuda" else 1)):
         raise UserError(f"this machine has no device {name!r}; take {kind}")
     return torch.device(name)
+
+
+def runs_kernels(device: torch.device) -> bool:
+    """Whether kernels written in Triton run there; it comes with PyTorch's builds for NVIDIA GPUs on Linux."""
+    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.engines._base import Compute, Engine
+from patchprint.engines._base import Compute, CpuEngine
 from patchprint.engines._dead_leaves import dead_leaves
 from patchprint.engines._exported import exported
 from patchprint.errors import UserError
@@ -28,13 +28,14 @@ _SHOWN = 512  # patches by which the ranges of 8-bit activations are found
 _LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
 
 
-class OpenVinoEngine(Engine):
+class OpenVinoEngine(CpuEngine):
     """Compiled for chunks of one size, the rest is filled up; compiled once for a machine, and kept in the cache."""
 
     package = "openvino"
     extra = "fast"
 
     def __init__(self, network: PatchNetwork) -> None:
+        super().__init__(network)
         self._openvino = require(self.package, self.extra)
         self._setting_up = threading.Lock()
         core = _core()

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.devices import runs_kernels
 from patchprint.errors import UserError
 from patchprint.types import Keypoints
 
@@ -47,20 +48,24 @@ class ImagePyramids:
         if not levels:
             raise UserError("no images were given to cut patches from")
         depth = max(len(pyramid) for pyramid in levels)
-        offset, width, height = (torch.zeros(len(levels), depth, dtype=torch.int64) for _ in range(3))
+        tables = torch.zeros(3 * depth + 1, len(levels), dtype=torch.int64)
+        offset, width, height = tables[:-1].view(3, depth, -1)
         position = 0
         for i, pyramid in enumerate(levels):
             for level in range(depth):
                 level_pixels = pyramid[min(level, len(pyramid) - 1)]
-                height[i, level], width[i, level] = level_pixels.shape
-                offset[i, level] = position - level_pixels.numel() if level >= len(pyramid) else position
+                height[level, i], width[level, i] = level_pixels.shape
+                offset[level, i] = position - level_pixels.numel() if level >= len(pyramid) else position
                 position += level_pixels.numel() if level < len(pyramid) else 0
+            tables[-1, i] = len(pyramid)
+        tables = tables.to(device)  # in one piece, since each way to a GPU takes its time
+        offset, width, height = tables[:-1].view(3, depth, -1).transpose(1, 2).contiguous()
         return ImagePyramids(
             pixels=torch.cat([level_pixels.reshape(-1) for pyramid in levels for level_pixels in pyramid]),
-            offset=offset.to(device),
-            width=width.to(device),
-            height=height.to(device),
-            num_levels=torch.tensor([len(pyramid) for pyramid in levels], device=device),
+            offset=offset,
+            width=width,
+            height=height,
+            num_levels=tables[-1],
         )
 
     def __len__(self) -> int:
@@ -69,6 +74,11 @@ class ImagePyramids:
     @property
     def device(self) -> torch.device:
         return self.pixels.device
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a gradient goes through the pixels."""
+        return self.pixels.requires_grad
 
     def to(self, device: torch.device | str) -> ImagePyramids:
         tables = (self.pixels, self.offset, self.width, self.height, self.num_levels)
@@ -143,13 +153,24 @@ def cut_patches(
     pyramids: ImagePyramids, image: int | Tensor, keypoints: Keypoints, patch_scale: float, size: int
 ) -> Tensor:
     """Patches of keypoints, (N, 1, size, size) on the pyramids' device, cut in chunks so that memory stays bounded."""
-    keypoints = keypoints.to(pyramids.device)
-    frames = keypoint_frames(keypoints, patch_scale)
+    # In one piece, since each way to a GPU takes its time.
+    place = torch.cat([keypoints.xy, keypoint_frames(keypoints, patch_scale).flatten(1)], 1).to(pyramids.device)
     image = torch.as_tensor(image, device=pyramids.device).expand(len(keypoints))
+    if (
+        runs_kernels(pyramids.device)
+        and size & (size - 1) == 0
+        and not place.requires_grad
+        and not pyramids.differentiable
+    ):
+        from patchprint.patches import sampler_kernel
+
+        tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)
+        return sampler_kernel.sample(pyramids.pixels, tables, image.contiguous(), place, size)
     patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
     for start in range(0, len(keypoints), _CHUNK):
         part = slice(start, start + _CHUNK)
-        patches[part] = sample_patches(pyramids, image[part], keypoints.xy[part], frames[part], size)
+        center, frame = place[part, :2], place[part, 2:].unflatten(1, (2, 2))
+        patches[part] = sample_patches(pyramids, image[part], center, frame, size)
     return patches
 
 
@@ -165,8 +186,14 @@ def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
     levels = [image.to(device)]
     current = levels[0]
     while min(current.shape) >= 2 * _SMALLEST_SIDE:
-        current = _halved(current)
-        levels.append(current if image.requires_grad else current.round().to(torch.uint8))
+        if runs_kernels(current.device) and not image.requires_grad:
+            from patchprint.patches import sampler_kernel
+
+            current, kept = sampler_kernel.halved(current)
+        else:
+            current = _halved(current)
+            kept = current if image.requires_grad else current.round().to(torch.uint8)
+        levels.append(kept)
     return levels
 
 
