@@ -8,9 +8,7 @@ import torch
 import torch.distributed as dist
 
 from patchprint import ranks
-from patchprint.patches.divided_images import DividedImages
-from patchprint.patches.image_bank import ImageBank, ResidentImages
-from patchprint.patches.opening import open_source
+from patchprint.patches.tracks import TrackStore
 from patchprint.training import distributed, resolve, train
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
@@ -42,18 +40,11 @@ def run(recipe: str, data: Path, out: Path) -> None:
     train(resolve(recipe, **settings), None, out / recipe)
 
 
-def held_bytes(images: ImageBank) -> int:
-    """Pixels of photos and their pyramids that this process holds."""
-    held = images.held if isinstance(images, DividedImages) else images
-    assert isinstance(held, ResidentImages)
-    return held.pyramids.pixels.numel()
-
-
 def main(data: Path, out: Path, recipes: list[str]) -> None:
     torch.set_num_threads(1)
     distributed.start("cpu")
-    store = open_source(data / "photos", divided=True)
-    (out / f"held-{ranks.rank()}.json").write_text(json.dumps(held_bytes(store.images)))
+    store = TrackStore.open(data / "photos", divided=True)
+    (out / f"held-{ranks.rank()}.json").write_text(json.dumps(store.images.held_bytes))
     for recipe in recipes:
         run(recipe, data, out)
         dist.barrier()

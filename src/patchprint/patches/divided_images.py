@@ -57,6 +57,10 @@ class DividedImages:
     def __len__(self) -> int:
         return len(self._holder)
 
+    @property
+    def held_bytes(self) -> int:
+        return self.held.held_bytes
+
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         holder = self._holder[image]
         order = torch.argsort(holder, stable=True)
