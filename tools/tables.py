@@ -25,6 +25,7 @@ from tools import (
     reliability_tables,
     speed_tables,
     study_tables,
+    training_tables,
     use_tables,
     weights_tables,
 )
@@ -142,6 +143,8 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         **{f"speed-busy-{stage}": speed_tables.stage(stage, "bench-cpu-busy.json") for stage in ("describe", "photo")},
         "speed-growth": speed_tables.growth("growth-cpu.json"),
         "speed-limits": speed_tables.limits,
+        "training-divided": training_tables.divided,
+        "training-on-paper": training_tables.on_paper,
     },
 )
 

@@ -99,7 +99,7 @@ def main() -> None:
         one_process(arguments)
         return
     started = time.monotonic()
-    runs = []
+    runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as work:
         for count, divided in RUNS:
             run = several_processes(count, divided, arguments, Path(work) / f"{count}-{divided}")

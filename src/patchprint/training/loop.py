@@ -218,8 +218,11 @@ class _Run:
             return
         except torch.OutOfMemoryError:
             pass  # leaving this block frees what the failed step held
-        fits = memory.largest_batch(self.config, self.source)
-        advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
+        if ranks.are_several():
+            advice = "give a smaller one, or start more processes"  # which one fits could only be tried by all of them
+        else:
+            fits = memory.largest_batch(self.config, self.source)
+            advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
         raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
     def _check_finite(self) -> None:
