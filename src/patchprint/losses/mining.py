@@ -67,8 +67,9 @@ def same_point(num_points: int, device: torch.device, rows: Rows = ALL_ROWS) -> 
     Shape:
         -> (R, P) bool.
     """
-    index = torch.arange(num_points, device=device)
-    return rows.own(index)[:, None] == index[None]
+    same = torch.zeros(num_points // rows.ranks, num_points, dtype=torch.bool, device=device)
+    rows.diagonal(same).fill_(True)
+    return same
 
 
 def both_ways(
@@ -121,7 +122,11 @@ def hardest_across(
     """
     there, back = squared_across(anchor, positive, guard, ignore, rows)
     hardest = there.min(1).values
-    return rows.gathered(root(torch.minimum(hardest, back.min(1).values) if swap else hardest))
+    if swap:
+        # Of the same table, since the gradient of a transposed one is slower by half.
+        of_positives = there.min(0).values if rows.are_all else back.min(1).values
+        hardest = torch.minimum(hardest, of_positives)
+    return rows.gathered(root(hardest))
 
 
 def hardest_everywhere(
