@@ -20,11 +20,7 @@ def divided(results: Path) -> str:
         rows.append([*row, f"{run['largest_difference']:.1e}" if rows else ""])
     imported = max(process["imported_mib"] for run in result["scores"]["runs"] for process in run["each"])
     header = ["processes", "photos", "MiB of photos each", "peak MiB each", "last loss", "largest difference of a loss"]
-    caption = (
-        f"`{result['model']['name']}` of width {settings['width']} in {settings['precision']}, {settings['steps']} steps of "
-        f"{settings['batch']} pairs from {sum(result['data'].values())} photos, on a CPU. Peak is the largest resident size of "
-        f"any process; one that has only imported torch and patchprint has {imported:.0f}: results/scale/divided-training.json."
-    )
+    caption = f"Imports alone take {imported:.0f} MiB; {settings['steps']} steps of {settings['batch']} pairs: results/scale/divided-training.json."
     return table(header, rows, caption)
 
 

@@ -9,12 +9,13 @@ import torch
 
 from support import loss_ranks
 from support.loss_batches import EVERY_LOSS, has_fixed_shapes, random_raw
+from support.processes import run_together
 
 
 @pytest.fixture(scope="module")
 def by_rank(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     folder: Path = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(loss_ranks.run, args=(2, str(folder)), nprocs=2)
+    run_together(2, loss_ranks.run, folder)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 

@@ -10,6 +10,7 @@ from patchprint.patches.image_bank import ResidentImages
 from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.tracks import TrackStore
 from support import divided_ranks
+from support.processes import run_together
 from support.synthetic_tracks import all_views, plane_tracks
 
 
@@ -17,7 +18,7 @@ def test_every_process_gets_the_patches_that_it_asks_for(tmp_path):
     """Three processes with seven photos: one asks for much, one for nothing."""
     store = TrackStore.from_images(*plane_tracks(count=7))
     store.save(tmp_path / "store")
-    torch.multiprocessing.spawn(divided_ranks.sample_on_rank, args=(str(tmp_path),), nprocs=len(divided_ranks.WANTED))
+    run_together(len(divided_ranks.WANTED), divided_ranks.sample, tmp_path)
     held = 0
     for rank, count in enumerate(divided_ranks.WANTED):
         points, views = all_views(count)

@@ -1,15 +1,14 @@
-"""Run by torchrun in test_distributed: trains several recipes, all ranks together; rank 0 leaves the runs behind."""
+"""What each of several processes does in test_distributed: it trains some recipes; rank 0 leaves the runs behind."""
 
 import json
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
 
 from patchprint import ranks
 from patchprint.patches.tracks import TrackStore
-from patchprint.training import distributed, resolve, train
+from patchprint.training import resolve, train
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
 
@@ -40,16 +39,9 @@ def run(recipe: str, data: Path, out: Path) -> None:
     train(resolve(recipe, **settings), None, out / recipe)
 
 
-def main(data: Path, out: Path, recipes: list[str]) -> None:
-    torch.set_num_threads(1)
-    distributed.start("cpu")
+def run_all(recipes: Sequence[str], data: Path, out: Path) -> None:
     store = TrackStore.open(data / "photos", divided=True)
     (out / f"held-{ranks.rank()}.json").write_text(json.dumps(store.images.held_bytes))
     for recipe in recipes:
         run(recipe, data, out)
         dist.barrier()
-    distributed.stop()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

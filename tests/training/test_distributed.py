@@ -1,8 +1,6 @@
-"""Processes under torchrun are one process with the same global batch, whether they divide the photos or not."""
+"""Several processes are one process with the same global batch, whether they divide the photos or not."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -12,7 +10,7 @@ from patchprint.training import distributed
 from patchprint.training.run_folder import read_metrics
 from patchprint.types import DescriptorBatch
 from support import training_ranks
-from support.checkout import environment
+from support.processes import run_together
 
 FOUR = "sdgmnet"  # what four processes learn, too
 
@@ -20,10 +18,7 @@ FOUR = "sdgmnet"  # what four processes learn, too
 def together(processes, recipes, data, folder):
     """The runs of some recipes by several processes."""
     folder.mkdir()
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    command += [training_ranks.__file__, str(data), str(folder), *recipes]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_together(processes, training_ranks.run_all, recipes, data, folder)
     return folder
 
 
