@@ -17,10 +17,12 @@ def divided(results: Path) -> str:
         held, peak = (max(process[name] for process in each) for name in ("photos_mib", "peak_mib"))
         how = "all on each" if not run["divided"] else "divided" if run["processes"] > 1 else "all"
         row = [str(run["processes"]), how, f"{held:.0f}", f"{peak:.0f}", f"{run['losses'][-1]:.6f}"]
-        rows.append([*row, f"{run['largest_difference']:.1e}" if rows else ""])
+        apart = f"{run['largest_difference']:.1e}" if run["largest_difference"] else "0"
+        rows.append([*row, apart if rows else ""])
     imported = max(process["imported_mib"] for run in result["scores"]["runs"] for process in run["each"])
     header = ["processes", "photos", "MiB of photos each", "peak MiB each", "last loss", "largest difference of a loss"]
-    caption = f"Imports alone take {imported:.0f} MiB; {settings['steps']} steps of {settings['batch']} pairs: results/scale/divided-training.json."
+    done = f"{settings['steps']} steps of {settings['batch']} pairs"
+    caption = f"Imports alone take {imported:.0f} MiB; {done}: results/scale/divided-training.json."
     return table(header, rows, caption)
 
 
