@@ -15,6 +15,11 @@ for name in ("offset", "width", "height", "num_levels"):
     assert torch.equal(getattr(found, name).cpu(), getattr(expected, name)), name
 apart = (found.pixels.cpu().int() - expected.pixels.int()).abs()
 assert apart.max() <= 1 and (apart > 0).float().mean() < 1e-3, apart.max()  # sums of floats in another order
+if device.type == "cuda":  # one image is recorded, and its recording serves those of the same size
+    for image in (images[0], images[0].flip(0), images[4], images[0]):
+        alone, plain = sampler.ImagePyramids.build([image], device), sampler.ImagePyramids.build([image, image], device)
+        assert torch.equal(alone.pixels, plain.pixels[: len(alone.pixels)])
+        assert torch.equal(alone.offset, plain.offset[:1]) and torch.equal(alone.num_levels, plain.num_levels[:1])
 """
 
 PATCHES = """

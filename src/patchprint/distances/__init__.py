@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.devices import runs_kernels
 from patchprint.errors import UserError
 from patchprint.extras import require
 
@@ -27,6 +28,7 @@ Backend = Literal["auto", "torch", "faiss"]
 Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
+_KERNEL_CELLS = 1 << 24  # distances from which on a kernel that keeps none of them is faster than a product
 _CHUNK = 2048  # pairs whose exact distances are computed at a time
 _EXACT_CELLS = 1 << 19  # exact distances held at a time
 _STEP = 2.0**-30
@@ -40,8 +42,8 @@ def pack_bits(raw: Tensor) -> Tensor:
     """
     if raw.shape[-1] % 8:
         raise UserError(f"{raw.shape[-1]} bits do not fill whole bytes; use a dimension that is a multiple of 8")
-    place = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=raw.device)
-    return ((raw > 0).unflatten(-1, (-1, 8)) * place).sum(-1, dtype=torch.uint8)
+    place = 1 << torch.arange(7, -1, -1, device=raw.device)  # made there: a CUDA graph cannot copy it
+    return ((raw > 0).unflatten(-1, (-1, 8)) * place.to(torch.uint8)).sum(-1, dtype=torch.uint8)
 
 
 def unpack_bits(packed: Tensor) -> Tensor:
@@ -189,10 +191,10 @@ def _with_kernel(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]
 
 def _uses_kernel(queries: Tensor, base: Tensor, k: int) -> bool:
     return (
-        queries.device.type == "cuda"
+        runs_kernels(queries.device)
+        and len(queries) * len(base) >= _KERNEL_CELLS
         and queries.is_floating_point()
         and k <= 2 <= len(base)
-        and importlib.util.find_spec("triton") is not None
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchprint.devices import runs_kernels
+from patchprint.devices import Recording, runs_kernels
 from patchprint.engines._base import Engine
 from patchprint.engines.pytorch import inference_copy
 from patchprint.networks import PatchNetwork, fast_layers
@@ -20,9 +20,8 @@ from patchprint.networks.blocks import TLU, FilterResponseNorm2d
 if TYPE_CHECKING:
     from patchprint.engines.kernels import Layer
 
-# Patches of a recording, the rest is filled up. The large one is small enough that most of its maps stay in the GPU's cache.
-CHUNKS = (64, 512)
-_RUNS_BEFORE_RECORDING = 2  # they compile kernels and take what memory they need
+# Patches of a recording, the rest is filled up: the more, the better the GPU is used, and the longer a few of them take.
+CHUNKS = (64, 512, 2048, 4096)
 _ON_DEVICE = 1 << 16  # patches that are brought to the device at a time
 
 
@@ -36,49 +35,43 @@ class CudaEngine(Engine):
         self._device = next(network.parameters()).device
         self._raw = half_precision(network)
         self._size = network.input_size
-        self._recordings: dict[int, _Recording] = {}
+        self._recordings: dict[int, Recording] = {}
         self._turn = threading.Lock()  # recordings have one place for what goes in and comes out
 
     @torch.no_grad()
     def describe(self, patches: Tensor) -> Tensor:
         with self._turn:
-            parts = [self._described(part) for part in patches.split(_ON_DEVICE)]
-        return torch.cat(parts)
+            return _brought_here(self._described(patches), len(patches))
 
-    def _described(self, patches: Tensor) -> Tensor:
-        patches = _as_float(patches, self._device)
-        parts = []
-        for part in patches.split(CHUNKS[-1]):
-            recording = self._recording(next(size for size in CHUNKS if len(part) <= size))
-            parts.append(recording(part))
-        return torch.cat(parts).cpu()
+    def _described(self, patches: Tensor) -> Iterator[Tensor]:
+        """Parts of the descriptors, in order and on the device; each is overwritten when the next is asked for."""
+        for there in patches.split(_ON_DEVICE):
+            rest = _as_float(there, self._device)
+            while len(rest):
+                size = next((each for each in CHUNKS if len(rest) <= each), CHUNKS[-1])
+                yield self._recording(size)(rest[:size])[: len(rest)]
+                rest = rest[size:]
 
-    def _recording(self, count: int) -> _Recording:
+    def _recording(self, count: int) -> Recording:
         if count not in self._recordings:
-            shape = (count, 1, self._size, self._size)
-            self._recordings[count] = _Recording(lambda x: self.finish(self._raw(x)), shape, self._device)
+            example = torch.rand(count, 1, self._size, self._size, device=self._device)
+            self._recordings[count] = Recording(lambda patches: self.finish(self._raw(patches)), example)
         return self._recordings[count]
 
 
-class _Recording:
-    """A function of a fixed number of patches as a CUDA graph; fewer are filled up with what was there before."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor], shape: tuple[int, ...], device: torch.device) -> None:
-        self._patches = torch.rand(shape, device=device)
-        stream = torch.cuda.Stream(device)  # the default one cannot record
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            for _ in range(_RUNS_BEFORE_RECORDING):
-                function(self._patches)
-        torch.cuda.current_stream(device).wait_stream(stream)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=stream):
-            self._found = function(self._patches)
-
-    def __call__(self, patches: Tensor) -> Tensor:
-        self._patches[: len(patches)].copy_(patches)
-        self._graph.replay()
-        return self._found[: len(patches)].clone()
+def _brought_here(parts: Iterator[Tensor], count: int) -> Tensor:
+    """Parts (n, D) that lie on a GPU as one tensor (``count``, D) of this machine."""
+    first = next(parts)
+    if len(first) == count:
+        return first.cpu()
+    # Page-locked, so that no part waits for the copy of another.
+    out = torch.empty(count, *first.shape[1:], dtype=first.dtype, pin_memory=True)
+    done = 0
+    for part in itertools.chain([first], parts):
+        out[done : done + len(part)].copy_(part, non_blocking=True)
+        done += len(part)
+    torch.cuda.current_stream(first.device).synchronize()
+    return out
 
 
 def half_precision(network: PatchNetwork, dtype: torch.dtype = torch.bfloat16) -> Callable[[Tensor], Tensor]:
@@ -159,7 +152,9 @@ def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
 def _fits(layer: Layer, side: int) -> bool:
     _, inputs, channels = layer.kernel.shape
     powers = all(value & (value - 1) == 0 for value in (side, inputs, channels))
-    return powers and side >= 2 * layer.stride and channels >= 16 and (inputs == 1 or inputs >= 16)
+    if not (powers and side >= 2 * layer.stride and channels >= 16 and (inputs == 1 or inputs >= 16)):
+        return False
+    return inputs == 1 or layer.plan(side).stages > 0
 
 
 def _as_float(patches: Tensor, device: torch.device) -> Tensor:

@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,13 +22,14 @@ from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import MissingPackageError, UserError
+from patchprint.extras import require
 from patchprint.features import storage
 from patchprint.features.extract import Found, check_max_size, describe_found, find_keypoints
 from patchprint.features.model import DEFAULT_MODEL, Model, load
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop.images import find_mask, list_images, read_gray
 from patchprint.progress import leave_out, note, progress
-from patchprint.types import Features
+from patchprint.types import Features, Keypoints
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -188,7 +189,7 @@ def _run_before_a_gpu(jobs: list[Job], settings: DescribeSettings, workers: int)
     model = load(settings.model, settings.device, settings.engine)
     ahead = 2 * workers  # photos that wait for the next station at each of them
     with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
-        found = _in_order(pool, _find_in_worker, jobs, ahead)
+        found = (_received(each) for each in _in_order(pool, _find_in_worker, jobs, ahead))
         described = ((job, _described(job, each, model)) for job, each in zip(jobs, found, strict=True))
         yield from _in_order(writers, _save, described, ahead)
 
@@ -210,7 +211,11 @@ _state: dict[str, tuple[DescribeSettings, Model | None]] = {}
 
 
 def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    torch.set_num_threads(threads)
+    require("cv2", extra="images").setNumThreads(
+        threads
+    )  # by itself it would start as many as there are cores in each process
     _state["current"] = settings, load(settings.model, settings.device, settings.engine) if needs_model else None
 
 
@@ -220,8 +225,18 @@ def _describe_in_worker(job: Job) -> Exception | None:
     return _describe_one(job, settings, model)
 
 
-def _find_in_worker(job: Job) -> Found | Exception:
-    return _find(job, _state["current"][0])
+def _find_in_worker(job: Job) -> dict[str, Any] | Exception:
+    """What `_find` says, as arrays: each tensor would be handed over with a handshake, for which the GPU waits."""
+    found = _find(job, _state["current"][0])
+    return found if isinstance(found, Exception) else {**vars(found), "keypoints": found.keypoints.to_arrays()}
+
+
+def _received(sent: dict[str, Any] | Exception) -> Found | Exception:
+    return (
+        sent
+        if isinstance(sent, Exception)
+        else Found(**{**sent, "keypoints": Keypoints.from_arrays(sent["keypoints"])})
+    )
 
 
 def _describe_one(job: Job, settings: DescribeSettings, model: Model) -> Exception | None:

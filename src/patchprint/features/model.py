@@ -111,7 +111,7 @@ class Model(ABC):
         parts = []
         for start in range(0, len(keypoints), chunk):
             with one_core():
-                chosen = keypoints[start : start + chunk]
+                chosen = keypoints if len(keypoints) <= chunk else keypoints[start : start + chunk]
                 patches = cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)
             parts.append(self.describe_patches(patches))
         return torch.cat(parts)

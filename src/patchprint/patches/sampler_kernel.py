@@ -85,18 +85,17 @@ def _sampling_kernel(  # type: ignore[no-untyped-def]
     tl.store(out + patch * SIZE * SIZE + pixel, (above * (1 - dy) + below * dy) / 255.0)
 
 
-def halved(image: Tensor) -> tuple[Tensor, Tensor]:
-    """Half the size, as numbers for the next level and as bytes to keep.
+def halve(image: Tensor, rounded: Tensor) -> Tensor:
+    """Half the size, as numbers for the next level, and as bytes into ``rounded``.
 
     Shape:
-        (H, W) uint8 or float32 -> (H // 2, W // 2) float32, (H // 2, W // 2) uint8.
+        (H, W) uint8 or float32, (H // 2, W // 2) uint8 -> (H // 2, W // 2) float32.
     """
     height, width = image.shape
     target = torch.empty(height // 2, width // 2, device=image.device)
-    rounded = torch.empty_like(target, dtype=torch.uint8)
     grid = (height // 2, triton.cdiv(width // 2, _COLUMNS))
-    _halving_kernel[grid](image.contiguous(), target, rounded, height, width, COLUMNS=_COLUMNS)
-    return target, rounded
+    _halving_kernel[grid](image, target, rounded, height, width, COLUMNS=_COLUMNS)
+    return target
 
 
 def sample(
