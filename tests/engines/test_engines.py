@@ -235,6 +235,7 @@ def test_prints_in_8_bits_match_those_in_float32() -> None:
 CTRL_C = """
 import gc, os, signal, threading, time, torch
 from patchprint.features import load
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in the background inherits that it is ignored
 patches = torch.rand(8, 1, 32, 32)
 models = [load("hardnet.small", engine=name) for name in ("openvino", "int8")]
 for model in models:
