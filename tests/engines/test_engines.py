@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ from patchprint.errors import UserError
 from patchprint.features import load
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork
+from support import children
+from support.children import Ending
 
 # How far a component of a unit descriptor may be from the one in float32.
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2, "int8": 0.1}
@@ -226,6 +229,20 @@ def test_prints_in_8_bits_match_those_in_float32() -> None:
             return model.describe_keypoints(image, keypoints)
 
     assert bundled.matching(Mixed(), pair)["ap"] == pytest.approx(same, abs=0.005)
+
+
+@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+def test_a_forked_child_computes() -> None:
+    """As a worker of multiprocessing: it has none of the threads with which its parent computed."""
+    network = narrow("hardnet")
+    model, given = NetworkModel(network, "openvino"), patches(network, 70)
+    expected = model.describe_patches(given)
+
+    def describe_again() -> None:
+        signal.alarm(30)  # ends a child that waits for ever
+        assert torch.equal(model.describe_patches(given), expected)
+
+    assert children.run(describe_again) == Ending("done")
 
 
 CTRL_C = """
