@@ -32,8 +32,8 @@ _LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
 class OpenVinoEngine(Engine):
     """Compiled for chunks of one size, the rest is filled up; compiled once for a machine, and kept in the cache.
 
-    A forked child loads it again, since the threads of its parent, which compute, are not there. What it has of its parent is kept,
-    so that nothing waits for those threads when it is freed.
+    A forked child loads it again, since the threads of its parent, which compute, are not there. What it has of its parent is
+    kept, so that nothing waits for those threads when it is freed.
     """
 
     package = "openvino"
