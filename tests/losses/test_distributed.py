@@ -12,13 +12,9 @@ from support.loss_batches import EVERY_LOSS
 
 
 @pytest.fixture(scope="module")
-def by_rank(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    """Of the losses that were chosen."""
+def by_rank(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     folder: Path = tmp_path_factory.mktemp("ranks")
-    here = [item for item in request.session.items if item.path == request.path]
-    torch.multiprocessing.spawn(
-        loss_ranks.run, args=(2, str(folder), [each.callspec.params["variant"] for each in here]), nprocs=2
-    )
+    torch.multiprocessing.spawn(loss_ranks.run, args=(2, str(folder)), nprocs=2)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 

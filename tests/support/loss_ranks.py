@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from patchprint.training.distributed import gather_batch
-from support.loss_batches import batch_of, make_loss, random_raw
+from support.loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 
 STEPS = 3
 
@@ -32,11 +32,11 @@ def train_briefly(variant: str, rank: int = 0, ranks: int = 1) -> dict[str, Any]
     return {"totals": totals, "gradients": gradients, "statistics": dict(loss.named_buffers())}
 
 
-def run(rank: int, ranks: int, folder: str, variants: list[str]) -> None:
+def run(rank: int, ranks: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
     try:
-        results = {variant: train_briefly(variant, rank, ranks) for variant in variants}
+        results = {variant: train_briefly(variant, rank, ranks) for variant in EVERY_LOSS}
         torch.save(results, Path(folder) / f"{rank}.pt")
     finally:
         dist.destroy_process_group()
