@@ -34,7 +34,11 @@ def readers(results: Path) -> str:
     found = read(results / FILE)["scores"]["damaged_files"]["readers"]
     keys = ("cases", "read", "refused", "crashes", "hangs", "tracebacks")
     rows = [[name, *(f"{counts[key]:,}" for key in keys)] for name, counts in found.items()]
-    return table(["reader", *keys], rows, f"Damaged files by reader: results/{FILE}.")
+    by_hand = [name for name, counts in found.items() if "date" not in counts]
+    caption = f"Damaged files by reader: results/{FILE}."
+    if by_hand:
+        caption += f" Counted by hand out of the log of a run that was stopped: {', '.join(by_hand)}."
+    return table(["reader", *keys], rows, caption)
 
 
 def defects(results: Path) -> str:
