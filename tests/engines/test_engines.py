@@ -176,6 +176,7 @@ def test_a_copy_for_use_leaves_the_network_alone() -> None:
     before = {name: value.clone() for name, value in network.state_dict().items()}
     copied = inference_copy(network)
     assert sum(isinstance(module, torch.nn.BatchNorm2d) for module in copied.modules()) == 1
+    assert copied.in_evaluation() is copied, "no chunk of patches makes another copy"
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
