@@ -48,33 +48,58 @@ def growth(file: str) -> Callable[[Path], str]:
     return make
 
 
-def limits(results: Path) -> str:
-    """How much of what the machine can do each stage uses."""
-    scores = (result := read(results / "speed" / "bench-cpu.json"))["scores"]
-    machine = scores["limits"]["contenders"]
-    product = {
-        kind: machine[f"matrix product, {kind}"]["multiply_adds"] / machine[f"matrix product, {kind}"]["best_ms"] / 1e6
-        for kind in ("float32", "bfloat16")
-    }
-    copy = machine["copy of memory"]["bytes"] / machine["copy of memory"]["best_ms"] / 1e6
-    rows = [
-        ["matrix product, float32", f"{product['float32']:.0f} G multiply-adds/s", ""],
-        ["matrix product, bfloat16", f"{product['bfloat16']:.0f} G multiply-adds/s", ""],
-        ["copy of memory", f"{copy:.1f} GB/s", ""],
-    ]
-    for score in scores["describe"]["contenders"].values():
-        if score.get("engine") in product:
-            rate = score["multiply_adds"] * score["patches_per_second"] / 1e9
-            share = rate / product[score["engine"]]
-            called = f"describe, {score['model']} in {score['engine']}"
-            rows.append([called, f"{rate:.0f} G multiply-adds/s", f"{share:.0%}"])
-    first, second = result["data"]["keypoints"][:2]
-    found = scores["match"]["contenders"]["patchprint, floats"]["best_ms"]
-    rate = first * second * _DIM / found / 1e6
-    rows.append(["match, floats", f"{rate:.0f} G multiply-adds/s", f"{rate / product['float32']:.0%}"])
-    rate = scores["sample"]["contenders"]["patchprint, pyramid kept"]["patches_per_second"] * _PATCH_BYTES / 1e9
-    rows.append(["sample, patches written", f"{rate:.2f} GB/s", f"{rate / copy:.0%}"])
-    return table(["", "reached", "of the limit"], rows, f"{_machine(result)}: results/speed/bench-cpu.json.")
+def limits(file: str) -> Callable[[Path], str]:
+    """The maker of the table that says how much of what the machine can do each stage uses."""
+
+    def make(results: Path) -> str:
+        scores = (result := read(results / "speed" / file))["scores"]
+        machine = scores["limits"]["contenders"]
+        product = {
+            kind: machine[f"matrix product, {kind}"]["multiply_adds"]
+            / machine[f"matrix product, {kind}"]["best_ms"]
+            / 1e6
+            for kind in ("float32", "bfloat16")
+        }
+        limit = product | {"cuda": product["bfloat16"]}
+        copy = machine["copy of memory"]["bytes"] / machine["copy of memory"]["best_ms"] / 1e6
+        rows = [
+            *([f"matrix product, {kind}", f"{rate:,.0f} G multiply-adds/s", ""] for kind, rate in product.items()),
+            ["copy of memory", f"{copy:,.1f} GB/s", ""],
+        ]
+        for score in scores["describe"]["contenders"].values():
+            if score.get("engine") in limit:
+                rate = score["multiply_adds"] * score["patches_per_second"] / 1e9
+                share = rate / limit[score["engine"]]
+                called = f"describe, {score['model']} in {score['engine'].replace('cuda', 'bfloat16')}"
+                rows.append([called, f"{rate:,.0f} G multiply-adds/s", f"{share:.0%}"])
+        first, second = result["data"]["keypoints"][:2]
+        found = scores["match"]["contenders"]["patchprint, floats"]["best_ms"]
+        rate = first * second * _DIM / found / 1e6
+        rows.append(["match, floats", f"{rate:,.0f} G multiply-adds/s", f"{rate / product['float32']:.0%}"])
+        rate = scores["sample"]["contenders"]["patchprint, pyramid kept"]["patches_per_second"] * _PATCH_BYTES / 1e9
+        rows.append(["sample, patches written", f"{rate:.2f} GB/s", f"{rate / copy:.0%}"])
+        return table(["", "reached", "of the limit"], rows, f"{_machine(result)}: results/speed/{file}.")
+
+    return make
+
+
+def folder(file: str) -> Callable[[Path], str]:
+    """The maker of the table of a folder of photos: what each station takes, and how many photos go through."""
+
+    def make(results: Path) -> str:
+        result = read(results / "speed" / file)
+        scores, cores = result["scores"], result["settings"]["cores"]
+        on_gpu = {"describe"}
+        rows = []
+        for name, taken in scores["stations_ms"].items():
+            most = 1000 / taken * (1 if name in on_gpu else cores)
+            rows.append([name, f"{taken:.1f}", "GPU" if name in on_gpu else "one core", f"{most:,.0f}"])
+        rows.append(["all together", "", f"{cores} cores and the GPU", f"{scores['photos_per_second']:.1f}"])
+        header = ["", "ms a photo", "by", "photos/s at most"]
+        title = f"{result['data']['sizes'][0]} pixels, {result['data']['keypoints'][0]} keypoints"
+        return table(header, rows, f"{title}; {result['run']['machine']['gpu']}: results/speed/{file}.")
+
+    return make
 
 
 def engines(results: Path) -> str:

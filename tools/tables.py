@@ -120,6 +120,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries-long": weights_tables.tries_long,
         "tries-groups": weights_tables.tries_groups,
         "chosen-scales": weights_tables.chosen_scales,
+        "students": weights_tables.students,
         "inliers": use_tables.inliers,
         "verdict": use_tables.verdict,
         "sfm": use_tables.sfm,
@@ -141,7 +142,14 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         },
         **{f"speed-busy-{stage}": speed_tables.stage(stage, "bench-cpu-busy.json") for stage in ("describe", "photo")},
         "speed-growth": speed_tables.growth("growth-cpu.json"),
-        "speed-limits": speed_tables.limits,
+        "speed-limits": speed_tables.limits("bench-cpu.json"),
+        **{
+            f"speed-gpu-{stage}": speed_tables.stage(stage, "bench-h200.json")
+            for stage in ("describe", "keypoints", "latency", "sample", "match", "photo")
+        },
+        "speed-gpu-growth": speed_tables.growth("growth-h200.json"),
+        "speed-gpu-limits": speed_tables.limits("bench-h200.json"),
+        "speed-gpu-folder": speed_tables.folder("folder-h200.json"),
     },
 )
 

@@ -9,6 +9,8 @@ from typing import Any
 from patchprint.networks import weights
 from tools.markdown import read, table
 
+_OXFORD = ("map", "bikes", "boat", "graf", "leuven", "ubc", "wall")
+
 
 def shipped(results: Path) -> str:
     """The weights in the package with their size and their score on Oxford."""
@@ -89,6 +91,19 @@ def doap_before(results: Path) -> str:
     return table(
         header, rows, "Now: in oxford, hpatches and ubc; before: results/experiments/doap-binary-before/*.json."
     )
+
+
+def students(results: Path) -> str:
+    """What learned from the mean of three patch sizes, seen without jitter, beside the teacher."""
+    files = {"teacher: `sdgmnet`": results / "oxford" / "sdgmnet.json"}
+    files |= {f"`student-{path.stem}`": path for path in sorted((results / "experiments" / "students").glob("*.json"))}
+    rows = []
+    for name, file in files.items():
+        scores = read(file)["scores"]
+        rows.append(
+            [name, *(f"{scores['map']:.3f}" if key == "map" else f"{scores['sequences'][key]:.3f}" for key in _OXFORD)]
+        )
+    return table(["", *_OXFORD], rows, "mAP on the six Oxford sequences: results/experiments/students/.")
 
 
 def chosen_scales(results: Path) -> str:

@@ -1,11 +1,14 @@
-"""Which device a computation runs on, and how many cores of it."""
+"""Which device a computation runs on, how many cores of it, and recordings of what a GPU does again and again."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import importlib.util
+from collections.abc import Callable, Iterator
 
 import torch
+from torch import Tensor
 
 from patchprint.errors import UserError
 
@@ -26,6 +29,16 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
     return torch.device(name)
 
 
+def runs_kernels(device: torch.device) -> bool:
+    """Whether kernels written in Triton run there; it comes with PyTorch's builds for NVIDIA GPUs on Linux."""
+    return device.type == "cuda" and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
     """PyTorch computes with one thread: for work so short that cores would mostly wait for each other."""
@@ -35,3 +48,31 @@ def one_core() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+class Recording:
+    """A function of one tensor on a GPU as a CUDA graph: what it does is queued in one piece instead of many.
+
+    The function reads a tensor of the shape of ``example``, and is called a few times before. Replaying overwrites what the
+    last replay found, so that callers take turns.
+    """
+
+    _RUNS_BEFORE = 2  # they compile kernels and take what memory they need
+
+    def __init__(self, function: Callable[[Tensor], Tensor], example: Tensor) -> None:
+        self._given = example
+        stream = torch.cuda.Stream(example.device)  # the default one cannot record
+        stream.wait_stream(torch.cuda.current_stream(example.device))
+        with torch.cuda.stream(stream):
+            for _ in range(self._RUNS_BEFORE):
+                function(example)
+        torch.cuda.current_stream(example.device).wait_stream(stream)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+            self._found = function(example)
+
+    def __call__(self, given: Tensor) -> Tensor:
+        """What is found for the first ``len(given)`` rows and whatever the other rows held before."""
+        self._given[: len(given)].copy_(given)
+        self._graph.replay()
+        return self._found

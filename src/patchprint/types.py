@@ -116,9 +116,11 @@ class Keypoints:
                 f"keypoints are given as {type(keypoints).__name__}; make them patchprint.Keypoints(xy, scale, angle), or give "
                 "a list of cv2.KeyPoint"
             )
-        frames = torch.cat([keypoints.xy, keypoints.frames().flatten(1)], 1)
-        wrong = (~(frames.isfinite().all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
-        if wrong:
+        numbers = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
+        finite = all(bool(each.isfinite().all()) for each in numbers if each is not None)
+        if not finite or not bool((keypoints.scale > 0).all()):
+            rows = [each.flatten(1) if each.ndim > 1 else each[:, None] for each in numbers if each is not None]
+            wrong = (~(torch.cat(rows, 1).isfinite().all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
             x, y = keypoints.xy[wrong[0]].tolist()
             scale, angle = float(keypoints.scale[wrong[0]]), float(keypoints.angle[wrong[0]])
             raise UserError(

@@ -27,6 +27,7 @@ from support.children import Ending
 
 # How far a component of a unit descriptor may be from the one in float32.
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2, "int8": 0.1}
+CPU = torch.device("cpu")
 NETWORKS = ("hardnet", "sosnet", "hynet", "sdgmnet", "tfeat", "doap-st", "l2net-cs")
 
 
@@ -65,7 +66,7 @@ def patches(network: PatchNetwork, count: int) -> Tensor:
 
 
 # The exporter has tests of its own for every network.
-EXPORTED = [("hynet", engine) for engine in engines.available() if engine not in ("float32", "bfloat16")]
+EXPORTED = [("hynet", engine) for engine in engines.available(CPU) if engine not in ("float32", "bfloat16")]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_bits_are_nearly_the_same() -> None:
 def test_matching_is_as_good_as_in_float32(model: str, tolerance: float, pair: ImagePair) -> None:
     """On two photos of scikit-image; results/engines has the same of all Oxford sequences."""
     exact = bundled.matching(load(model, engine="float32"), pair)["ap"]
-    for engine in set(engines.available()) - {"float32"}:
+    for engine in set(engines.available(CPU)) - {"float32"}:
         assert bundled.matching(load(model, engine=engine), pair)["ap"] == pytest.approx(exact, abs=tolerance), engine
 
 
@@ -141,7 +142,7 @@ def test_all_cores_work_and_pytorch_keeps_its_number_of_threads(monkeypatch: pyt
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("engine", engines.available())
+@pytest.mark.parametrize("engine", engines.available(CPU))
 def test_wrong_patches_are_one_sentence(engine: str) -> None:
     with pytest.raises(UserError, match="must have shape"):
         NetworkModel(narrow("hardnet"), engine).describe_patches(torch.zeros(3, 32, 32))
@@ -188,7 +189,10 @@ def test_auto_depends_on_the_machine_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert engines.chosen(torch.device("cpu")) == "float32"
     monkeypatch.setenv("PATCHPRINT_ENGINE", "bfloat16")
     assert engines.chosen(torch.device("cpu")) == "bfloat16"
-    assert engines.chosen(torch.device("cuda")) == "float32"
+    for has_bfloat16, name in ((True, "cuda"), (False, "float32")):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda has=has_bfloat16, **_: has)
+        assert engines.chosen(torch.device("cuda")) == name
+    assert engines.chosen(torch.device("mps")) == "float32"
     monkeypatch.setenv("PATCHPRINT_ENGINE", "slow")
     with pytest.raises(UserError, match="there is no engine 'slow'"):
         engines.chosen(torch.device("cpu"))
@@ -197,7 +201,7 @@ def test_auto_depends_on_the_machine_alone(monkeypatch: pytest.MonkeyPatch) -> N
 def test_wrong_engines_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="there is no engine 'float23'; did you mean float32"):
         load("hardnet", engine="float23")
-    with pytest.raises(UserError, match="the engine bfloat16 computes on the CPU"):
+    with pytest.raises(UserError, match="the engine bfloat16 computes on cpu, and the model is on cuda"):
         engines.check("bfloat16", torch.device("cuda"))
     monkeypatch.setitem(__import__("sys").modules, "openvino", None)
     with pytest.raises(UserError, match="patchprint\\[fast\\]"):
@@ -205,7 +209,7 @@ def test_wrong_engines_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def has_openvino() -> bool:
-    return "int8" in engines.available()
+    return "int8" in engines.available(CPU)
 
 
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")

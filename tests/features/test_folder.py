@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cv2
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.features import extract, storage
+from patchprint.features import extract, folder, storage
 from patchprint.features.folder import DescribeSettings, describe_folder
 from support.scenes import Room
 
@@ -25,9 +27,9 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_features_are_those_of_each_photo_alone(photos: Path, tmp_path: Path) -> None:
-    folder = describe_folder(photos, tmp_path / "out", SETTINGS)
-    assert list(folder) == ["view-0.png", "view-1.png"]
-    for name, item in folder.items():
+    made = describe_folder(photos, tmp_path / "out", SETTINGS)
+    assert list(made) == ["view-0.png", "view-1.png"]
+    for name, item in made.items():
         alone = extract(photos / name, "pixels", max_keypoints=30)
         assert len(item) == 30 and torch.equal(item.descriptors, alone.descriptors)
 
@@ -101,3 +103,33 @@ def test_known_features_are_taken_over(photos: Path, tmp_path: Path) -> None:
     both = describe_folder(photos, tmp_path / "both", SETTINGS, names=["view-1.png"], known=known)
     assert list(both) == ["view-0.png", "view-1.png"]
     assert both.path("view-0.png").read_bytes() == before == known.path("view-0.png").read_bytes()
+
+
+def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of GPU machines, with a model that is on the CPU: processes find keypoints, this one describes."""
+    (photos / "no-picture.png").write_bytes(b"no picture")
+    alone = describe_folder(photos, tmp_path / "alone", SETTINGS)
+    monkeypatch.setattr(folder, "_run_on_cores", folder._run_before_a_gpu)
+    said: list[str] = []
+    fed = describe_folder(photos, tmp_path / "fed", SETTINGS, workers=2, report=said.append)
+    assert len(said) == 1 and "no-picture.png" in said[0]
+    assert list(fed) == list(alone)
+    for name in alone:
+        assert fed.path(name).read_bytes() == alone.path(name).read_bytes()
+
+
+def test_at_most_so_many_photos_are_taken_ahead() -> None:
+    taken: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    with ThreadPoolExecutor(2) as pool:
+        for given, outcome in enumerate(folder._in_order(pool, lambda number: -number, numbers(), ahead=4)):
+            assert outcome == -given
+            assert len(taken) <= given + 4
+    assert taken == list(range(20))

@@ -1,18 +1,10 @@
 """The GPU kernel of filter response normalisation."""
 
-import os
-import subprocess
-import sys
-
-import pytest
-import torch
+from support import kernels
 
 KERNEL = """
-import torch
 from patchprint.networks import frn_kernel
 from patchprint.networks.blocks import TLU, FilterResponseNorm2d
-device = "cuda" if torch.cuda.is_available() else "cpu"
-torch.manual_seed(0)
 for channels, side in ((32, 32), (64, 16), (8, 8)):
     norm, unit = FilterResponseNorm2d(channels).to(device), TLU(channels).to(device)
     for parameter in (norm.weight, norm.bias, unit.tau):
@@ -30,8 +22,4 @@ for channels, side in ((32, 32), (64, 16), (8, 8)):
 
 
 def test_frn_kernel_equals_the_layers():
-    """Triton's interpreter runs the kernel where there is no GPU; both need the package, which only GPU builds bring."""
-    pytest.importorskip("triton", reason="Triton comes with PyTorch's GPU builds")
-    environment = {**os.environ} if torch.cuda.is_available() else {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", KERNEL], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    kernels.run(KERNEL)

@@ -93,6 +93,22 @@ def test_the_light_of_the_student_is_shown_or_not(teacher_file):
     assert (unchanged - other).abs().mean() > 0.01
 
 
+def test_frames_are_shown_to_the_teacher_before_they_were_changed(teacher_file):
+    settings = {"augmentation": "wide", "teacher_light": False, "teacher_jitter": False}
+    step, teacher = made(teacher_file, **settings)
+    patches, *_, (seen,) = step._cut_patches(step.step)
+    assert len(patches) == 2 * len(seen)  # the two views are one patch
+    plain, _ = made(teacher_file, augmentation="none")
+    # But for turns and flips, which both views share, that is the patch itself.
+    (unchanged, *_) = plain._cut_patches(plain.step)
+    torch.testing.assert_close(seen.mean((1, 2, 3)), unchanged[: len(seen)].mean((1, 2, 3)), atol=1e-3, rtol=0)
+    assert (patches[: len(seen)].mean((1, 2, 3)) - seen.mean((1, 2, 3))).abs().mean() > 0.01
+    taught = []
+    step._loss = lambda batch: taught.append(batch.teacher) or {"total": batch.desc.sum()}
+    step._compute_objective(*step._cut_patches(step.step), step.step)
+    torch.testing.assert_close(taught[0], teacher((seen,))[:, None].expand(-1, 2, -1))
+
+
 def test_similarities_of_several_teachers_are_averaged(tmp_path):
     files = [save(tmp_path / "a.safetensors"), save(tmp_path / "b.safetensors", seed=1, dim=16, network="doap-st")]
     source = unlabeled().split("train")

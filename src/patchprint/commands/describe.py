@@ -41,7 +41,7 @@ def main(
     strict: bool = False,
     match: bool = False,
     pairs: str = "exhaustive",
-    workers: int = 1,
+    workers: int | None = None,
     device: str = "auto",
     engine: str = AUTO,
     force: bool = False,
@@ -64,10 +64,11 @@ def main(
         strict: stop at the first photo that cannot be read; by default it is named and left out
         match: colmap: match the photos too and let COLMAP verify that, so that the database can be mapped at once
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
-        workers: processes that work side by side; under torchrun the photos are shared out as well
+        workers: processes that work side by side (default: 1, with a GPU all cores); under torchrun the photos are shared out
+            as well
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8; auto: bfloat16 where the CPU
-            has it, int8 for 50 photos and more where OpenVINO is installed
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
+            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed
         force: replace what is there
         json: print the result as JSON
     """

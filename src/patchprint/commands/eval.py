@@ -47,7 +47,7 @@ class Common:
     signs: bool = False
     # cpu, cuda or auto.
     device: str = "auto"
-    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8; auto: bfloat16 where the CPU has it.
+    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what the machine has.
     engine: str = AUTO
     # Folder for predictions; PATCHPRINT_CACHE or ~/.cache/patchprint if not given.
     cache: Path | None = None

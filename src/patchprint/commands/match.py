@@ -74,8 +74,8 @@ def main(
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP); of two photos also a picture of the inliers
             (.png, .jpg)
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8; auto: bfloat16 where the CPU
-            has it
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
+            the CPU has it, cuda on a GPU
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """

@@ -79,8 +79,8 @@ def main(
         workers: processes that describe photos side by side, as far as the memory allows
         memory: gigabytes that finding keypoints may take, side by side; one photo of 6 megapixels takes 2
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8; auto: bfloat16 where the CPU
-            has it, int8 for 50 photos and more where OpenVINO is installed
+        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
+            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed
         seed: of everything random
         force: start again, removing what is there
         json: print the result as JSON

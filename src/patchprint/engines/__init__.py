@@ -1,7 +1,7 @@
 """How a network that is only used is computed: one engine behind every description, chosen by what the machine has.
 
 ``create`` gives the engine of a name, or with "auto" the one that `chosen` names. To add one: a file with a class that has
-`Engine`'s two methods, and a line in `ENGINES`.
+`Engine`'s method (of the CPU: `CpuEngine`'s), and a line in `ENGINES`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import torch
 
 from patchprint.engines._base import Engine
+from patchprint.engines.cuda import CudaEngine
 from patchprint.engines.onnxruntime import OnnxRuntimeEngine
 from patchprint.engines.openvino import Int8Engine, OpenVinoEngine
 from patchprint.engines.pytorch import BFloat16Engine, Float32Engine, multiplies_in_bfloat16
@@ -28,6 +29,7 @@ ENGINES: Registry[type[Engine]] = Registry(
         "onnxruntime": OnnxRuntimeEngine,
         "openvino": OpenVinoEngine,
         "int8": Int8Engine,
+        "cuda": CudaEngine,
     },
 )
 AUTO = "auto"
@@ -46,17 +48,21 @@ def create(network: PatchNetwork, name: str = AUTO) -> Engine:
 def check(name: str, device: torch.device) -> None:
     """Raise UserError where an engine is not known, not installed, or cannot be used on a device."""
     engine = ENGINES[name]
-    if device.type != "cpu" and engine.only_on_cpu:
-        raise UserError(f"the engine {name} computes on the CPU, and the model is on {device}; leave the engine out")
+    if device.type not in engine.devices:
+        places = " or ".join(engine.devices)
+        raise UserError(f"the engine {name} computes on {places}, and the model is on {device}; leave the engine out")
     require(engine.package, engine.extra)
 
 
 def chosen(device: torch.device) -> str:
     """What "auto" means on a device: always the same on the same machine, whatever else runs there.
 
-    On the CPU what ``PATCHPRINT_ENGINE`` names, else bfloat16 where the processor multiplies in it; elsewhere float32. The
-    engines that first have to export and compile a network are left to `chosen_for_many`: few photos would wait for that.
+    On the CPU what ``PATCHPRINT_ENGINE`` names, else bfloat16 where the processor multiplies in it; on NVIDIA GPUs that do so
+    "cuda"; elsewhere float32. The engines that first have to export and compile a network are left to `chosen_for_many`: few
+    photos would wait for that.
     """
+    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        return "cuda"
     if device.type != "cpu":
         return "float32"
     wanted = os.environ.get("PATCHPRINT_ENGINE", AUTO)
@@ -73,7 +79,7 @@ def chosen_for_many(network: PatchNetwork) -> str:
     """
     device = next(network.parameters()).device
     usual = chosen(device)
-    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or MANY not in available():
+    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or MANY not in available(device):
         return usual
     try:
         create(network, MANY)
@@ -82,9 +88,10 @@ def chosen_for_many(network: PatchNetwork) -> str:
     return MANY
 
 
-def available() -> list[str]:
-    """Engines whose packages are installed."""
-    return [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package) is not None]
+def available(device: torch.device) -> list[str]:
+    """Engines that compute on a device and whose packages are installed."""
+    here = [name for name, engine in ENGINES.items() if device.type in engine.devices]
+    return [name for name in here if importlib.util.find_spec(ENGINES[name].package) is not None]
 
 
 __all__ = ["AUTO", "ENGINES", "MANY", "Engine", "available", "check", "chosen", "chosen_for_many", "create"]

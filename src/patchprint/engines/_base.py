@@ -1,4 +1,4 @@
-"""What every engine offers, and how patches reach it: in chunks, each of which one core works through alone."""
+"""What every engine offers, and how patches reach those of the CPU: in chunks, each of which one core works through alone."""
 
 from __future__ import annotations
 
@@ -18,17 +18,31 @@ Compute = Callable[[Tensor], Tensor]
 
 
 class Engine(ABC):
-    """Computes what a network says about patches, before its head.
+    """Computes what a network says about patches.
 
-    ``package`` is the one it needs, and ``extra`` ours that brings it; ``only_on_cpu``: it knows no other device.
+    ``package`` is the one it needs, and ``extra`` ours that brings it; ``devices`` are the kinds on which it computes.
     """
 
     package: ClassVar[str] = "torch"
     extra: ClassVar[str] = ""
-    only_on_cpu: ClassVar[bool] = True
+    devices: ClassVar[tuple[str, ...]]
+
+    def __init__(self, network: PatchNetwork) -> None:
+        self.finish = network.finish
 
     @abstractmethod
-    def __init__(self, network: PatchNetwork) -> None: ...
+    def describe(self, patches: Tensor) -> Tensor:
+        """Descriptors, on the CPU; safe from several threads.
+
+        Shape:
+            patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> as `PatchNetwork.finish` has it.
+        """
+
+
+class CpuEngine(Engine):
+    """One whose chunks are divided among the cores."""
+
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
 
     @abstractmethod
     def session(self) -> contextlib.AbstractContextManager[Compute]:
@@ -37,9 +51,12 @@ class Engine(ABC):
         One is opened by each thread that computes, for as long as it does.
         """
 
+    def describe(self, patches: Tensor) -> Tensor:
+        return self.finish(self.raw(patches))
+
     @torch.no_grad()
     def raw(self, patches: Tensor) -> Tensor:
-        """Raw vectors, on the CPU.
+        """Vectors before the head.
 
         Shape:
             patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> (N, D) float32.

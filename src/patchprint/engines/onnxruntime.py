@@ -8,20 +8,21 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from patchprint.engines._base import Compute, Engine
+from patchprint.engines._base import Compute, CpuEngine
 from patchprint.engines._exported import exported
 from patchprint.extras import require
 from patchprint.interop.onnx import INPUT, OUTPUT, as_array
 from patchprint.networks import PatchNetwork
 
 
-class OnnxRuntimeEngine(Engine):
+class OnnxRuntimeEngine(CpuEngine):
     """One session, in which every thread of ours computes alone."""
 
     package = "onnxruntime"
     extra = "onnx"
 
     def __init__(self, network: PatchNetwork) -> None:
+        super().__init__(network)
         runtime = require(self.package, self.extra)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.engines._base import Compute, Engine
+from patchprint.engines._base import Compute, CpuEngine
 from patchprint.engines._dead_leaves import dead_leaves
 from patchprint.engines._exported import exported
 from patchprint.errors import UserError
@@ -29,7 +29,7 @@ _SHOWN = 512  # patches by which the ranges of 8-bit activations are found
 _LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
 
 
-class OpenVinoEngine(Engine):
+class OpenVinoEngine(CpuEngine):
     """Compiled for chunks of one size, the rest is filled up; compiled once for a machine, and kept in the cache.
 
     A forked child loads it again, since the threads of its parent, which compute, are not there. What it has of its parent is
@@ -40,6 +40,7 @@ class OpenVinoEngine(Engine):
     extra = "fast"
 
     def __init__(self, network: PatchNetwork) -> None:
+        super().__init__(network)
         self._openvino = require(self.package, self.extra)
         self._setting_up = threading.Lock()
         self._path = self._file(_core(), network)

@@ -11,22 +11,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from patchprint.engines._base import Compute, Engine
+from patchprint.engines._base import Compute, CpuEngine
 from patchprint.networks import PatchNetwork
 
 
-class Float32Engine(Engine):
+class Float32Engine(CpuEngine):
     """The network itself: the same bits for a patch alone and among others, and the reference for all other engines."""
 
-    only_on_cpu = False
+    devices = ("cpu", "cuda", "mps")
 
     def __init__(self, network: PatchNetwork) -> None:
+        super().__init__(network)
         self.network = network
 
     def raw(self, patches: Tensor) -> Tensor:
-        if next(self.network.parameters()).device.type == "cpu":
-            return super().raw(patches)
-        return self.network.raw(patches).cpu()
+        device = next(self.network.parameters()).device
+        return super().raw(patches) if device.type == "cpu" else self.network.raw(patches).cpu()
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -39,13 +39,14 @@ class Float32Engine(Engine):
         yield compute
 
 
-class BFloat16Engine(Engine):
+class BFloat16Engine(CpuEngine):
     """A copy with norms multiplied into convolutions, channels last, computed in bfloat16.
 
     Sums, FRN and the last norm are in float32. Descriptors differ from those in float32 by at most 0.01 in any component.
     """
 
     def __init__(self, network: PatchNetwork) -> None:
+        super().__init__(network)
         self.network = inference_copy(network)
 
     @contextlib.contextmanager

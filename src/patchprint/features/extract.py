@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -47,21 +48,61 @@ def extract(
         device: where a model given by name runs.
         engine: how it is computed there (`load`).
     """
-    check_max_size(max_size)
-    pixels = read_gray(image, exif)
     loaded = load(model, device, engine).for_keypoints()
-    path = Path(image) if isinstance(image, (str, Path)) else None
-    if max_size is not None and max_size < max(pixels.shape):
-        smaller = _Smaller(pixels, max_size)
-        given = None if keypoints is None else smaller.keypoints(Keypoints.given(keypoints))
-        allowed = None if mask is None else smaller.mask(mask)
-        features = extract(smaller.pixels, loaded, given, allowed, max_keypoints, upright, detector, spread)
-        return dataclasses.replace(smaller.restored(features), image_path=path)
+    found = find_keypoints(image, keypoints, mask, max_keypoints, upright, detector, spread, exif, max_size)
+    return describe_found(found, loaded)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Keypoints of an image, not yet described.
+
+    ``pixels`` uint8 (H, W) may be a smaller copy of the image, in whose coordinates the keypoints are; ``factor`` says how many
+    pixels of the image lie along one of the copy; ``size`` is the width and height of the image.
+    """
+
+    pixels: np.ndarray
+    keypoints: Keypoints
+    factor: float
+    size: tuple[int, int]
+    path: Path | None
+
+
+def find_keypoints(
+    image: ImageLike,
+    keypoints: KeypointsLike | None = None,
+    mask: np.ndarray | None = None,
+    max_keypoints: int | None = MAX_KEYPOINTS,
+    upright: bool = False,
+    detector: str = "dog",
+    spread: bool = True,
+    exif: bool = False,
+    max_size: int | None = None,
+) -> Found:
+    """The part of `extract` that needs no model."""
+    check_max_size(max_size)
+    whole = read_gray(image, exif)
+    pixels, factor = whole, 1.0
+    if max_size is not None and max_size < max(whole.shape):
+        pixels, factor = limit(whole, max_size), max(whole.shape) / max_size
+        mask = None if mask is None else _smaller_mask(mask, whole.shape, pixels.shape)
     if keypoints is None:
         found = detect(pixels, detector, max_keypoints, mask, spread, upright)
     else:
-        found = Keypoints.given(keypoints).upright() if upright else Keypoints.given(keypoints)
-    return describe(pixels, found, loaded, path)
+        given = Keypoints.given(keypoints)
+        found = given.moved(1 / factor, _shift(1 / factor)) if factor != 1 else given
+        found = found.upright() if upright else found
+    path = Path(image) if isinstance(image, (str, Path)) else None
+    return Found(pixels, found, factor, (whole.shape[1], whole.shape[0]), path)
+
+
+def describe_found(found: Found, model: ModelLike) -> Features:
+    """Features with places and scales in the image itself."""
+    features = describe(found.pixels, found.keypoints, model, found.path)
+    if found.factor == 1:
+        return features
+    keypoints = features.keypoints.moved(found.factor, _shift(found.factor))
+    return dataclasses.replace(features, keypoints=keypoints, image_size=found.size)
 
 
 def describe(pixels: np.ndarray, keypoints: KeypointsLike, model: ModelLike, path: Path | None = None) -> Features:
@@ -83,29 +124,18 @@ def check_max_size(max_size: int | None) -> None:
         raise UserError(f"max_size must be at least {SMALLEST} pixels, got {max_size}")
 
 
-class _Smaller:
-    """A smaller copy of an image, and the way there and back."""
+def _shift(factor: float) -> tuple[float, float]:
+    """Where the middle of the first pixel goes when all coordinates are multiplied: the corner of the image stays."""
+    return 0.5 * factor - 0.5, 0.5 * factor - 0.5
 
-    def __init__(self, whole: np.ndarray, max_size: int) -> None:
-        self.whole, self.pixels = whole, limit(whole, max_size)
-        self.factor = max(whole.shape) / max_size  # pixels of the whole along a pixel of the copy
 
-    def keypoints(self, given: Keypoints) -> Keypoints:
-        shift = 0.5 / self.factor - 0.5
-        return given.moved(1 / self.factor, (shift, shift))
-
-    def mask(self, given: np.ndarray) -> np.ndarray:
-        """The mask (H, W) at the middle of each pixel of the copy."""
-        if np.shape(given) != self.whole.shape:
-            raise UserError(f"the mask has shape {np.shape(given)}, the image {self.whole.shape}; they must be equal")
-        rows, columns = (
-            np.minimum(((np.arange(small) + 0.5) * self.factor).astype(int), large - 1)
-            for small, large in zip(self.pixels.shape, self.whole.shape, strict=True)
-        )
-        return np.asarray(given)[rows][:, columns]
-
-    def restored(self, found: Features) -> Features:
-        """Features of the copy with places and scales in the whole."""
-        shift = 0.5 * self.factor - 0.5
-        keypoints = found.keypoints.moved(self.factor, (shift, shift))
-        return dataclasses.replace(found, keypoints=keypoints, image_size=(self.whole.shape[1], self.whole.shape[0]))
+def _smaller_mask(mask: np.ndarray, whole: tuple[int, ...], smaller: tuple[int, ...]) -> np.ndarray:
+    """The mask of an image at the middle of each pixel of its smaller copy."""
+    if np.shape(mask) != whole:
+        raise UserError(f"the mask has shape {np.shape(mask)}, the image {whole}; they must be equal")
+    factor = max(whole) / max(smaller)
+    rows, columns = (
+        np.minimum(((np.arange(small) + 0.5) * factor).astype(int), large - 1)
+        for small, large in zip(smaller, whole, strict=True)
+    )
+    return np.asarray(mask)[rows][:, columns]

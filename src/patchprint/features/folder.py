@@ -7,26 +7,34 @@ import json
 import multiprocessing
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
 from patchprint import files
 from patchprint.detectors import MAX_KEYPOINTS, check_detector
+from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import MissingPackageError, UserError
+from patchprint.extras import require
 from patchprint.features import storage
-from patchprint.features.extract import check_max_size, extract
+from patchprint.features.extract import Found, check_max_size, describe_found, find_keypoints
 from patchprint.features.model import DEFAULT_MODEL, Model, load
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop.images import find_mask, list_images, read_gray
 from patchprint.progress import leave_out, note, progress
+from patchprint.types import Features, Keypoints
 
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 MANY_PHOTOS = 50  # from which on an engine is prepared that takes some seconds to start
+_WRITERS = 4  # threads, which mostly wait for the disk
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ def describe_folder(
     images: str | Path,
     out: str | Path,
     settings: DescribeSettings | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     names: list[str] | None = None,
     report: Callable[[str], None] = note,
     force: bool = False,
@@ -64,11 +72,15 @@ def describe_folder(
     that cannot be read are named through ``report`` and left out; with ``strict`` the first of them is an error.
 
     Args:
+        workers: processes that work side by side; by default 1, and before a GPU, which would wait for a single one, as many
+            as there are cores.
         names: photos to describe, relative to ``images``; all by default.
         known: features of other photos, made with the same settings, which are copied into ``out``.
     """
     images, out, settings = Path(images), Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
+    if workers is None:
+        workers = 1 if choose_device(settings.device).type == "cpu" else os.cpu_count() or 1
     if workers < 1:
         raise UserError(f"at least 1 worker is needed, got {workers}")
     model = check_settings(settings, images, names)
@@ -145,15 +157,14 @@ def _copy(known: FeatureFolder, out: Path) -> None:
 
 
 def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
-    if workers <= 1 or len(jobs) <= 1:
-        _prepare(settings)
-        yield from map(_describe_one, jobs)
+    workers = min(workers, len(jobs))
+    if workers <= 1:
+        model = load(settings.model, settings.device, settings.engine)
+        yield from (_describe_one(job, settings, model) for job in jobs)
         return
-    # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
-    context = multiprocessing.get_context("spawn")
+    run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_before_a_gpu
     try:
-        with ProcessPoolExecutor(min(workers, len(jobs)), context, _prepare_worker, (settings, workers)) as pool:
-            yield from pool.map(_describe_one, jobs)
+        yield from run(jobs, settings, workers)
     except BrokenProcessPool as error:
         raise OSError(
             "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, which goes on "
@@ -161,25 +172,83 @@ def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[
         ) from error
 
 
-_state: dict[str, tuple[DescribeSettings, Model]] = {}
+def _pool(workers: int, settings: DescribeSettings, needs_model: bool) -> ProcessPoolExecutor:
+    # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, needs_model))
 
 
-def _prepare(settings: DescribeSettings) -> None:
-    _state["current"] = settings, load(settings.model, settings.device, settings.engine)
+def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+    """Each process does all that a photo needs."""
+    with _pool(workers, settings, needs_model=True) as pool:
+        yield from pool.map(_describe_in_worker, jobs)
 
 
-def _prepare_worker(settings: DescribeSettings, workers: int) -> None:
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
-    _prepare(settings)
+def _run_before_a_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+    """Processes read photos and find keypoints, this one describes them, threads write: the GPU waits for nobody."""
+    model = load(settings.model, settings.device, settings.engine)
+    ahead = 2 * workers  # photos that wait for the next station at each of them
+    with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
+        found = (_received(each) for each in _in_order(pool, _find_in_worker, jobs, ahead))
+        described = ((job, _described(job, each, model)) for job, each in zip(jobs, found, strict=True))
+        yield from _in_order(writers, _save, described, ahead)
 
 
-def _describe_one(job: Job) -> Exception | None:
-    """Describe one photo; returns what is wrong with it, if anything."""
+def _in_order(
+    pool: Executor, function: Callable[[Item], Outcome], items: Iterable[Item], ahead: int
+) -> Iterator[Outcome]:
+    """What ``pool.map`` gives, with at most ``ahead`` items taken that are not given back yet."""
+    waiting: deque[Future[Outcome]] = deque()
+    for item in items:
+        waiting.append(pool.submit(function, item))
+        if len(waiting) == ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+_state: dict[str, tuple[DescribeSettings, Model | None]] = {}
+
+
+def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    torch.set_num_threads(threads)
+    require("cv2", extra="images").setNumThreads(
+        threads
+    )  # by itself it would start as many as there are cores in each process
+    _state["current"] = settings, load(settings.model, settings.device, settings.engine) if needs_model else None
+
+
+def _describe_in_worker(job: Job) -> Exception | None:
     settings, model = _state["current"]
+    assert model is not None
+    return _describe_one(job, settings, model)
+
+
+def _find_in_worker(job: Job) -> dict[str, Any] | Exception:
+    """What `_find` says, as arrays: each tensor would be handed over with a handshake, for which the GPU waits."""
+    found = _find(job, _state["current"][0])
+    return found if isinstance(found, Exception) else {**vars(found), "keypoints": found.keypoints.to_arrays()}
+
+
+def _received(sent: dict[str, Any] | Exception) -> Found | Exception:
+    return (
+        sent
+        if isinstance(sent, Exception)
+        else Found(**{**sent, "keypoints": Keypoints.from_arrays(sent["keypoints"])})
+    )
+
+
+def _describe_one(job: Job, settings: DescribeSettings, model: Model) -> Exception | None:
+    """Describe one photo; returns what is wrong with it, if anything."""
+    return _save((job, _described(job, _find(job, settings), model)))
+
+
+def _find(job: Job, settings: DescribeSettings) -> Found | Exception:
+    """The keypoints of a photo, or what is wrong with it."""
     try:
-        features = extract(
+        return find_keypoints(
             job.image,
-            model,
             mask=None if job.mask is None else read_gray(job.mask, settings.exif),
             max_keypoints=settings.max_keypoints,
             upright=settings.upright,
@@ -189,8 +258,27 @@ def _describe_one(job: Job) -> Exception | None:
             max_size=settings.max_size,
         )
     except (ValueError, OSError) as error:
-        is_named = job.image.name in str(error) or isinstance(error, MissingPackageError)
-        return error if is_named else UserError(f"{job.image}: {error}")
+        return _named(error, job)
+
+
+def _described(job: Job, found: Found | Exception, model: Model) -> Features | Exception:
+    if isinstance(found, Exception):
+        return found
+    try:
+        return describe_found(found, model)
+    except (ValueError, OSError) as error:
+        return _named(error, job)
+
+
+def _named(error: Exception, job: Job) -> Exception:
+    is_named = job.image.name in str(error) or isinstance(error, MissingPackageError)
+    return error if is_named else UserError(f"{job.image}: {error}")
+
+
+def _save(made: tuple[Job, Features | Exception]) -> Exception | None:
+    job, features = made
+    if isinstance(features, Exception):
+        return features
     storage.save(features, job.out)
     return None
 

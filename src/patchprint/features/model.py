@@ -16,7 +16,6 @@ from torch import Tensor
 
 from patchprint import engines
 from patchprint.devices import choose_device, one_core
-from patchprint.distances import pack_bits
 from patchprint.errors import UserError
 from patchprint.features.compress import sign_bits
 from patchprint.interop import opencv
@@ -31,7 +30,7 @@ from patchprint.types import Keypoints, KeypointsLike, ModelId
 DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
 TOOLBOX_PATCH = 65  # pixels along the side of the patches of HPatches
-_CHUNK = 1024  # keypoints whose patches are in memory at a time
+_CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # keypoints whose patches are in memory at a time
 _IMAGES = 64  # whole images in memory at a time
 
 
@@ -105,12 +104,14 @@ class Model(ABC):
         keypoints = Keypoints.given(keypoints)
         if len(keypoints) == 0:
             return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
+        device = self._sampling_device()
+        chunk = _CHUNK.get(device.type, _CHUNK["cpu"])
         with one_core():
-            pyramids = ImagePyramids.build([image], self._sampling_device())
+            pyramids = ImagePyramids.build([image], device)
         parts = []
-        for start in range(0, len(keypoints), _CHUNK):
+        for start in range(0, len(keypoints), chunk):
             with one_core():
-                chosen = keypoints[start : start + _CHUNK]
+                chosen = keypoints if len(keypoints) <= chunk else keypoints[start : start + chunk]
                 patches = cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)
             parts.append(self.describe_patches(patches))
         return torch.cat(parts)
@@ -207,8 +208,7 @@ class NetworkModel(Model):
         self.network.check(patches)  # not every engine would say it in one sentence
         if self._engine is None:
             self._engine = engines.create(self.network, self.engine)
-        raw = self._engine.raw(patches)
-        return pack_bits(raw) if self.kind == "binary" else self.network.head(raw)
+        return self._engine.describe(patches)
 
     def _sampling_device(self) -> torch.device:
         return next(self.network.parameters()).device
@@ -337,8 +337,9 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", e
         model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
-        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, or
-            auto: bfloat16 on a CPU that multiplies in it (`patchprint.engines.chosen`). A given network is computed in float32.
+        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda, or
+            auto: bfloat16 on a CPU that multiplies in it, cuda on a GPU (`patchprint.engines.chosen`).
+            A given network is computed in float32.
     """
     place = choose_device(device)
     if engine != engines.AUTO:

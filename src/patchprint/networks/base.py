@@ -139,6 +139,18 @@ class PatchNetwork(nn.Module):
         """
         raise NotImplementedError
 
+    def chain(self) -> list[nn.Module] | None:
+        """The layers between float patches and raw vectors, where each takes what the one before it gives; else None."""
+        return None
+
+    def finish(self, raw: Tensor) -> Tensor:
+        """What is stored and matched, of raw vectors.
+
+        Shape:
+            (N, D) -> (N, D) float32 unit vectors, or (N, D // 8) uint8 packed sign bits for binary networks.
+        """
+        return pack_bits(raw) if self.kind == "binary" else self.head(raw)
+
     def forward(self, patches: Tensor) -> Tensor:
         raw, _ = self.forward_features(patches, with_maps=False)
         return self.head(raw)
@@ -164,8 +176,7 @@ class PatchNetwork(nn.Module):
             patches (N, 1, S, S) on any device -> (N, D) float32 unit vectors, or (N, D // 8) uint8 packed sign bits
             for binary networks, on the device of ``patches``.
         """
-        finish = pack_bits if self.kind == "binary" else self.head
-        return self._in_chunks(patches, chunk, finish)
+        return self._in_chunks(patches, chunk, self.finish)
 
     def raw(self, patches: Tensor, chunk: int | None = None) -> Tensor:
         """The vectors before ``head``, whose norms tell something, else as `describe`.

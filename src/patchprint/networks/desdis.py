@@ -38,9 +38,11 @@ class DesDis(PatchNetwork):
         self.layer3 = nn.Sequential(*_block(2 * width, 4 * width, stride=2), *_blocks(4 * width, 1 + extra))
         self.desc = nn.Sequential(nn.Dropout(dropout), nn.Conv2d(4 * width, dim, 4), ViewBatchNorm2d(dim))
 
+    def chain(self) -> list[nn.Module]:
+        return [*self.layer1, *self.layer2, *self.layer3, *self.desc]
+
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
-        layers = [*self.layer1, *self.layer2, *self.layer3, *self.desc]
-        return run_layers(layers, patches.to(self.dtype), with_maps)
+        return run_layers(self.chain(), patches.to(self.dtype), with_maps)
 
 
 def _block(channels: int, width: int, stride: int) -> list[nn.Module]:

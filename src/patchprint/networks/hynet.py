@@ -48,6 +48,10 @@ class HyNet(PatchNetwork):
         last = nn.Conv2d(4 * width, dim, 8, bias=False)
         self.layer7 = nn.Sequential(nn.Dropout(dropout), last, ViewBatchNorm2d(dim))
 
+    def chain(self) -> list[nn.Module]:
+        blocks = (self.layer1, self.layer2, self.layer3, self.layer4, self.layer5, self.layer6, self.layer7)
+        return [self.standardize, *(layer for block in blocks for layer in block)]
+
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         x = self.standardize(patches).to(self.dtype)
         x = self.layer1[:2](x)

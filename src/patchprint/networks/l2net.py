@@ -97,6 +97,9 @@ class L2Net(PatchNetwork):
         self.features = nn.Sequential(*l2net_layers(width, dim, dropout, bias, bn_eps, learned_norm))
         initialize(self, init)
 
+    def chain(self) -> list[nn.Module]:
+        return [self.standardize, *self.features]
+
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         x = self.standardize(patches).to(self.dtype)
         return run_layers(self.features, x, with_maps, self.maps)
@@ -114,6 +117,9 @@ class SOSNet(PatchNetwork):
         body = l2net_layers(width, dim, dropout, bias=False, eps=1e-5)
         self.layers = nn.Sequential(nn.InstanceNorm2d(1), *body)
         initialize(self, "orthogonal-unit")
+
+    def chain(self) -> list[nn.Module]:
+        return [*self.layers]
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         return run_layers(self.layers, patches.to(self.dtype), with_maps)

@@ -89,6 +89,10 @@ class Augmentation:
             joint = joint[point]
         return torch.cat([_product(linear, joint[:, None]), offset[..., None]], -1)
 
+    def without_jitter(self) -> Augmentation:
+        """The same turns and flips, which all views of a point share, and nothing that changes the frame of one view."""
+        return dataclasses.replace(self, rotation=0.0, crop=1.0, crop_ratio=(1.0, 1.0), scale=0.0, shear=0.0, shift=0.0)
+
     def light(self, key: Tensor, patches: Tensor, first: int = 0) -> Tensor:
         """Patches under another light, lens and camera, in [0, 1]; ``first`` is how many points stand before them in the
         global batch, so that a run does not depend on the number of ranks.

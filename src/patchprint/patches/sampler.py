@@ -8,6 +8,8 @@ not alias. Beyond its border an image repeats its last pixels.
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.devices import Recording, runs_kernels
 from patchprint.errors import UserError
 from patchprint.types import Keypoints
 
@@ -23,6 +26,8 @@ _SMALLEST_SIDE = 8
 _CHUNK = 2048
 _STRIP_PIXELS = 1 << 22
 _MOST_PIXELS_IN_FLOATS = 1 << 25
+_MOST_PIXELS_RECORDED = 1 << 22  # larger images take longer than the queueing of what is done to them
+_turn = threading.Lock()  # for recordings, which have one place for what goes in and comes out
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,25 +48,21 @@ class ImagePyramids:
     @staticmethod
     def build(images: Iterable[np.ndarray | Tensor], device: torch.device | str = "cpu") -> ImagePyramids:
         """Pyramids of images (H, W), uint8, or float32 in [0, 255] with a gradient; they are halved on ``device``."""
-        levels: list[list[Tensor]] = [_halvings(torch.as_tensor(image), device) for image in images]
-        if not levels:
+        given = [_checked(torch.as_tensor(image)) for image in images]
+        if not given:
             raise UserError("no images were given to cut patches from")
-        depth = max(len(pyramid) for pyramid in levels)
-        offset, width, height = (torch.zeros(len(levels), depth, dtype=torch.int64) for _ in range(3))
-        position = 0
-        for i, pyramid in enumerate(levels):
-            for level in range(depth):
-                level_pixels = pyramid[min(level, len(pyramid) - 1)]
-                height[i, level], width[i, level] = level_pixels.shape
-                offset[i, level] = position - level_pixels.numel() if level >= len(pyramid) else position
-                position += level_pixels.numel() if level < len(pyramid) else 0
-        return ImagePyramids(
-            pixels=torch.cat([level_pixels.reshape(-1) for pyramid in levels for level_pixels in pyramid]),
-            offset=offset.to(device),
-            width=width.to(device),
-            height=height.to(device),
-            num_levels=torch.tensor([len(pyramid) for pyramid in levels], device=device),
-        )
+        sizes = [_level_sizes(*image.shape) for image in given]
+        if len(given) == 1 and _records(given[0], torch.device(device)):
+            return _recorded(given[0], torch.device(device))
+        if any(image.requires_grad for image in given):
+            flat = [level.reshape(-1) for image in given for level in _with_gradient(image.to(device))]
+            pixels = torch.cat([level.float() for level in flat])
+        else:
+            counts = [sum(h * w for h, w in levels) for levels in sizes]
+            pixels = torch.empty(sum(counts), dtype=torch.uint8, device=device)
+            for image, part in zip(given, pixels.split(counts), strict=True):
+                _halve_into(part, image)
+        return ImagePyramids(pixels, *_tables(sizes, device))
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -69,6 +70,11 @@ class ImagePyramids:
     @property
     def device(self) -> torch.device:
         return self.pixels.device
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a gradient goes through the pixels."""
+        return self.pixels.requires_grad
 
     def to(self, device: torch.device | str) -> ImagePyramids:
         tables = (self.pixels, self.offset, self.width, self.height, self.num_levels)
@@ -143,13 +149,25 @@ def cut_patches(
     pyramids: ImagePyramids, image: int | Tensor, keypoints: Keypoints, patch_scale: float, size: int
 ) -> Tensor:
     """Patches of keypoints, (N, 1, size, size) on the pyramids' device, cut in chunks so that memory stays bounded."""
-    keypoints = keypoints.to(pyramids.device)
-    frames = keypoint_frames(keypoints, patch_scale)
-    image = torch.as_tensor(image, device=pyramids.device).expand(len(keypoints))
+    # In one piece, since each way to a GPU takes its time.
+    place = torch.cat([keypoints.xy, keypoint_frames(keypoints, patch_scale).flatten(1)], 1).to(pyramids.device)
+    if isinstance(image, int):
+        image = torch.full((len(keypoints),), image, device=pyramids.device)
+    if (
+        runs_kernels(pyramids.device)
+        and size & (size - 1) == 0
+        and not place.requires_grad
+        and not pyramids.differentiable
+    ):
+        from patchprint.patches import sampler_kernel
+
+        tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)
+        return sampler_kernel.sample(pyramids.pixels, tables, image, place, size)
     patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
     for start in range(0, len(keypoints), _CHUNK):
         part = slice(start, start + _CHUNK)
-        patches[part] = sample_patches(pyramids, image[part], keypoints.xy[part], frames[part], size)
+        center, frame = place[part, :2], place[part, 2:].unflatten(1, (2, 2))
+        patches[part] = sample_patches(pyramids, image[part], center, frame, size)
     return patches
 
 
@@ -158,16 +176,82 @@ def _along(center: Tensor, row: Tensor, u: Tensor) -> Tensor:
     return center[:, None, None] + row[:, 0, None, None] * u[None, None, :] + row[:, 1, None, None] * u[None, :, None]
 
 
-def _halvings(image: Tensor, device: torch.device | str) -> list[Tensor]:
-    """An image (H, W) and its halved copies, down to a side of about 8 pixels; bytes are rounded, gradients pass."""
+def _checked(image: Tensor) -> Tensor:
     if image.ndim != 2 or not (image.dtype == torch.uint8 or image.requires_grad) or 0 in image.shape:
         raise UserError(f"images must be grey uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
-    levels = [image.to(device)]
-    current = levels[0]
-    while min(current.shape) >= 2 * _SMALLEST_SIDE:
-        current = _halved(current)
-        levels.append(current if image.requires_grad else current.round().to(torch.uint8))
+    return image
+
+
+def _level_sizes(height: int, width: int) -> list[tuple[int, int]]:
+    """Height and width of an image and its halved copies, down to a side of about 8 pixels."""
+    sizes = [(height, width)]
+    while min(sizes[-1]) >= 2 * _SMALLEST_SIDE:
+        sizes.append((sizes[-1][0] // 2, sizes[-1][1] // 2))
+    return sizes
+
+
+def _tables(sizes: list[list[tuple[int, int]]], device: torch.device | str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """offset, width and height (I, L) and num_levels (I,) of pyramids whose levels lie one after the other."""
+    depth = max(len(levels) for levels in sizes)
+    rows, position = [], 0
+    for levels in sizes:
+        offsets = [position]
+        for height, width in levels:
+            offsets.append(offsets[-1] + height * width)
+        position = offsets.pop()
+        numbers = [min(number, len(levels) - 1) for number in range(depth)]
+        row = [*(offsets[n] for n in numbers), *(levels[n][1] for n in numbers), *(levels[n][0] for n in numbers)]
+        rows.append([*row, len(levels)])
+    table = torch.tensor(rows).to(device)  # in one piece, since each way to a GPU takes its time
+    first, second, third = (table[:, start : start + depth].contiguous() for start in range(0, 3 * depth, depth))
+    return first, second, third, table[:, -1].contiguous()
+
+
+def _with_gradient(image: Tensor) -> list[Tensor]:
+    """An image (H, W) and its halved copies, in floats."""
+    levels = [image]
+    while min(levels[-1].shape) >= 2 * _SMALLEST_SIDE:
+        levels.append(_halved(levels[-1]))
     return levels
+
+
+def _halve_into(pixels: Tensor, image: Tensor) -> None:
+    """Write an image (H, W) and its halved copies, each rounded from what was not, one after the other into ``pixels``."""
+    sizes = _level_sizes(*image.shape)
+    first, *rest = (part.view(size) for part, size in zip(pixels.split([h * w for h, w in sizes]), sizes, strict=True))
+    current = first.copy_(image)
+    for level in rest:
+        if runs_kernels(current.device):
+            from patchprint.patches import sampler_kernel
+
+            current = sampler_kernel.halve(current, level)
+        else:
+            current = _halved(current)
+            level.copy_(current.round())
+
+
+def _records(image: Tensor, device: torch.device) -> bool:
+    """Whether the pyramid of an image is recorded: on a GPU, where small kernels are done before the next one is queued."""
+    return runs_kernels(device) and image.numel() <= _MOST_PIXELS_RECORDED and not image.requires_grad
+
+
+def _recorded(image: Tensor, device: torch.device) -> ImagePyramids:
+    """The pyramid of an image (H, W) uint8, of which others of the same size may have come before."""
+    with _turn:
+        recording, tables = _recording(*image.shape, device)
+        return ImagePyramids(recording(image).clone(), *tables)
+
+
+@functools.lru_cache(maxsize=8)
+def _recording(height: int, width: int, device: torch.device) -> tuple[Recording, tuple[Tensor, ...]]:
+    sizes = _level_sizes(height, width)
+
+    def halve(image: Tensor) -> Tensor:
+        pixels = torch.empty(sum(h * w for h, w in sizes), dtype=torch.uint8, device=device)
+        _halve_into(pixels, image)
+        return pixels
+
+    return Recording(halve, torch.zeros(height, width, dtype=torch.uint8, device=device)), _tables([sizes], device)
 
 
 def _halved(image: Tensor) -> Tensor:

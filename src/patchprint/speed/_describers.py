@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from patchprint.detectors import detect
-from patchprint.engines import AUTO, ENGINES, available, chosen
+from patchprint.engines import AUTO, available, chosen
 from patchprint.extras import require
 from patchprint.features import Model, extract, load
 from patchprint.features.model import NetworkModel
@@ -203,8 +203,7 @@ def others(device: torch.device) -> Iterator[tuple[str, Create]]:
 
 def engine_names(device: torch.device) -> tuple[str, ...]:
     """The engines of our models that this machine can run, AUTO first, and the one that it stands for left out."""
-    on_device = [name for name in available() if device.type == "cpu" or not ENGINES[name].only_on_cpu]
-    return (AUTO, *(name for name in on_device if name != chosen(device)))
+    return (AUTO, *(name for name in available(device) if name != chosen(device)))
 
 
 def _same_trunk(model: Model) -> str:

@@ -51,6 +51,9 @@ class TrainConfig:
         "sides of the patches that the teacher sees, in sigma; it says the mean; if not given, it sees what is learned from",
     ] = ()
     teacher_light: Annotated[bool, "show the teacher the changes of light too, not only those of the frame"] = True
+    teacher_jitter: Annotated[
+        bool, "show the teacher the changes of each view's frame, not only those of all views"
+    ] = True
     teacher_cosine: Annotated[float, "weight of 1 - cosine to the teacher; falls away where dimensions differ"] = 1.0
     teacher_similarity: Annotated[float, "weight of the squared difference of similarities to those of the teacher"] = (
         4.0

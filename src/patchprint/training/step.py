@@ -30,6 +30,7 @@ from patchprint.types import DescriptorBatch
 # Steps before a CUDA graph is recorded: they compile, tune and allocate, and are ordinary steps of the run.
 _STEPS_BEFORE_CAPTURE = 3
 
+Changes = augment.Augmentation | augment.ImageAugmentation
 Described = tuple[Tensor, Tensor, Tensor | None]
 Cut = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, tuple[Tensor, ...]]
 
@@ -102,7 +103,7 @@ class TrainStep:
 
     def _cut_patches(self, step: Tensor) -> Cut:
         """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of all ranks; label (P,); and
-        what the teacher sees of the same views, (K * P, 1, S', S') for each of its sights."""
+        what the teacher sees of the same views, (K * P, 1, S', S') for each of its sights, or (P, ...) of what they share."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
@@ -114,18 +115,28 @@ class TrainStep:
         if batch.label is not None:
             point = torch.zeros(everyone, dtype=torch.int64, device=step.device)
             point[mine] = batch.label
-        warp = self._augmentation.warp(rng.fold_in(key, 1), extent, point)[mine]
+        changes = self._augmentation
 
-        def look(sight: Sight, lit: bool = True) -> Tensor:
-            patches = self.source.sample(batch.points, batch.views, sight.size, sight.widened(warp))
+        def look(sight: Sight, frames: Changes = changes, lit: bool = True, shown: int = views) -> Tensor:
+            warp = frames.warp(rng.fold_in(key, 1), extent, point)[mine, :shown]
+            patches = self.source.sample(batch.points, batch.views[:, :shown], sight.size, sight.widened(warp))
             if lit:
-                patches = self._augmentation.light(rng.fold_in(key, 2), patches, mine.start)
+                patches = changes.light(rng.fold_in(key, 2), patches, mine.start)
             return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype)
 
-        own, lit = Sight(1.0, self.state.network.input_size), self.config.teacher_light
+        own = Sight(1.0, self.state.network.input_size)
         patches = look(own)
-        sights = self._teacher.sights if self._teacher else ()
-        seen = tuple(patches if sight == own and lit else look(sight, lit) for sight in sights)
+        if self._teacher is None:
+            return patches, batch.valid, batch.ignore, batch.label, ()
+        lit, frames = self.config.teacher_light, changes
+        if not self.config.teacher_jitter and isinstance(changes, augment.Augmentation):
+            frames = changes.without_jitter()
+        is_same = frames is changes and lit
+        # Of one patch under several changes, the teacher that sees none of them sees one.
+        shown = 1 if self.config.batcher == "instances" and frames is not changes and not lit else views
+        seen = tuple(
+            patches if sight == own and is_same else look(sight, frames, lit, shown) for sight in self._teacher.sights
+        )
         return patches, batch.valid, batch.ignore, batch.label, seen
 
     def _compute_objective(
@@ -139,6 +150,8 @@ class TrainStep:
     ) -> tuple[dict[str, Tensor], Described]:
         desc, raw, maps = self._describe(patches)
 
+        said = self._teach(seen) if self._teach else None
+
         def by_point(value: Tensor) -> Tensor:
             return value.unflatten(0, (self.config.views, -1)).transpose(0, 1)
 
@@ -151,7 +164,7 @@ class TrainStep:
             progress=step.float() / self.config.steps,
             step=step,
             label=label,
-            teacher=by_point(self._teach(seen)) if self._teach else None,
+            teacher=by_point(said.repeat(len(desc) // len(said), 1)) if said is not None else None,
         )
         batch = distributed.gather_batch(batch)
         # Detached, because a graph that outlives its step would tie the next one to its stream.

@@ -1,0 +1,119 @@
+"""A folder of photos to descriptors on disk: photos per second, and what each station of the way takes.
+
+python -m perf.speed.folder photos.npz --device cuda --out results/speed/folder-gpu.json
+
+The photos are those of `patchprint bench` (`patchprint.speed.read_photos(...).save("photos.npz")`), written as JPEG files again
+and again. Starting processes takes seconds whatever the number of photos, so that the rate is that of the photos by which one
+folder is larger than another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+
+from patchprint import files, provenance
+from patchprint.devices import choose_device, one_core
+from patchprint.features import load, storage
+from patchprint.features.extract import describe_found, find_keypoints
+from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.interop.images import read_gray
+from patchprint.speed import Photos
+
+_TURNS = 5  # of each station, of which the median counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("photos", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--model", default="sdgmnet")
+    parser.add_argument(
+        "--counts", type=int, nargs=2, default=(100, 600), help="photos in the smaller and larger folder"
+    )
+    parser.add_argument("--workers", type=int, default=None, help="default: as describe_folder chooses")
+    arguments = parser.parse_args()
+    started, photos = time.monotonic(), Photos.open(arguments.photos)
+    settings = DescribeSettings(arguments.model, max_keypoints=photos.count, device=arguments.device)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        scores = {
+            "stations_ms": stations(photos, settings, folder),
+            **rate(photos, settings, arguments.counts, arguments.workers, folder),
+        }
+    print(scores)
+    result = provenance.record(
+        "folder",
+        settings={
+            "device": choose_device(arguments.device).type,
+            "model": arguments.model,
+            "counts": list(arguments.counts),
+            "workers": arguments.workers,
+            "cores": os.cpu_count(),
+        },
+        scores=scores,
+        data=photos.facts(),
+        started=started,
+    )
+    files.write_json(arguments.out, result.to_json())
+
+
+def stations(photos: Photos, settings: DescribeSettings, folder: Path) -> dict[str, float]:
+    """Milliseconds of one photo at each station, on one core and the device."""
+    image, model = photos.images[0], load(settings.model, settings.device, settings.engine)
+    file, out = folder / "photo.jpg", folder / "photo.npz"
+    cv2.imwrite(str(file), image)
+    found = find_keypoints(image, max_keypoints=settings.max_keypoints)
+    features = describe_found(found, model)
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    with one_core():
+        taken = {
+            "read": median_ms(lambda: read_gray(file)),
+            "detect": median_ms(lambda: find_keypoints(image, max_keypoints=settings.max_keypoints)),
+            "describe": median_ms(lambda: describe_found(found, model)),
+            "write": median_ms(lambda: storage.save(features, out)),
+        }
+    cv2.setNumThreads(threads)
+    return taken
+
+
+def rate(
+    photos: Photos, settings: DescribeSettings, counts: tuple[int, int], workers: int | None, folder: Path
+) -> dict[str, float]:
+    seconds = []
+    for count in counts:
+        images = folder / f"{count} photos"
+        images.mkdir()
+        for number in range(count):
+            cv2.imwrite(str(images / f"{number}.jpg"), photos.images[number % len(photos.images)])
+        begun = time.monotonic()
+        describe_folder(images, folder / f"{count} features", settings, workers)
+        seconds.append(time.monotonic() - begun)
+    few, many = counts
+    return {
+        "seconds_of_the_smaller": round(seconds[0], 2),
+        "seconds_of_the_larger": round(seconds[1], 2),
+        "photos_per_second": round((many - few) / (seconds[1] - seconds[0]), 1),
+    }
+
+
+def median_ms(task: Callable[[], object]) -> float:
+    task()
+    taken = []
+    for _ in range(_TURNS):
+        begun = time.monotonic()
+        task()
+        taken.append(time.monotonic() - begun)
+    return round(1e3 * sorted(taken)[_TURNS // 2], 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Convolutions of small maps as GPU kernels, each with the bias, norm and activation that follow it.
+
+The maps of a patch are large and the work on them is small: cuDNN reads and writes each once, and what follows does so again.
+Here one program holds all pixels of some channels of one patch (or of a few, where maps are small) in registers until they are
+finished, which also gives filter response normalization its mean over the map for nothing. Sums and norms are in float32. Sides
+and numbers of channels are powers of two, channels at least 16; maps lie channels last.
+
+This file needs Triton, which comes with PyTorch's builds for GPUs; ``cuda`` imports it where it is wanted.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_SUMS_OF_A_PROGRAM = 32768  # in registers: 128 for each thread of 8 warps
+_FIRST_CHANNELS = 32  # of the first layer that one program computes; 64 bytes in a row
+
+
+@triton.jit
+def _finished(value, shift, weight, bias, tau, eps, channel, PIXELS: tl.constexpr, IS_FRN: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Bias and FRN and TLU, or bias and ReLU, of (patches, PIXELS, channels) float32."""
+    value += tl.load(shift + channel)[None, None, :]
+    if IS_FRN:
+        factor = tl.rsqrt(tl.sum(value * value, 1) / PIXELS + tl.abs(tl.load(eps)))[:, None, :]
+        value = value * (factor * tl.load(weight + channel)[None, None, :]) + tl.load(bias + channel)[None, None, :]
+        return tl.maximum(value, tl.load(tau + channel)[None, None, :])
+    return tl.maximum(value, 0.0)
+
+
+@triton.jit
+def _first_kernel(  # type: ignore[no-untyped-def]
+    x, kernel, shift, weight, bias, tau, eps, out,
+    SIDE: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, IS_FRN: tl.constexpr,
+):  # fmt: skip
+    side: tl.constexpr = SIDE // STRIDE
+    pixels: tl.constexpr = side * side
+    patch, channel = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    pixel = tl.arange(0, pixels)
+    value = tl.zeros([pixels, BLOCK], tl.float32)
+    for tap in tl.static_range(9):
+        row, column = pixel // side * STRIDE + tap // 3 - 1, pixel % side * STRIDE + tap % 3 - 1
+        inside = (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
+        seen = tl.load(x + patch * SIDE * SIDE + row * SIDE + column, inside, 0.0)
+        value += seen[:, None] * tl.load(kernel + tap * CHANNELS + channel)[None, :]
+    value = _finished(value[None, :, :], shift, weight, bias, tau, eps, channel, pixels, IS_FRN)
+    place = patch * pixels * CHANNELS + pixel[:, None] * CHANNELS + channel[None, :]
+    tl.store(out + place[None, :, :], value.to(out.dtype.element_ty))
+
+
+@triton.jit
+def _convolution_kernel(  # type: ignore[no-untyped-def]
+    x, kernel, shift, weight, bias, tau, eps, out, count,
+    SIDE: tl.constexpr, STRIDE: tl.constexpr, INPUTS: tl.constexpr, CHANNELS: tl.constexpr,
+    PATCHES: tl.constexpr, BLOCK: tl.constexpr, IS_FRN: tl.constexpr,
+):  # fmt: skip
+    side: tl.constexpr = SIDE // STRIDE
+    pixels: tl.constexpr = side * side
+    channel, incoming = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, INPUTS)
+    number = tl.arange(0, PATCHES * pixels)
+    patch = tl.program_id(0).to(tl.int64) * PATCHES + number // pixels
+    pixel = number % pixels
+    exists = patch < count
+    value = tl.zeros([PATCHES * pixels, BLOCK], tl.float32)
+    for tap in range(9):
+        row, column = pixel // side * STRIDE + tap // 3 - 1, pixel % side * STRIDE + tap % 3 - 1
+        inside = exists & (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
+        place = ((patch * SIDE + row) * SIDE + column) * INPUTS
+        seen = tl.load(x + place[:, None] + incoming[None, :], inside[:, None], 0.0)
+        taken = tl.load(kernel + (tap * INPUTS + incoming)[:, None] * CHANNELS + channel[None, :])
+        value = tl.dot(seen, taken, value)
+    maps = tl.reshape(value, [PATCHES, pixels, BLOCK])
+    value = _finished(maps, shift, weight, bias, tau, eps, channel, pixels, IS_FRN)
+    value = tl.reshape(value, [PATCHES * pixels, BLOCK])
+    place = (patch * pixels + pixel)[:, None] * CHANNELS + channel[None, :]
+    tl.store(out + place, value.to(out.dtype.element_ty), exists[:, None])
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A 3 x 3 convolution and what follows it.
+
+    Shape:
+        kernel (9, C_in, C_out) of ``dtype``, or float32 where C_in is 1; shift (C_out,); frn for FRN and TLU: weight, bias,
+        tau (C_out,) and eps (1,), for ReLU None.
+    """
+
+    kernel: Tensor
+    shift: Tensor
+    stride: int
+    frn: tuple[Tensor, Tensor, Tensor, Tensor] | None
+    dtype: torch.dtype = torch.bfloat16
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Maps of square patches, channels last without a name for it.
+
+        Shape:
+            (N, S, S, C_in) -> (N, S / stride, S / stride, C_out) of ``dtype``; what goes in is as the kernel.
+        """
+        count, side = x.shape[:2]
+        _, inputs, channels = self.kernel.shape
+        rest = self.frn or (self.shift,) * 4  # not read
+        smaller = side // self.stride
+        out = torch.empty(count, smaller, smaller, channels, dtype=self.dtype, device=x.device)
+        shared = {"SIDE": side, "STRIDE": self.stride, "CHANNELS": channels, "IS_FRN": self.frn is not None}
+        if inputs == 1:
+            block = min(channels, _FIRST_CHANNELS)
+            grid = (count, channels // block)
+            _first_kernel[grid](x, self.kernel, self.shift, *rest, out, **shared, BLOCK=block, num_warps=8)
+            return out
+        plan = self.plan(side)
+        grid = (triton.cdiv(count, plan.patches), channels // plan.block)
+        _convolution_kernel[grid](
+            x, self.kernel, self.shift, *rest, out, count,
+            **shared, INPUTS=inputs, PATCHES=plan.patches, BLOCK=plan.block, num_warps=plan.warps, num_stages=plan.stages,
+        )  # fmt: skip
+        return out
+
+    def plan(self, side: int) -> Plan:
+        """How maps of ``side`` are divided among programs: what was fastest on an H200."""
+        _, inputs, channels = self.kernel.shape
+        pixels = (side // self.stride) ** 2
+        patches = max(1, (128 if self.stride == 2 else 64) // pixels)
+        block = min(channels, _SUMS_OF_A_PROGRAM // (patches * pixels))
+        many = self.stride == 1 and patches * pixels * block >= 16384
+        bytes_of_a_stage = 2 * inputs * (patches * pixels + block)
+        stages = min(
+            2 if self.stride == 1 and inputs >= 64 else 3, _shared_memory(self.kernel.device) // bytes_of_a_stage
+        )
+        return Plan(patches, block, 8 if many else 4, stages)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Patches and channels of one program, its warps, and how many of its loads are under way; no stages: it does not fit."""
+
+    patches: int
+    block: int
+    warps: int
+    stages: int
+
+
+@functools.lru_cache
+def _shared_memory(device: torch.device) -> int:
+    """Bytes that a program may use; the interpreter has no limit."""
+    if device.type != "cuda":
+        return 1 << 30
+    number = torch.cuda.current_device() if device.index is None else device.index
+    return int(triton.runtime.driver.active.utils.get_device_properties(number)["max_shared_mem"])
