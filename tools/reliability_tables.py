@@ -33,12 +33,13 @@ def readers(results: Path) -> str:
     """Damaged files by reader."""
     found = read(results / FILE)["scores"]["damaged_files"]["readers"]
     keys = ("cases", "read", "refused", "crashes", "hangs", "tracebacks")
-    rows = [[name, *(f"{counts[key]:,}" for key in keys)] for name, counts in found.items()]
-    by_hand = [name for name, counts in found.items() if "date" not in counts]
-    caption = f"Damaged files by reader: results/{FILE}."
-    if by_hand:
-        caption += f" Counted by hand out of the log of a run that was stopped: {', '.join(by_hand)}."
-    return table(["reader", *keys], rows, caption)
+    rows = [
+        [name if "date" in counts else f"{name} (by hand)", *(f"{counts[key]:,}" for key in keys)]
+        for name, counts in found.items()
+    ]
+    by_hand = any("date" not in counts for counts in found.values())
+    how = ", some counted by hand out of the log of a stopped run" if by_hand else ""
+    return table(["reader", *keys], rows, f"Damaged files by reader{how}: results/{FILE}.")
 
 
 def defects(results: Path) -> str:
