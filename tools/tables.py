@@ -25,6 +25,7 @@ from tools import (
     reliability_tables,
     speed_tables,
     study_tables,
+    training_tables,
     use_tables,
     weights_tables,
 )
@@ -150,6 +151,8 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "speed-gpu-growth": speed_tables.growth("growth-h200.json"),
         "speed-gpu-limits": speed_tables.limits("bench-h200.json"),
         "speed-gpu-folder": speed_tables.folder("folder-h200.json"),
+        "training-divided": training_tables.divided,
+        "training-on-paper": training_tables.on_paper,
     },
 )
 

@@ -28,7 +28,7 @@ ASSUMED = {
     "patches_per_photo": 1000,
     "bytes_per_observation": 24,
 }
-DIMENSION, VIEWS = 128, 2
+DIMENSION, VIEWS, PIXELS = 128, 2, 32 * 32
 
 
 def main() -> None:
@@ -42,18 +42,10 @@ def main() -> None:
     pairs = speed["settings"]["pairs"]
     parameters = sum(value.numel() for value in networks.create("sdgmnet").parameters())
     scores: dict[str, Any] = {"step_milliseconds_one_gpu": step * 1e3, "parameters": parameters}
-    for ranks, group, split in (
-        (1, 1, False),
-        (8, 8, False),
-        (8, 8, True),
-        (64, 64, False),
-        (64, 8, False),
-        (64, 64, True),
-    ):
-        name = f"{ranks} GPUs, negatives from {group}, loss {'split by anchors' if split else 'whole on each'}"
-        scores[name] = cost(ranks, group, split, pairs, step, parameters)
-    for name, value in scores.items():
-        print(name, value)
+    ways = ((1, True), (8, True), (8, False), (64, True), (64, False))
+    scores["ways"] = [cost(ranks, split, pairs, step, parameters) for ranks, split in ways]
+    for way in scores["ways"]:
+        print(way)
     result = provenance.record(
         "scaling-on-paper",
         settings={**ASSUMED, "pairs_per_gpu": pairs},
@@ -65,44 +57,49 @@ def main() -> None:
     files.write_json(arguments.out, result.to_json())
 
 
-def cost(ranks: int, group: int, split: bool, pairs: int, step: float, parameters: int) -> dict[str, float]:
-    """One step of every rank with ``pairs`` pairs; negatives come from the points of ``group`` ranks.
+def cost(ranks: int, split: bool, pairs: int, step: float, parameters: int) -> dict[str, Any]:
+    """One step of every rank with ``pairs`` pairs, negatives from all ranks, photos divided.
 
-    The code takes negatives from all ranks and computes the whole loss on each. A loss ``split`` by anchors would compare
-    only a rank's own anchors with all points.
+    The code has the loss ``split`` by anchors: a rank compares its own with all points. Without, each computes all of it.
     """
-    everyone = group * pairs
+    everyone = ranks * pairs
     rows = pairs if split else everyone
-    received = (group - 1) * pairs * VIEWS * DIMENSION * 4 * 2  # unit and raw vectors in float32
+    vectors = everyone * VIEWS * DIMENSION * 4
+    received = (ranks - 1) / ranks * vectors * 2  # unit and raw vectors in float32
+    summed = 2 * (ranks - 1) / ranks * vectors * split  # gradients that the rows of all ranks give the unit vectors
+    patches = pairs * VIEWS
+    exchanged = (ranks - 1) / ranks * patches * (PIXELS * 4 + 7 * 8)  # where to cut a patch, and the patch
     gradients = 2 * (ranks - 1) / ranks * parameters * 4
-    # One batch norm in the FRN trunk: mean and variance of two views, forwards and backwards.
-    collectives = 0 if ranks == 1 else 8 + 2
-    gather = received / ASSUMED["network_bytes_per_second"]
+    # One batch norm in the FRN trunk: mean and variance of two views, forwards and backwards. Then two gathers of vectors,
+    # three exchanges for the patches, and for a split loss a gather of negatives and a sum of gradients.
+    collectives = 0 if ranks == 1 else 8 + 2 + 3 + 2 * split
+    gather = (received + summed + exchanged) / ASSUMED["network_bytes_per_second"]
     latency = collectives * ASSUMED["collective_latency_seconds"]
-    # Anchors with positives, anchors with anchors, positives with positives; twice more backwards. One GPU's share of
-    # this is in the measured step already.
-    entries = 3 * (rows * everyone - pairs * pairs)
+    # Anchors and positives, each with all of both; twice more backwards. One GPU's share is in the measured step already.
+    table = VIEWS * rows * VIEWS * everyone
+    entries = table - (VIEWS * pairs) ** 2
     products = 3 * 2 * entries * DIMENSION / ASSUMED["float32_products_per_second"]
     traffic = ASSUMED["passes_over_the_distance_matrix"] * entries * 4 / ASSUMED["memory_bytes_per_second"]
     total = step + gather + latency + products + traffic
-    patches = ranks * pairs * VIEWS
-    hours = ASSUMED["patches"] / patches * total / 3600
+    hours = ASSUMED["patches"] / (ranks * patches) * total / 3600
     return {
+        "gpus": ranks,
+        "split": split,
         "step_milliseconds": round(total * 1e3, 2),
-        "gather_milliseconds": round(gather * 1e3, 2),
+        "exchange_milliseconds": round(gather * 1e3, 2),
         "latency_milliseconds": round(latency * 1e3, 2),
         "mining_milliseconds": round((products + traffic) * 1e3, 2),
         "gradients_megabytes": round(gradients / 1e6, 1),
-        "received_megabytes": round(received / 1e6, 1),
-        "distance_matrix_gigabytes": round(rows * everyone * 4 / 1e9, 2),
-        "patches_per_second": round(patches / total),
+        "received_megabytes": round((received + summed + exchanged) / 1e6, 1),
+        "distance_matrix_gigabytes": round(table * 4 / 1e9, 2),
+        "patches_per_second": round(ranks * patches / total),
         "efficiency": round(step / total, 3),
         "minutes_for_one_pass": round(hours * 60, 1),
         "dollars_for_one_pass": round(hours * ranks * ASSUMED["dollars_per_gpu_hour"], 2),
         "photo_gigabytes_per_gpu": round(
             ASSUMED["patches"] / ASSUMED["patches_per_photo"] * ASSUMED["photo_bytes"] / ranks / 1e9, 1
         ),
-        "track_gigabytes_per_gpu": round(ASSUMED["patches"] * ASSUMED["bytes_per_observation"] / ranks / 1e9, 2),
+        "track_gigabytes_per_gpu": round(ASSUMED["patches"] * ASSUMED["bytes_per_observation"] / 1e9, 2),
     }
 
 

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
+from patchprint.ranks import ALL_ROWS, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,6 +330,8 @@ class DescriptorBatch:
         compiled function they would be constants of it, hence the tensors. label (P,) int64 or None: points with equal
         labels are one class; without labels each point is a class of its own. teacher (P, K, T) unit length or None: what
         a trained network says of the same patches.
+
+    Where several processes hold the same batch, ``rows`` says whose anchors this one compares with all points.
     """
 
     desc: Tensor
@@ -340,6 +343,7 @@ class DescriptorBatch:
     step: Tensor | int = 0
     label: Tensor | None = None
     teacher: Tensor | None = None
+    rows: Rows = ALL_ROWS
 
     def __post_init__(self) -> None:
         if self.desc.ndim != 3 or self.desc.shape != self.raw.shape:

@@ -44,7 +44,7 @@ class YoursLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         near = l2(pairs.anchor, pairs.positive)
-        far = hardest_across(pairs.anchor, pairs.positive, ignore=pairs.ignore_across)
+        far = hardest_across(pairs.anchor, pairs.positive, ignore=pairs.ignore_across, rows=pairs.rows)
         with torch.no_grad():
             batch_mean = near.mean()
             mean = torch.where(self.started, self.mean + self.rate * (batch_mean - self.mean), batch_mean)

@@ -265,6 +265,7 @@ def test_a_forked_child_computes() -> None:
 CTRL_C = """
 import gc, os, signal, threading, time, torch
 from patchprint.features import load
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in the background inherits that it is ignored
 patches = torch.rand(8, 1, 32, 32)
 models = [load("hardnet.small", engine=name) for name in ("openvino", "int8")]
 for model in models:

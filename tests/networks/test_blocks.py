@@ -6,11 +6,11 @@ import copy
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from torch import nn
 
 from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardization, ViewBatchNorm2d, set_num_views
 from support.batch_norm_rank import normalize_on_rank, part_of
+from support.processes import run_together
 
 
 def test_frn_follows_its_formula():
@@ -92,7 +92,7 @@ def test_statistics_are_those_of_all_ranks(tmp_path):
     layer = ViewBatchNorm2d(3)
     layer.num_views = 2
     alone = copy.deepcopy(layer)
-    mp.spawn(normalize_on_rank, args=(2, str(tmp_path / "rendezvous"), layer, x, weight, str(tmp_path)), nprocs=2)
+    run_together(2, normalize_on_rank, layer, x, weight, tmp_path)
     whole = x.clone().requires_grad_()
     expected = alone(whole)
     (expected * weight).sum().backward()

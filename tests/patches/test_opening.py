@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from patchprint.errors import UserError
 from patchprint.patches import open_source
 from patchprint.patches.opening import ConcatSource
 from patchprint.patches.source import PatchSource
@@ -24,6 +25,14 @@ def test_several_stores_are_one_source(tmp_path, patches):
     assert torch.equal(both.select(points).sample(torch.tensor([0, 1]), views, 64), both.sample(points, views, 64))
     rows = both.observation(torch.arange(14), torch.zeros(14, 1, dtype=torch.int64))
     assert len(rows.unique()) == 14, "no two views have one number"
+
+
+def test_only_photos_are_divided(tmp_path, patches):
+    write_patches(tmp_path / "strips", patches)
+    TrackStore.from_images(*plane_tracks()).save(tmp_path / "photos")
+    assert not open_source(tmp_path / "photos", divided=True).is_divided, "one process holds all"
+    with pytest.raises(UserError, match="strips holds none"):
+        open_source([tmp_path / "photos", tmp_path / "strips"], patch_scale=12.0, divided=True)
 
 
 def test_a_mix_says_at_which_scale_it_was_cut(tmp_path, patches):

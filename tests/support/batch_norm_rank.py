@@ -1,26 +1,27 @@
-"""One process of the test of batch norm across ranks; a module of its own, because spawned processes import it by name."""
+"""One process of the test of batch norm across ranks; a module of its own, because other processes import it by name."""
 
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from patchprint import ranks
 from patchprint.networks.blocks import ViewBatchNorm2d
 
 
-def normalize_on_rank(
-    rank: int, world: int, rendezvous: str, layer: ViewBatchNorm2d, x: Tensor, weight: Tensor, out: str
-) -> None:
+def normalize_on_rank(layer: ViewBatchNorm2d, x: Tensor, weight: Tensor, out: Path) -> None:
     """Normalise this rank's share of ``x``; save the result, the gradient and the running statistics."""
-    torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
-    layer = copy.deepcopy(layer)  # spawn shares the memory of tensors, and the running statistics are changed in place
+    rank, world = ranks.rank(), ranks.world_size()
+    layer = copy.deepcopy(
+        layer
+    )  # starting shares the memory of tensors, and the running statistics are changed in place
     mine = part_of(x, rank, world, layer.num_views).clone().requires_grad_()
     result = layer(mine)
     (result * part_of(weight, rank, world, layer.num_views)).sum().backward()
-    torch.save({"result": result.detach(), "grad": mine.grad, "state": layer.state_dict()}, f"{out}/{rank}.pt")
-    torch.distributed.destroy_process_group()
+    torch.save({"result": result.detach(), "grad": mine.grad, "state": layer.state_dict()}, out / f"{rank}.pt")
 
 
 def part_of(x: Tensor, rank: int, world: int, views: int) -> Tensor:

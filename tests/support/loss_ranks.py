@@ -1,4 +1,4 @@
-"""What one of several processes does in the test of distributed losses; a file of its own, so that it can be spawned."""
+"""What one of several processes does in the test of distributed losses; a file of its own, because they import it by name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import torch
 import torch.distributed as dist
 
 from patchprint.training.distributed import gather_batch
-from support.loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
+from support.largest_tensor import LargestTensor
+from support.loss_batches import EVERY_LOSS, batch_of, has_fixed_shapes, make_loss, random_raw
 
-STEPS = 3
+STEPS, POINTS = 3, 8
+COUNT_ALL_PAIRS = ("l2net", "tfeat", "library")  # and refuse a batch of which some are ignored
 
 
 def train_briefly(variant: str, rank: int = 0, ranks: int = 1) -> dict[str, Any]:
@@ -19,9 +21,12 @@ def train_briefly(variant: str, rank: int = 0, ranks: int = 1) -> dict[str, Any]
     loss = make_loss(variant).double()
     weight = torch.eye(8, dtype=torch.float64).add(0.1).requires_grad_()
     totals, gradients = [], []
+    ignore = torch.rand(2 * POINTS, 2 * POINTS, generator=torch.Generator().manual_seed(1)) < 0.05
     for step in range(STEPS):
-        raw = random_raw(points=8, seed=step).chunk(ranks)[rank] @ weight
-        batch = batch_of(raw, progress=0.05 + 0.4 * step, step=step)
+        raw = random_raw(points=POINTS, seed=step).chunk(ranks)[rank] @ weight
+        some_ignored = step == 1 and not variant.startswith(COUNT_ALL_PAIRS)
+        more = {"ignore": ignore | ignore.T} if some_ignored else {}
+        batch = batch_of(raw, progress=0.05 + 0.4 * step, step=step, **more)
         total = loss(gather_batch(batch) if ranks > 1 else batch)["total"]
         (gradient,) = torch.autograd.grad(total, weight)
         if ranks > 1:  # what DistributedDataParallel does
@@ -32,11 +37,17 @@ def train_briefly(variant: str, rank: int = 0, ranks: int = 1) -> dict[str, Any]
     return {"totals": totals, "gradients": gradients, "statistics": dict(loss.named_buffers())}
 
 
-def run(rank: int, ranks: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
-    try:
-        results = {variant: train_briefly(variant, rank, ranks) for variant in EVERY_LOSS}
-        torch.save(results, Path(folder) / f"{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+def largest_table(variant: str, rank: int = 0, ranks: int = 1) -> int:
+    """Elements of the largest tensor that this rank makes of a batch, forward and backward."""
+    raw = random_raw(points=64).chunk(ranks)[rank].requires_grad_()
+    batch, loss = batch_of(raw), make_loss(variant).double()
+    with LargestTensor() as mode:
+        loss(gather_batch(batch) if ranks > 1 else batch)["total"].backward()
+    return mode.numel
+
+
+def run(folder: Path) -> None:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    results = {variant: train_briefly(variant, rank, ranks) for variant in EVERY_LOSS}
+    tables = {variant: largest_table(variant, rank, ranks) for variant in filter(has_fixed_shapes, EVERY_LOSS)}
+    torch.save({"trained": results, "tables": tables}, folder / f"{rank}.pt")

@@ -38,7 +38,7 @@ def test_growth_says_how_time_grows(tmp_path: Path) -> None:
     ]
     save(tmp_path, {"hardnet": {"engine": "auto", "rows": rows, "power_of_time": 1.0}}, device="cpu")
     lines = speed_tables.growth("file.json")(tmp_path).splitlines()
-    assert lines[3] == "| hardnet | 1,000 | 1 | 1000 | 101 |"
+    assert lines[3] == "| hardnet | 1,000 | 1 | 1,000 | 101 |"
     assert lines[-1] == "Time grows with the power hardnet 1.00; 2 cores, Slow Chip: results/speed/file.json."
 
 
@@ -64,8 +64,8 @@ def test_limits_are_shares_of_what_the_machine_did(tmp_path: Path) -> None:
     save(tmp_path, scores, device="cpu")
     path = tmp_path / "speed" / "file.json"
     result = json.loads(path.read_text()) | {"data": {"keypoints": [1000, 1000]}}
-    path.with_name("bench-cpu.json").write_text(json.dumps(result))
-    lines = speed_tables.limits(tmp_path).splitlines()
+    path.write_text(json.dumps(result))
+    lines = speed_tables.limits("file.json")(tmp_path).splitlines()
     assert lines[2:5] == [
         "| matrix product, float32 | 100 G multiply-adds/s |  |",
         "| matrix product, bfloat16 | 200 G multiply-adds/s |  |",
@@ -74,3 +74,17 @@ def test_limits_are_shares_of_what_the_machine_did(tmp_path: Path) -> None:
     assert lines[5] == "| describe, m in bfloat16 | 50 G multiply-adds/s | 25% |"
     assert lines[6] == "| match, floats | 13 G multiply-adds/s | 13% |"
     assert lines[7] == "| sample, patches written | 4.10 GB/s | 41% |"
+
+
+def test_stations_of_a_folder_say_what_would_limit_it(tmp_path: Path) -> None:
+    scores = {"stations_ms": {"detect": 200.0, "describe": 4.0}, "photos_per_second": 7.5}
+    save(tmp_path, scores, device="cuda", cores=2)
+    path = tmp_path / "speed" / "file.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"data": {"sizes": ["8 x 6"], "keypoints": [9]}}))
+    lines = speed_tables.folder("file.json")(tmp_path).splitlines()
+    assert lines[2:5] == [
+        "| detect | 200.0 | one core | 10 |",
+        "| describe | 4.0 | GPU | 250 |",
+        "| all together |  | 2 cores and the GPU | 7.5 |",
+    ]
+    assert lines[-1] == "8 x 6 pixels, 9 keypoints; Quick Card: results/speed/file.json."

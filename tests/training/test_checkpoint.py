@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from patchprint.errors import UserError
 from patchprint.training import assembly, checkpoint, resolve
 from support import training_data
 from support.full_disk import files_limited_to
@@ -36,6 +37,17 @@ def test_checkpoint_with_other_settings(finished):
     with pytest.raises(ValueError, match=r"was made with lr 10\.0, not 5\.0"):
         read(finished, lr=5.0)
     read(finished, log_every=7)
+
+
+def test_photos_that_were_divided_among_more_processes(tmp_path):
+    config = resolve("hardnet", **training_data.SHORT, network_options=training_data.narrow("hardnet"))
+    state = assembly.create(config, torch.device("cpu"))
+    state.divided_among = 4
+    path = checkpoint.write(tmp_path, state, config)
+    checkpoint.read(path, state, config)
+    state.divided_among = 2
+    with pytest.raises(UserError, match="photos divided among 4 processes, not 2; resume it with 4"):
+        checkpoint.read(path, state, config)
 
 
 def test_checkpoint_of_another_version(finished, tmp_path):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 import tyro
 
+from patchprint import ranks
 from patchprint.commands import flags
 from patchprint.commands.output import emit, say
 from patchprint.errors import UserError
@@ -97,7 +98,7 @@ def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -
     run = _with_stores(run)
     try:
         outcome = train(run, None, out, resume, force)
-        if distributed.rank() == 0:
+        if ranks.rank() == 0:
             ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
             write(whole_page(runs=[read_run(out)]), out / REPORT)
             emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))

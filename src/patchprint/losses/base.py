@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from patchprint.errors import UserError
+from patchprint.ranks import Rows
 from patchprint.types import DescriptorBatch
 
 
@@ -20,7 +21,9 @@ class Loss(nn.Module):
     """``loss(batch)`` gives a dict with ``total``, to be minimised, and named parts for the log (detached).
 
     Running statistics are buffers: they are in the checkpoint and move with ``.to()``. They are updated in training mode
-    only, on the device. A loss knows nothing of ranks; in distributed training it is given the gathered batch.
+    only, on the device. In distributed training a loss is given the gathered batch, of which every rank computes all. What it
+    computes of all pairs it does by ``batch.rows``, each rank for its own anchors (`patchprint.ranks.Rows`); one that does not
+    is right as well, but its tables grow with the number of ranks.
 
     A loss says here what training and tests must know of it; what depends on a setting is set again in ``__init__``.
     """
@@ -103,6 +106,7 @@ class Pairs(NamedTuple):
     ignore: Tensor | None
     progress: Tensor
     step: Tensor
+    rows: Rows
 
     @property
     def ignore_across(self) -> Tensor | None:
@@ -151,7 +155,7 @@ def _split(batch: DescriptorBatch) -> Pairs:
         ignore = ignore.view(count, 2, count, 2).permute(1, 0, 3, 2).reshape(2 * count, 2 * count)
     # Both are there already in training; a caller's number lives on the CPU.
     progress, step = (torch.as_tensor(value, device=anchor.device) for value in (batch.progress, batch.step))
-    return Pairs(anchor, positive, raw_anchor, raw_positive, maps, ignore, progress, step)
+    return Pairs(anchor, positive, raw_anchor, raw_positive, maps, ignore, progress, step, batch.rows)
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

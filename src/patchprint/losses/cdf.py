@@ -9,7 +9,8 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least
-from patchprint.losses.mining import L2_GUARD, NOTHING_LEFT, SMALLEST_L2, hardest_across, l2, same_point
+from patchprint.losses.mining import L2_GUARD, NOTHING_LEFT, SMALLEST_L2, both_ways, hardest_across, l2, same_point
+from patchprint.ranks import ALL_ROWS, Rows
 
 
 class CDFLoss(PairLoss):
@@ -61,10 +62,12 @@ class CDFLoss(PairLoss):
         if self.binary:
             triplets, hardness = _binary_triplets(pairs, self.guard_bits)
         else:
-            negative = hardest_across(pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across)
+            negative = hardest_across(
+                pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across, rows=pairs.rows
+            )
             triplets = Triplets(l2(pairs.anchor, pairs.positive), negative)
             hardness = (triplets.positive - triplets.negative).detach()
-        weight = self._share_at_most_as_hard(hardness)
+        weight = self._share_at_most_as_hard(hardness, pairs.rows)
         return {
             "total": (weight * (triplets.positive - triplets.negative)).mean(),
             "positive": triplets.positive.mean().detach(),
@@ -73,11 +76,11 @@ class CDFLoss(PairLoss):
         }
 
     @torch.no_grad()
-    def _share_at_most_as_hard(self, hardness: Tensor) -> Tensor:
+    def _share_at_most_as_hard(self, hardness: Tensor, rows: Rows = ALL_ROWS) -> Tensor:
         position = ((hardness + 2.0) * ((self.bins - 1) / 4.0)).clamp(0.0, self.bins - 1.0)
         nodes = torch.arange(self.bins, dtype=position.dtype, device=position.device)
-        # (P, bins) at once: small, and unlike a scattered addition the same on every run.
-        batch = (1.0 - (position[:, None] - nodes).abs()).clamp_min(0.0).mean(0)
+        # (R, bins) at once: small, and unlike a scattered addition the same on every run.
+        batch = rows.total((1.0 - (rows.own(position)[:, None] - nodes).abs()).clamp_min(0.0).sum(0)) / len(position)
         histogram = torch.where(self.started, self.histogram + self.rate * (batch - self.histogram), batch)
         if self.training:
             self.histogram.copy_(histogram)
@@ -96,22 +99,29 @@ class Triplets(NamedTuple):
 def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Triplets, Tensor]:
     """Distances of the relaxed bits with gradient, and ``d+ - d-`` of the bits themselves (P,)."""
     anchor, positive = torch.tanh(pairs.raw_anchor), torch.tanh(pairs.raw_positive)
-    dim = anchor.shape[1]
-    soft = 1.0 - anchor @ positive.T / dim
+    (count, dim), rows, ignore = anchor.shape, pairs.rows, pairs.ignore_across
+
+    def apart(x: Tensor, y: Tensor) -> Tensor:
+        return 1.0 - x @ y.T / dim
+
+    soft = both_ways(apart, anchor, positive, rows)
     with torch.no_grad():
         bits_anchor = (anchor > 0).to(anchor.dtype) * 2.0 - 1.0
         bits_positive = (positive > 0).to(anchor.dtype) * 2.0 - 1.0
-        hard = 1.0 - bits_anchor @ bits_positive.T / dim  # a differing bit counts 2 / dim
-        excluded = same_point(len(anchor), anchor.device) | (hard < (2.0 * guard_bits - 1.0) / dim)
-        if pairs.ignore_across is not None:
-            excluded = excluded | pairs.ignore_across
-        # Many candidates differ in equally many bits; the relaxed distance decides between them.
-        order = (hard + soft * (0.5 / dim)).masked_fill(excluded, NOTHING_LEFT)
-        by_row, by_column = order.min(1), order.min(0)
-        use_row = by_row.values <= by_column.values
-    row = torch.arange(len(anchor), device=anchor.device)
-    first = torch.where(use_row, row, by_column.indices)
-    second = torch.where(use_row, by_row.indices, row)
-    chosen = first * len(anchor) + second
-    relaxed = Triplets(soft.diagonal(), soft.flatten().gather(0, chosen))
-    return relaxed, hard.diagonal() - hard.flatten().gather(0, chosen)
+        hard = both_ways(apart, bits_anchor, bits_positive, rows)  # a differing bit counts 2 / dim
+        nearest = []
+        for bits, relaxed, ignored in zip(hard, soft, (ignore, None if ignore is None else ignore.T), strict=True):
+            excluded = same_point(count, anchor.device, rows) | (bits < (2.0 * guard_bits - 1.0) / dim)
+            if ignored is not None:
+                excluded = excluded | rows.own(ignored)
+            # Many candidates differ in equally many bits; the relaxed distance decides between them.
+            nearest.append((bits + relaxed * (0.5 / dim)).masked_fill(excluded, NOTHING_LEFT).min(1))
+        there, back = nearest
+        use_there = there.values <= back.values
+
+    def chosen(tables: tuple[Tensor, Tensor]) -> Tensor:
+        of_each = [table.gather(1, best.indices[:, None])[:, 0] for table, best in zip(tables, nearest, strict=True)]
+        return torch.where(use_there, of_each[0], of_each[1])
+
+    triplets = Triplets(rows.gathered(rows.diagonal(soft[0])), rows.gathered(chosen(soft)))
+    return triplets, rows.gathered(rows.diagonal(hard[0]) - chosen(hard))

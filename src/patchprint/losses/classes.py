@@ -2,7 +2,8 @@
 
 A batch holds P classes of K samples (``valid`` marks those that exist), or N samples with labels; both become two tables
 (N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, a step can be
-compiled and recorded, and no table is larger than (N, N).
+compiled and recorded, and no table is larger than (N, N). Where several processes hold the same batch, each computes its own R
+rows of the tables (``patchprint.ranks``).
 
 pytorch-metric-learning lists pairs and triplets by their indices instead, which waits for the device and cannot be recorded.
 Milliseconds forward and backward, 120 vectors of 512 numbers, float32, one thread of a shared AMD EPYC, median of 20 calls,
@@ -19,24 +20,46 @@ import torch
 from torch import Tensor
 
 from patchprint.losses.base import Loss, at_least_float32
+from patchprint.losses.mining import same_point
+from patchprint.ranks import Rows
 from patchprint.types import DescriptorBatch
 
 _ABSENT = -1e4  # a logit whose exponential is nothing, yet unlike infinity it spoils no gradient
 
 
 class Samples(NamedTuple):
-    """The N = P * K samples of a batch, and which ordered pairs of them count.
+    """The N = P * K samples of a batch, and which ordered pairs of them count, by the rows that this process computes.
+
+    ``unit`` is for such rows only: its gradient is the sum of what the rows of all processes give it.
 
     Shape:
-        unit (N, D) unit length, at least float32; exists (N,) bool; same (N, N) bool: both exist and are of one class, a
-        sample and itself too; positive, negative (N, N) bool: pairs that count, neither ignored nor of one sample.
+        unit (N, D) unit length, at least float32; anchor (R, D) the rows of it; exists (N,) bool; same (R, N) bool: both exist
+        and are of one class, a sample and itself too; positive, negative (R, N) bool: pairs that count, neither ignored nor of
+        one sample.
     """
 
     unit: Tensor
+    anchor: Tensor
     exists: Tensor
     same: Tensor
     positive: Tensor
     negative: Tensor
+    rows: Rows
+
+    def cosine(self) -> Tensor:
+        """
+        Shape:
+            -> (R, N).
+        """
+        return self.anchor @ self.unit.T
+
+    def mean_where(self, values: Tensor, mask: Tensor) -> Tensor:
+        """Mean of the values of all rows where the mask is true, 0 where it never is.
+
+        Shape:
+            values, mask (R, N) -> 0-dim.
+        """
+        return self.rows.total((values * mask).sum()) / self.rows.total(mask.sum()).clamp_min(1)
 
 
 class ClassLoss(Loss):
@@ -66,16 +89,11 @@ def labels_of_samples(batch: DescriptorBatch) -> Tensor:
     return label[:, None].expand(-1, batch.num_views).reshape(-1)
 
 
-def mean_where(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the values where the mask is true, 0 where it never is; both of one shape."""
-    return (values * mask).sum() / mask.sum().clamp_min(1)
-
-
 def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
     """``log(sum of e^logit)`` of each row over the entries where the mask is true, very low where there is none.
 
     Shape:
-        logits, mask (N, N) -> (N, 1).
+        logits, mask (R, N) -> (R, 1).
     """
     return logits.masked_fill(~mask, _ABSENT).logsumexp(1, keepdim=True)
 
@@ -86,12 +104,13 @@ def samples_of(batch: DescriptorBatch) -> Samples:
     Shape:
         batch.desc (P, K, D), with or without labels, valid and ignore -> N = P * K samples.
     """
-    unit = at_least_float32(batch.desc).flatten(0, 1)
+    rows = batch.rows
+    unit = rows.shared(at_least_float32(batch.desc).flatten(0, 1))
     label = labels_of_samples(batch)
     exists = torch.ones_like(label, dtype=torch.bool) if batch.valid is None else batch.valid.flatten()
-    both = exists[:, None] & exists[None]
-    same = (label[:, None] == label[None]) & both
-    counts = both & ~torch.eye(len(label), dtype=torch.bool, device=label.device)
+    both = rows.own(exists)[:, None] & exists[None]
+    same = (rows.own(label)[:, None] == label[None]) & both
+    counts = both & ~same_point(len(label), label.device, rows)
     if batch.ignore is not None:
-        counts = counts & ~batch.ignore
-    return Samples(unit, exists, same, positive=counts & same, negative=counts & ~same)
+        counts = counts & ~rows.own(batch.ignore)
+    return Samples(unit, rows.own(unit), exists, same, positive=counts & same, negative=counts & ~same, rows=rows)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import Loss, at_least_float32, require_at_least
+from patchprint.ranks import ALL_ROWS, Rows
 from patchprint.types import DescriptorBatch
 
 BLOCK = 2048
@@ -48,22 +49,26 @@ class Distillation(Loss):
             total = total + self.cosine * apart
             parts["teacher_cosine"] = apart.detach()
         if self.similarity:
-            differing = similarity_difference(learned, taught, counts)
+            differing = similarity_difference(learned, taught, counts, batch.rows)
             total = total + self.similarity * differing
             parts["teacher_similarity"] = differing.detach()
         return {"total": total, **parts}
 
 
-def similarity_difference(learned: Tensor, taught: Tensor, counts: Tensor) -> Tensor:
+def similarity_difference(learned: Tensor, taught: Tensor, counts: Tensor, rows: Rows = ALL_ROWS) -> Tensor:
     """Mean squared difference of the similarities that two networks give all pairs of each `BLOCK` of patches.
 
     Shape:
         learned (N, D), taught (N, T) unit length, counts (N,): 1, or 0 where a patch does not count -> 0-dim.
     """
+    learned, first, size = rows.shared(learned), rows.first(len(learned)), len(rows.own(counts))
     difference, pairs = learned.new_zeros(()), learned.new_zeros(())
-    for one, other, count in zip(learned.split(BLOCK), taught.split(BLOCK), counts.split(BLOCK), strict=True):
+    blocks = zip(learned.split(BLOCK), taught.split(BLOCK), counts.split(BLOCK), strict=True)
+    for number, (one, other, count) in enumerate(blocks):
+        start = first - number * BLOCK
+        own = slice(max(start, 0), max(start + size, 0))
         # A patch that does not count is the zero vector, whose similarities are equal.
         one, other = one * count[:, None], other * count[:, None]
-        difference = difference + (one @ one.T - other @ other.T).square().sum()
+        difference = difference + (one[own] @ one.T - other[own] @ other.T).square().sum()
         pairs = pairs + count.sum().square()
-    return difference / pairs.clamp_min(1)
+    return rows.total(difference) / pairs.clamp_min(1)

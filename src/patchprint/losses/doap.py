@@ -48,8 +48,10 @@ class _AveragePrecisionLoss(Loss):
         outside = bins + 1.0  # beyond the last bin an item counts nowhere
         position = self.positions(batch, bins).clamp_max(bins)
         position = position.masked_fill(~(samples.positive | samples.negative), outside)
-        precision = relaxed_average_precision(*cumulative_counts(position, samples.positive, bins))
-        is_query = samples.positive.any(1).to(precision.dtype)
+        own = relaxed_average_precision(*cumulative_counts(position, samples.positive, bins))
+        precision, is_query = samples.rows.gathered(
+            torch.stack([own, samples.positive.any(1).to(own.dtype)], 1)
+        ).unbind(1)
         total = ((1.0 - precision) * is_query).sum() / is_query.sum().clamp_min(1.0)
         return {"total": total, "queries": is_query.sum()}
 
@@ -58,10 +60,10 @@ class _AveragePrecisionLoss(Loss):
         raise NotImplementedError
 
     def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
-        """Distances in units of a bin between all M = P * K patches.
+        """Distances in units of a bin from the R patches whose rows this process computes to all M = P * K.
 
         Shape:
-            batch.desc (P, K, D) -> (M, M).
+            batch.desc (P, K, D) -> (R, M).
         """
         raise NotImplementedError
 
@@ -79,8 +81,8 @@ class DOAPLoss(_AveragePrecisionLoss):
         return self.bins
 
     def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
-        unit = at_least_float32(batch.desc).flatten(0, 1)
-        return root(squared_l2(unit, unit)) * (bins / 2.0)
+        unit = batch.rows.shared(at_least_float32(batch.desc).flatten(0, 1))
+        return root(squared_l2(batch.rows.own(unit), unit)) * (bins / 2.0)
 
 
 class BinaryDOAPLoss(_AveragePrecisionLoss):
@@ -100,9 +102,9 @@ class BinaryDOAPLoss(_AveragePrecisionLoss):
         return batch.raw.shape[-1] if self.bins is None else self.bins
 
     def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
-        soft = torch.tanh(at_least_float32(batch.raw)).flatten(0, 1)
+        soft = batch.rows.shared(torch.tanh(at_least_float32(batch.raw)).flatten(0, 1))
         bits = soft.shape[-1]
-        return (bits - soft @ soft.T) * (bins / (2.0 * bits))
+        return (bits - batch.rows.own(soft) @ soft.T) * (bins / (2.0 * bits))
 
 
 def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:

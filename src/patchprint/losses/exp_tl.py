@@ -24,7 +24,7 @@ class ExpTLSurrogateLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         positive = l2(pairs.anchor, pairs.positive)
-        negative = hardest_across(pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across)
+        negative = hardest_across(pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across, rows=pairs.rows)
         return {
             "total": (torch.exp(positive) + torch.exp(2.0 - negative)).mean(),
             "positive": positive.mean().detach(),

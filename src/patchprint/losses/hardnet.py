@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 from patchprint import rng
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
-from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2, root, squared_across
+from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2, root, same_point, squared_across
 
 MINING = ("hardest", "average", "random")
 FORMS = ("triplet", "softmax", "contrastive")
@@ -70,14 +70,16 @@ class HardNetLoss(PairLoss):
         return {"seed": seed}
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
-        key = rng.key(self.seed, pairs.step)
+        key, rows = rng.key(self.seed, pairs.step), pairs.rows
         positive = l2(pairs.anchor, pairs.positive)
         negative = self._negatives(pairs, rng.fold_in(key, 1))
         if self.mining == "average":
             count = len(positive)
             # The diagonal holds no negatives; it is weighted out of the mean, which keeps shapes fixed.
-            others = 1.0 - torch.eye(count, dtype=positive.dtype, device=positive.device)
-            metric = (self._penalty(positive[:, None], negative) * others).sum() / (count * (count - 1))
+            others = ~same_point(count, positive.device, rows)
+            penalty = self._penalty(rows.own(rows.shared(positive))[:, None], negative)
+            metric = rows.total((penalty * others).sum()) / (count * (count - 1))
+            negative = rows.gathered(negative.detach().mean(1))
         else:
             penalty = self._penalty(positive, negative)
             metric = penalty.sum() / (penalty > 0).sum().clamp_min(1) if self.active_only else penalty.mean()
@@ -92,14 +94,16 @@ class HardNetLoss(PairLoss):
         return {"total": total} | {name: part.detach() for name, part in parts.items()}
 
     def _negatives(self, pairs: Pairs, key: Tensor) -> Tensor:
+        """Distance of each point to its negative, (P,); with mining "average" the own rows (R, P) of all of them."""
         if self.mining == "hardest":
-            return hardest_across(pairs.anchor, pairs.positive, self.guard, self.swap, pairs.ignore_across)
-        squared = squared_across(pairs.anchor, pairs.positive, self.guard, pairs.ignore_across)
+            return hardest_across(pairs.anchor, pairs.positive, self.guard, self.swap, pairs.ignore_across, pairs.rows)
+        squared, back = squared_across(pairs.anchor, pairs.positive, self.guard, pairs.ignore_across, pairs.rows)
         if self.swap:
-            squared = torch.minimum(squared, squared.T)
-        if self.mining == "random":
-            squared = squared.gather(1, other_points(len(squared), key)[:, None])[:, 0]
-        return root(squared)
+            squared = torch.minimum(squared, back)
+        if self.mining == "average":
+            return root(squared)
+        other = pairs.rows.own(other_points(len(pairs.anchor), key))
+        return pairs.rows.gathered(root(squared.gather(1, other[:, None])[:, 0]))
 
     def _penalty(self, positive: Tensor, negative: Tensor) -> Tensor:
         if self.form == "softmax":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.losses.base import PairLoss, Pairs
-from patchprint.losses.mining import root, squared_l2
+from patchprint.losses.mining import both_ways, root, squared_l2
+from patchprint.ranks import ALL_ROWS, Rows
 
 
 class L2NetLoss(PairLoss):
@@ -40,23 +42,34 @@ class L2NetLoss(PairLoss):
             raise UserError("l2net compares all pairs, so batch.ignore must be None")
         parts = {}
         if self.e1:
-            parts["e1"] = relative_entropy(2.0 - root(squared_l2(pairs.anchor, pairs.positive)))
+            parts["e1"] = relative_entropy(_nearness, pairs.anchor, pairs.positive, pairs.rows)
         if self.e2:
             parts["e2"] = (redundancy(pairs.raw_anchor) + redundancy(pairs.raw_positive)) / (2 * len(pairs.anchor))
         if self.e3:
-            layers = [relative_entropy(anchor @ positive.T) for anchor, positive in pairs.maps]
+            layers = [relative_entropy(_products, anchor, positive, pairs.rows) for anchor, positive in pairs.maps]
             parts["e3"] = torch.stack(layers).sum()
         total = torch.stack(list(parts.values())).sum()
         return {"total": total} | {name: part.detach() for name, part in parts.items()}
 
 
-def relative_entropy(logits: Tensor) -> Tensor:
+def relative_entropy(
+    logits: Callable[[Tensor, Tensor], Tensor], anchor: Tensor, positive: Tensor, rows: Rows = ALL_ROWS
+) -> Tensor:
     """Mean over i of ``-1/2 (log softmax over row i + log softmax over column i)`` at (i, i).
 
     Shape:
-        logits (P, P) -> 0-dim.
+        logits (N, D), (M, D) -> (N, M); anchor (P, D), positive (P, D) -> 0-dim.
     """
-    return (0.5 * (logits.logsumexp(0) + logits.logsumexp(1)) - logits.diagonal()).mean()
+    by_row, by_column = both_ways(logits, anchor, positive, rows)
+    return rows.gathered(0.5 * (by_column.logsumexp(1) + by_row.logsumexp(1)) - rows.diagonal(by_row)).mean()
+
+
+def _nearness(x: Tensor, y: Tensor) -> Tensor:
+    return 2.0 - root(squared_l2(x, y))
+
+
+def _products(x: Tensor, y: Tensor) -> Tensor:
+    return x @ y.T
 
 
 def redundancy(raw: Tensor) -> Tensor:

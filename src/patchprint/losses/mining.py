@@ -9,14 +9,19 @@ A candidate that is too close is more likely a repeated structure or a wrong lab
 it (0.008 in L2 distance, 0.6 rad in angle). Where nothing is left, the negative is ``NOTHING_LEFT`` away, out of reach of
 every margin, and has no gradient. Gradients flow through the dense matrix (one matrix product back), which is
 deterministic; gathering single pairs would need atomic additions.
+
+Where several processes hold the same batch, each computes its own ``rows`` of the tables (``patchprint.ranks``), R of P.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from patchprint.ranks import ALL_ROWS, Rows
 
 ROOT_EPSILON = 1e-6  # under every root, so that the slope of a distance stays finite at zero (HardNet's constant)
 COSINE_LIMIT = 1.0 - 1e-5  # SDGMNet's clamp; beyond it acos has no usable slope
@@ -56,60 +61,102 @@ def angle(cosine: Tensor) -> Tensor:
     return torch.acos(cosine.clamp(-COSINE_LIMIT, COSINE_LIMIT))
 
 
-def same_point(num_points: int, device: torch.device) -> Tensor:
+def same_point(num_points: int, device: torch.device, rows: Rows = ALL_ROWS) -> Tensor:
     """True where both entries belong to one point.
 
     Shape:
-        -> (P, P) bool.
+        -> (R, P) bool.
     """
-    index = torch.arange(num_points, device=device)
-    return index[:, None] == index[None]
+    same = torch.zeros(num_points // rows.ranks, num_points, dtype=torch.bool, device=device)
+    rows.diagonal(same).fill_(True)
+    return same
 
 
-def squared_across(anchor: Tensor, positive: Tensor, guard: float, ignore: Tensor | None) -> Tensor:
-    """Squared distances from anchors to positives, with everything that is no negative moved out of reach.
+def both_ways(
+    compare: Callable[[Tensor, Tensor], Tensor], anchor: Tensor, positive: Tensor, rows: Rows
+) -> tuple[Tensor, Tensor]:
+    """What ``compare`` says of all pairs of an anchor and a positive: by rows of anchors, and by rows of positives.
 
     Shape:
-        anchor (P, D), positive (P, D), ignore (P, P) bool or None -> (P, P).
+        compare (N, D), (M, D) -> (N, M); anchor (P, D), positive (P, D) -> (R, P), (R, P).
     """
-    squared = squared_l2(anchor, positive)
-    excluded = same_point(len(anchor), anchor.device) | (squared < guard**2 - ROOT_EPSILON)
-    if ignore is not None:
-        excluded = excluded | ignore
-    return squared.masked_fill(excluded, NOTHING_LEFT**2)
+    if rows.are_all:
+        table = compare(anchor, positive)
+        return table, table.T
+    anchor, positive = rows.shared(torch.stack([anchor, positive])).unbind()
+    return compare(rows.own(anchor), positive), compare(rows.own(positive), anchor)
+
+
+def squared_across(
+    anchor: Tensor, positive: Tensor, guard: float, ignore: Tensor | None, rows: Rows = ALL_ROWS
+) -> tuple[Tensor, Tensor]:
+    """Squared distances from anchors to positives, and back, with everything that is no negative moved out of reach.
+
+    Shape:
+        anchor (P, D), positive (P, D), ignore (P, P) bool or None -> (R, P), (R, P).
+    """
+
+    def negatives(squared: Tensor, ignored: Tensor | None) -> Tensor:
+        excluded = same_point(squared.shape[1], squared.device, rows) | (squared < guard**2 - ROOT_EPSILON)
+        if ignored is not None:
+            excluded = excluded | rows.own(ignored)
+        return squared.masked_fill(excluded, NOTHING_LEFT**2)
+
+    there, back = both_ways(squared_l2, anchor, positive, rows)
+    there = negatives(there, ignore)
+    return there, there.T if rows.are_all else negatives(back, None if ignore is None else ignore.T)
 
 
 def hardest_across(
-    anchor: Tensor, positive: Tensor, guard: float = L2_GUARD, swap: bool = True, ignore: Tensor | None = None
+    anchor: Tensor,
+    positive: Tensor,
+    guard: float = L2_GUARD,
+    swap: bool = True,
+    ignore: Tensor | None = None,
+    rows: Rows = ALL_ROWS,
 ) -> Tensor:
     """L2 distance to the hardest negative of each point, from anchors to positives (and back, with the anchor swap).
 
     Shape:
         anchor (P, D), positive (P, D), ignore (P, P) bool or None -> (P,).
     """
-    squared = squared_across(anchor, positive, guard, ignore)
-    hardest = squared.min(1).values
-    return root(torch.minimum(hardest, squared.min(0).values) if swap else hardest)
+    there, back = squared_across(anchor, positive, guard, ignore, rows)
+    hardest = there.min(1).values
+    if swap:
+        # Of the same table, since the gradient of a transposed one is slower by half.
+        of_positives = there.min(0).values if rows.are_all else back.min(1).values
+        hardest = torch.minimum(hardest, of_positives)
+    return rows.gathered(root(hardest))
 
 
 def hardest_everywhere(
-    anchor: Tensor, positive: Tensor, guard: float = L2_GUARD, ignore: Tensor | None = None
+    anchor: Tensor,
+    positive: Tensor,
+    guard: float = L2_GUARD,
+    ignore: Tensor | None = None,
+    rows: Rows = ALL_ROWS,
 ) -> Tensor:
     """L2 distance to the hardest negative of each point among all four blocks; the guard looks at single candidates.
 
     Shape:
         anchor (P, D), positive (P, D), ignore (2P, 2P) bool, anchors first, or None -> (P,).
     """
-    both = torch.cat([anchor, positive])
-    squared = squared_l2(both, both)
-    excluded = same_point(len(anchor), anchor.device).repeat(2, 2) | (squared <= guard**2 - ROOT_EPSILON)
+    both = rows.shared(torch.cat([anchor, positive]))
+    squared = squared_l2(rows.own(both, stacked=2), both)
+    excluded = same_point(len(anchor), anchor.device, rows).repeat(2, 2) | (squared <= guard**2 - ROOT_EPSILON)
     if ignore is not None:
-        excluded = excluded | ignore
+        excluded = excluded | rows.own(ignore, stacked=2)
     nearest = squared.masked_fill(excluded, NOTHING_LEFT**2).min(1).values
-    return root(torch.minimum(*nearest.chunk(2)))
+    return rows.gathered(root(torch.minimum(*nearest.chunk(2))))
 
 
-def hardest_cosine(anchor: Tensor, positive: Tensor, limit: Tensor | float, ignore: Tensor | None = None) -> Tensor:
+def hardest_cosine(
+    anchor: Tensor,
+    positive: Tensor,
+    limit: Tensor | float,
+    ignore: Tensor | None = None,
+    rows: Rows = ALL_ROWS,
+) -> Tensor:
     """Largest cosine of each point to another point among all four blocks.
 
     The guard looks at pairs of points: if any of the four cosines of points i and j reaches ``limit``, j is no negative of
@@ -119,10 +166,10 @@ def hardest_cosine(anchor: Tensor, positive: Tensor, limit: Tensor | float, igno
         anchor (P, D), positive (P, D), limit a number or 0-dim, ignore (2P, 2P) bool, anchors first, or None -> (P,).
     """
     count = len(anchor)
-    both = torch.cat([anchor, positive])
-    cosine = both @ both.T
+    both = rows.shared(torch.cat([anchor, positive]))
+    cosine = rows.own(both, stacked=2) @ both.T
     if ignore is not None:
-        cosine = cosine.masked_fill(ignore, -1.0)
-    closest = cosine.view(2, count, 2, count).amax((0, 2))
-    excluded = same_point(count, anchor.device) | (closest >= limit)
-    return closest.masked_fill(excluded, -1.0).max(1).values
+        cosine = cosine.masked_fill(rows.own(ignore, stacked=2), -1.0)
+    closest = cosine.view(2, -1, 2, count).amax((0, 2))
+    excluded = same_point(count, anchor.device, rows) | (closest >= limit)
+    return rows.gathered(closest.masked_fill(excluded, -1.0).max(1).values)

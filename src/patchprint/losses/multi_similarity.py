@@ -30,7 +30,7 @@ class MultiSimilarityLoss(ClassLoss):
         self.margin = require_at_least("margin", margin, 0.0)
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        cosine = samples.unit @ samples.unit.T
+        cosine, rows = samples.cosine(), samples.rows
         # Comparisons are written so that what is not a number is kept, and shows in the total.
         negative, positive = samples.negative, samples.positive & ~(cosine >= _SAME_IMAGE)
         least_alike = cosine.masked_fill(~positive, torch.inf).min(1, keepdim=True).values
@@ -41,4 +41,5 @@ class MultiSimilarityLoss(ClassLoss):
         pull = softplus(log_sum_where(-self.positive_scale * excess, positive)) / self.positive_scale
         push = softplus(log_sum_where(self.negative_scale * excess, negative)) / self.negative_scale
         count = samples.exists.sum().clamp_min(1)
-        return {"total": (pull + push).sum() / count, "active": positive.any(1).sum() / count}
+        active = rows.total(positive.any(1).sum())
+        return {"total": rows.total((pull + push).sum()) / count, "active": active / count}

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from patchprint.losses.base import require_at_least
-from patchprint.losses.classes import ClassLoss, Samples, log_sum_where, mean_where
+from patchprint.losses.classes import ClassLoss, Samples, log_sum_where
 
 
 class NPairLoss(ClassLoss):
@@ -26,9 +26,10 @@ class NPairLoss(ClassLoss):
         self.scale = require_at_least("scale", scale, 0.0)
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        logits = self.scale * (samples.unit @ samples.unit.T)
-        number = samples.same.tril(-1).sum(1)  # samples of the class that come before
-        second = (number == 1)[None]
+        logits = self.scale * samples.cosine()
+        rows = samples.rows
+        number = samples.same.tril(rows.first(len(samples.unit)) - 1).sum(1)  # samples of the class that come before
+        second = (rows.gathered(number) == 1)[None]
         own = samples.positive & (number == 0)[:, None] & second
         others = log_sum_where(logits, samples.negative & second)
-        return {"total": mean_where(softplus(others - logits), own)}
+        return {"total": samples.mean_where(softplus(others - logits), own)}

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from patchprint.errors import UserError
-from patchprint.losses.classes import ClassLoss, Samples, log_sum_where, mean_where
+from patchprint.losses.classes import ClassLoss, Samples, log_sum_where
 
 
 class NTXentLoss(ClassLoss):
@@ -22,5 +22,6 @@ class NTXentLoss(ClassLoss):
         self.temperature = temperature
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        logits = samples.unit @ samples.unit.T / self.temperature
-        return {"total": mean_where(softplus(log_sum_where(logits, samples.negative) - logits), samples.positive)}
+        logits = samples.cosine() / self.temperature
+        terms = softplus(log_sum_where(logits, samples.negative) - logits)
+        return {"total": samples.mean_where(terms, samples.positive)}

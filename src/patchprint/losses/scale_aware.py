@@ -47,7 +47,7 @@ class ScaleAwareLoss(PairLoss):
         anchor = pairs.anchor if self.normalized else pairs.raw_anchor
         other = pairs.positive if self.normalized else pairs.raw_positive
         positive = l2(anchor, other)
-        negative = hardest_across(anchor, other, self.guard, ignore=pairs.ignore_across)
+        negative = hardest_across(anchor, other, self.guard, ignore=pairs.ignore_across, rows=pairs.rows)
         threshold = 0.5 * self.gamma * (positive + negative) + (1.0 - self.gamma) * self.t_global
         sharpness = 2.0 * self.delta
         too_far, too_near = softplus(sharpness * (positive - threshold)), softplus(sharpness * (threshold - negative))

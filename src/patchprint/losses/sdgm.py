@@ -100,7 +100,7 @@ class SDGMLoss(PairLoss):
         warming = pairs.progress < self.warmup
         limit = torch.where(warming, COSINE_LIMIT, self.cosine_guard)
         positive = angle((pairs.anchor * pairs.positive).sum(1))
-        negative = angle(hardest_cosine(pairs.anchor, pairs.positive, limit, pairs.ignore))
+        negative = angle(hardest_cosine(pairs.anchor, pairs.positive, limit, pairs.ignore, pairs.rows))
         with torch.no_grad():
             moments = self._averaged(self.moments, _batch_moments(positive, negative))
             spreads = [Spread(*row.unbind()) for row in moments.unbind()]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint.losses.base import require_at_least
-from patchprint.losses.classes import ClassLoss, Samples, mean_where
+from patchprint.losses.classes import ClassLoss, Samples
 from patchprint.losses.mining import squared_l2
 
 
@@ -25,15 +25,15 @@ class SemiHardTripletLoss(ClassLoss):
         self.margin = require_at_least("margin", margin, 0.0)
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        distance = squared_l2(samples.unit, samples.unit)
+        distance = squared_l2(samples.anchor, samples.unit)
         negative = samples.negative
         ascending = distance.masked_fill(~negative, torch.inf).sort(dim=1).values
         place = torch.searchsorted(ascending.detach(), distance.detach(), right=True)
-        beyond = ascending.gather(1, place.clamp_max(len(distance) - 1))
+        beyond = ascending.gather(1, place.clamp_max(distance.shape[1] - 1))
         farthest = distance.masked_fill(~negative, -torch.inf).max(1, keepdim=True).values
         chosen = torch.where(torch.isfinite(beyond), beyond, farthest)
         counted = samples.positive & negative.any(1, keepdim=True)
         # Entries that do not count are replaced before the subtraction, so that no infinity meets a gradient.
         gap = distance.masked_fill(~counted, 0.0) - chosen.masked_fill(~counted, 0.0)
         hinge = torch.relu(self.margin + gap)
-        return {"total": mean_where(hinge, counted), "active": mean_where(hinge > 0, counted)}
+        return {"total": samples.mean_where(hinge, counted), "active": samples.mean_where(hinge > 0, counted)}

@@ -12,12 +12,14 @@ from patchprint.losses.mining import (
     L2_GUARD,
     ROOT_EPSILON,
     SMALLEST_L2,
+    both_ways,
     hardest_everywhere,
     l2,
     root,
     same_point,
     squared_l2,
 )
+from patchprint.ranks import ALL_ROWS, Rows
 
 
 class SOSNetLoss(PairLoss):
@@ -38,9 +40,9 @@ class SOSNetLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         positive = l2(pairs.anchor, pairs.positive)
-        negative = hardest_everywhere(pairs.anchor, pairs.positive, self.guard, pairs.ignore)
+        negative = hardest_everywhere(pairs.anchor, pairs.positive, self.guard, pairs.ignore, pairs.rows)
         first = torch.relu(self.margin + positive - negative).square().mean()
-        second = second_order_similarity(pairs.anchor, pairs.positive, self.neighbors)
+        second = second_order_similarity(pairs.anchor, pairs.positive, self.neighbors, pairs.rows)
         return {
             "total": first + self.weight * second,
             "metric": first.detach(),
@@ -50,7 +52,7 @@ class SOSNetLoss(PairLoss):
         }
 
 
-def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8) -> Tensor:
+def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8, rows: Rows = ALL_ROWS) -> Tensor:
     """SOSR: ``mean_i sqrt(sum_{j in c_i} (d(a_i, a_j) - d(p_i, p_j))^2 + 1e-6)``.
 
     As in the released code, c_i holds the nearest neighbours of point i among anchors, among positives, and from one side
@@ -59,13 +61,29 @@ def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8
     Shape:
         anchor (P, D), positive (P, D) -> 0-dim.
     """
-    among_anchors, among_positives = squared_l2(anchor, anchor), squared_l2(positive, positive)
+    shared = rows.shared(anchor), rows.shared(positive)
+    among_anchors, among_positives = (squared_l2(rows.own(view), view) for view in shared)
     with torch.no_grad():
-        across = squared_l2(anchor, positive)
-        tables = torch.stack([among_anchors, among_positives, across, across.T])
-        tables = tables.masked_fill(same_point(len(anchor), anchor.device), torch.inf)
+        across = both_ways(squared_l2, anchor, positive, rows)
+        tables = torch.stack([among_anchors, among_positives, *across])
+        tables = tables.masked_fill(same_point(len(anchor), anchor.device, rows), torch.inf)
         nearest = tables.topk(min(neighbors, len(anchor) - 1), dim=2, largest=False, sorted=False).indices
-        chosen = torch.zeros_like(tables, dtype=torch.bool).scatter(2, nearest, True).any(0)
-        chosen = chosen | chosen.T
+        chosen = _either_chose(nearest.transpose(0, 1).flatten(1), len(anchor), rows)
     difference = (root(among_anchors) - root(among_positives)).square()
-    return torch.sqrt((difference * chosen).sum(1) + ROOT_EPSILON).mean()
+    return rows.gathered(torch.sqrt((difference * chosen).sum(1) + ROOT_EPSILON)).mean()
+
+
+def _either_chose(chosen: Tensor, count: int, rows: Rows) -> Tensor:
+    """Where point i chose point j, or j chose i.
+
+    Shape:
+        chosen (R, C) indices of points, count P -> (R, P) bool.
+    """
+    own = torch.zeros(len(chosen), count, dtype=torch.bool, device=chosen.device).scatter(1, chosen, True)
+    if rows.are_all:
+        return own | own.T
+    # Of what the points of all ranks chose, only the own ones matter; the rest goes into a column that is dropped.
+    local = rows.gathered(chosen) - rows.first(count)
+    local = torch.where((local >= 0) & (local < len(own)), local, len(own))
+    by_others = torch.zeros(count, len(own) + 1, dtype=torch.bool, device=chosen.device).scatter(1, local, True)
+    return own | by_others[:, :-1].T

@@ -22,17 +22,17 @@ class TripletLoss(ClassLoss):
         self.margin = require_at_least("margin", margin, 0.0)
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        distance = squared_l2(samples.unit, samples.unit)
+        distance = squared_l2(samples.anchor, samples.unit)
         positive, negative = samples.positive, samples.negative
         with torch.no_grad():
             # Both counts compare these same numbers, so that they agree on every triplet.
             reach = (distance + self.margin).masked_fill(~positive, -torch.inf)
             far = distance.masked_fill(~negative, torch.inf)
             of_positive = positive * _how_many_below(far, reach)
-            of_negative = negative * (len(reach) - _how_many_below(reach, far, or_equal=True))
-            active = of_positive.sum()
-            triplets = (positive.sum(1) * negative.sum(1)).sum().clamp_min(1)
-        total = ((of_positive - of_negative) * distance).sum() + self.margin * active
+            of_negative = negative * (reach.shape[1] - _how_many_below(reach, far, or_equal=True))
+            active = samples.rows.total(of_positive.sum())
+            triplets = samples.rows.total((positive.sum(1) * negative.sum(1)).sum()).clamp_min(1)
+        total = samples.rows.total(((of_positive - of_negative) * distance).sum()) + self.margin * active
         return {"total": total / triplets, "active": active / triplets}
 
 
@@ -40,6 +40,6 @@ def _how_many_below(row: Tensor, value: Tensor, or_equal: bool = False) -> Tenso
     """How many entries of a row are smaller than each value of that row, or at most as large.
 
     Shape:
-        row (N, N), value (N, N) -> (N, N) int64.
+        row (R, N), value (R, N) -> (R, N) int64.
     """
     return torch.searchsorted(row.sort(dim=1).values, value, right=or_equal)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from patchprint.losses.base import require_at_least
-from patchprint.losses.classes import ClassLoss, Samples, log_sum_where, mean_where
+from patchprint.losses.classes import ClassLoss, Samples, log_sum_where
 from patchprint.losses.mining import angle
 
 
@@ -33,13 +33,15 @@ class TupletMarginLoss(ClassLoss):
         self.tolerance = require_at_least("tolerance", tolerance, 0.0)
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        cosine = samples.unit @ samples.unit.T
+        cosine, rows = samples.cosine(), samples.rows
         positive, negative = samples.positive, samples.negative
         eased = torch.cos(angle(cosine) - self.slack)
-        tuplets = mean_where(softplus(log_sum_where(self.scale * cosine, negative) - self.scale * eased), positive)
-        low = torch.relu((1.0 - self.tolerance) * mean_where(cosine, positive) - cosine).square()
-        high = torch.relu(cosine - (1.0 + self.tolerance) * mean_where(cosine, negative)).square()
-        variance = mean_where(low, positive) + mean_where(high, negative)
+        terms = softplus(log_sum_where(self.scale * cosine, negative) - self.scale * eased)
+        tuplets = samples.mean_where(terms, positive)
+        of_positives, of_negatives = (rows.shared(samples.mean_where(cosine, mask)) for mask in (positive, negative))
+        low = torch.relu((1.0 - self.tolerance) * of_positives - cosine).square()
+        high = torch.relu(cosine - (1.0 + self.tolerance) * of_negatives).square()
+        variance = samples.mean_where(low, positive) + samples.mean_where(high, negative)
         return {
             "total": tuplets + self.variance_weight * variance,
             "metric": tuplets.detach(),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
+from patchprint import ranks
 from patchprint.errors import UserError
 
 
@@ -96,19 +95,19 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         if len(x) % self.num_views:
             raise UserError(f"a training batch of {len(x)} patches cannot be split into {self.num_views} equal views")
         views = x.unflatten(0, (self.num_views, -1)).unbind() if self.num_views > 1 else (x,)
-        if dist.is_available() and dist.is_initialized():
+        if ranks.are_several():
             normalized = [self._over_all_ranks(view) for view in views]
         else:
             normalized = [super(ViewBatchNorm2d, self).forward(view) for view in views]
         return normalized[0] if len(normalized) == 1 else torch.cat(normalized)
 
     def _over_all_ranks(self, x: Tensor) -> Tensor:
-        world = dist.get_world_size()
+        world = ranks.world_size()
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         local_variance, local_mean = torch.var_mean(wide, (0, 2, 3), correction=0)
-        mean = _SumOverRanks.apply(local_mean) / world
+        mean = ranks.sum_over_ranks(local_mean) / world
         # Parallel variance: within the ranks plus between them, without the cancellation of E[x^2] - E[x]^2.
-        variance = _SumOverRanks.apply(local_variance + (local_mean - mean).square()) / world
+        variance = ranks.sum_over_ranks(local_variance + (local_mean - mean).square()) / world
         self._track(mean.detach(), variance.detach(), count=world * x.numel() // x.shape[1])
         scale = torch.rsqrt(variance + self.eps)
         normalized = (wide - mean[:, None, None]) * scale[:, None, None]
@@ -125,28 +124,6 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
         unbiased = variance * (count / max(count - 1, 1))
         self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
-
-
-class _SumOverRanks(torch.autograd.Function):
-    """All-reduce whose gradient is summed over the ranks as well.
-
-    Not ``torch.distributed.nn.functional.all_reduce``, which refuses to be compiled and is deprecated since PyTorch 2.13.
-
-    Shape:
-        any -> the same.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        total = value.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        total = gradient.contiguous().clone()
-        dist.all_reduce(total)
-        return total
 
 
 def set_num_views(network: nn.Module, num_views: int) -> None:

@@ -25,6 +25,11 @@ class ImageBank(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the photos that this process holds now, as pyramids."""
+        ...
+
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor: ...
 
     def pixels(self, number: int) -> np.ndarray:
@@ -42,6 +47,10 @@ class ResidentImages:
 
     def __len__(self) -> int:
         return len(self.pyramids)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.pyramids.pixels.nbytes
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         return sample_patches(self.pyramids, image, center, frame, size)
@@ -68,6 +77,10 @@ class StreamedImages:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         patches = torch.empty(len(image), 1, size, size, device=self._device)

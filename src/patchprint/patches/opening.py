@@ -18,22 +18,32 @@ from patchprint.patches.tracks import TrackStore
 
 
 def open_source(
-    folder: str | Path | Sequence[str | Path], device: torch.device | str = "cpu", patch_scale: float | None = None
+    folder: str | Path | Sequence[str | Path],
+    device: torch.device | str = "cpu",
+    patch_scale: float | None = None,
+    divided: bool = False,
 ) -> PatchSource:
     """The store in ``folder``, or several as one source.
 
     ``patch_scale`` sets the side of patches that are cut out of images, in sigma; by default it is the one of the stored
     patches that they are learned together with, else the one the store was built for. Stored patches have theirs; sets of
     stored patches whose scales differ are joined only where ``patch_scale`` says which one the mix is to be known by.
+    ``divided`` is for photos: of several processes each holds its share (``TrackStore.open``).
     """
     folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(name) for name in folder]
     facts = [manifest.read(name) for name in folders]
+    whole = [name for name, fact in zip(folders, facts, strict=True) if fact["kind"] != "tracks"]
+    if divided and whole:
+        raise UserError(
+            f"--divide-photos divides photos that patches are cut from, and {whole[0]} holds none; leave it out, or give "
+            "stores with tracks"
+        )
     if any(fact["kind"] == image_store.KIND for fact in facts):
         if len(folders) > 1:
             raise UserError("a store of whole images is learned from alone; give one --data")
         return ImageStore.open(folders[0], device)
     if all(fact["kind"] == "tracks" for fact in facts):
-        return TrackStore.open(folders, device, patch_scale)
+        return TrackStore.open(folders, device, patch_scale, divided=divided)
     stored = {float(fact["patch_scale"]) for fact in facts if fact["kind"] == "patches"}
     if patch_scale is None and len(stored) > 1:
         scales = " and ".join(f"{scale:g}" for scale in sorted(stored))

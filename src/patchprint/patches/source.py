@@ -79,6 +79,11 @@ class PatchSource(ABC):
         """Whether ``sample`` never touches the host, so that it may be compiled and recorded."""
 
     @property
+    def is_divided(self) -> bool:
+        """Whether pixels are divided among processes, so that all of them must ``sample`` at the same time."""
+        return False
+
+    @property
     def first_image(self) -> Tensor | None:
         """Image of the first view of each point, (N,); None where patches come without their images."""
         return None

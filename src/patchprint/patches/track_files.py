@@ -7,7 +7,7 @@ begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,10 +61,6 @@ class StoredTracks:
         if image.shape != (self.sizes[number, 1], self.sizes[number, 0]):
             raise UserError(f"photo {self.names.images[number]} of {self.folder} does not have the recorded size")
         return image
-
-    def all_images(self) -> Iterator[np.ndarray]:
-        for number in progress(range(len(self.sizes)), "reading photos", "photo"):
-            yield self.image(number)
 
 
 def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None) -> None:

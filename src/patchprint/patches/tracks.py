@@ -7,7 +7,6 @@ border, and the side of the patch (``patch_scale`` times sigma) is free until tr
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint import ranks
 from patchprint.errors import UserError
 from patchprint.patches import manifest, splits, track_files
 from patchprint.patches.codecs import encode_png
+from patchprint.patches.divided_images import DividedImages, holders
 from patchprint.patches.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
 from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.source import PatchSource, resident_budget
+from patchprint.progress import progress
 from patchprint.reading import parsing
 
 LARGEST_SIGMA = 1e6  # pixels; no photo has a keypoint as large
@@ -153,23 +155,25 @@ class TrackStore(PatchSource):
         device: torch.device | str = "cpu",
         patch_scale: float | None = None,
         max_resident_gb: float | None = None,
+        divided: bool = False,
     ) -> TrackStore:
         """The store in ``folder``, or those in several folders as one.
 
         Photos beyond the budget (``resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
-        the one the first store was written with.
+        the one the first store was written with. ``divided`` among several processes, each holds its share of the photos only,
+        and ``sample`` is something that all of them do together.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
-        budget = resident_budget(device, max_resident_gb)
-        images: ImageBank
-        if pyramid_bytes(sizes) <= budget:
-            decoded = itertools.chain.from_iterable(part.all_images() for part in stored)
-            images = ResidentImages(ImagePyramids.build(decoded, device))
+        if divided and ranks.world_size() > 1:
+            holder = holders(sizes, ranks.world_size())
+            held = np.flatnonzero(holder == ranks.rank())
+            images: ImageBank = DividedImages(
+                _open_images(stored, held, sizes, device, max_resident_gb), torch.from_numpy(holder).to(device)
+            )
         else:
-            owner = [(part, number) for part in stored for number in range(len(part.sizes))]
-            images = StreamedImages(len(owner), lambda i: owner[i][0].image(owner[i][1]), budget, device)
+            images = _open_images(stored, np.arange(len(sizes)), sizes, device, max_resident_gb)
         parts = [Tracks(**part.arrays) for part in stored]
         for part, given in zip(stored, parts, strict=True):
             with parsing(part.folder, "a store of tracks", manifest.REMEDY):
@@ -186,6 +190,10 @@ class TrackStore(PatchSource):
     @property
     def is_resident(self) -> bool:
         return isinstance(self.images, ResidentImages)
+
+    @property
+    def is_divided(self) -> bool:
+        return isinstance(self.images, DividedImages)
 
     @property
     def first_image(self) -> Tensor:
@@ -206,3 +214,30 @@ class TrackStore(PatchSource):
             frame, center = moved[:, :, :2], center + moved[:, :, 2]
         patches = self.images.cut(self._image[row].long(), center, frame, size)
         return patches.reshape(*views.shape, 1, size, size)
+
+
+def _open_images(
+    stored: Sequence[track_files.StoredTracks],
+    wanted: np.ndarray,
+    sizes: np.ndarray,
+    device: torch.device | str,
+    max_resident_gb: float | None,
+) -> ImageBank:
+    """Those photos of the stores that are ``wanted``, in memory where they fit.
+
+    Shape:
+        wanted (W,) numbers of photos, counted over all stores; sizes (N, 2) width, height of all of them.
+    """
+    every = [(part, number) for part in stored for number in range(len(part.sizes))]
+    photos = [every[number] for number in wanted]
+
+    def decode(number: int) -> np.ndarray:
+        part, place = photos[number]
+        return part.image(place)
+
+    budget = resident_budget(device, max_resident_gb)
+    if pyramid_bytes(sizes[wanted]) > budget:
+        return StreamedImages(len(photos), decode, budget, device)
+    return ResidentImages(
+        ImagePyramids.build(map(decode, progress(range(len(photos)), "reading photos", "photo")), device)
+    )

@@ -28,5 +28,5 @@ def growth_table(scores: dict[str, Any]) -> Table:
         for row in score["rows"]:
             each = 1e6 * row["seconds"] / row["keypoints"]
             peak = row.get("gpu_peak_mib", row["peak_mib"])
-            rows.append([model, f"{row['keypoints']:,}", f"{row['seconds']:.4g}", f"{each:.3g}", f"{peak:,.0f}"])
+            rows.append([model, f"{row['keypoints']:,}", f"{row['seconds']:.4g}", f"{each:,.4g}", f"{peak:,.0f}"])
     return header, rows

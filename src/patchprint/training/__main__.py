@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from patchprint import ranks
 from patchprint.errors import UserError
 from patchprint.training import distributed
 from patchprint.training.loop import train
@@ -27,7 +28,7 @@ def main() -> int:
             missing = "recipe" if file.recipe is None else "out" if file.out is None else "data"
             raise UserError(f"{arguments.config} lacks {missing!r}")
         outcome = train(resolve(file.recipe, file), None, file.out, resume=arguments.resume)
-        if distributed.rank() == 0:
+        if ranks.rank() == 0:
             print(json.dumps(outcome.to_json(), indent=2))
     except (UserError, OSError) as error:
         print(f"patchprint: {error}", file=sys.stderr)

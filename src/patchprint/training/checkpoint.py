@@ -42,7 +42,8 @@ class Validated:
 @dataclass
 class TrainState:
     """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name; ``best`` are the
-    judgements whose weights are kept, best first; ``data`` is the fingerprint of what is learned from."""
+    judgements whose weights are kept, best first; ``data`` is the fingerprint of what is learned from; ``divided_among`` is the
+    number of processes that hold its photos together, 0 where each holds all."""
 
     network: PatchNetwork
     loss: Loss
@@ -51,6 +52,7 @@ class TrainState:
     step: int = 0
     best: list[Validated] = field(default_factory=list)
     data: str = ""
+    divided_among: int = 0
 
 
 def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
@@ -63,6 +65,7 @@ def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
         "step": str(state.step),
         "best": json.dumps([asdict(each) for each in state.best]),
         "data": state.data,
+        "divided_among": str(state.divided_among),
     }
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in _flatten(state).items()}
     header["sha256"] = _checksum(header, tensors)
@@ -100,6 +103,12 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
         _check(path, header, config)
         if header["data"] != state.data:
             raise UserError(f"{path} was learned from other data than those given; a run resumes with its own")
+        divided_among = int(header.get("divided_among", 0))
+        if divided_among != state.divided_among:
+            raise UserError(
+                f"{path} was learned from photos divided among {divided_among} processes, not {state.divided_among}; "
+                f"resume it with {divided_among}"
+            )
         state.network.load_state_dict(_part(tensors, "network"))
         state.loss.load_state_dict(_part(tensors, "loss"))
         _load_optimizer(state.optimizer, _part(tensors, "optimizer"))

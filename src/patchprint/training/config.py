@@ -120,6 +120,9 @@ class TrainConfig:
     device: Annotated[str, "cpu, cuda, mps or auto"] = "auto"
     precision: Annotated[Precision, "precision of the network; the loss is computed in float32 at least"] = "auto"
     acceleration: Annotated[Acceleration, "eager, compiled, recorded as a CUDA graph, or both (graph)"] = "auto"
+    divide_photos: Annotated[
+        bool, "of several processes each holds its share of the photos, and cuts patches out of them for all"
+    ] = False
     deterministic: Annotated[bool, "the same bits in every run on this machine (always so on a CPU)"] = False
 
     def __post_init__(self) -> None:

@@ -1,29 +1,22 @@
 """Many processes, one batch: every rank describes its share of the points, and all ranks see the loss of all of them.
 
 In-batch negatives must span all ranks, so the descriptors are gathered before the loss. Each rank then computes the same
-loss over the global batch; its gradient flows back into the rank's own share only, multiplied by the number of ranks,
-because DistributedDataParallel divides the sum over ranks by it. No gradient of the gather travels between ranks.
+loss over the global batch, of its tables of all pairs only the rows of its own anchors (``ranks.Rows``). The gradient flows
+back into the rank's own share only, multiplied by the number of ranks, because DistributedDataParallel divides the sum over
+ranks by it.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from patchprint import ranks
 from patchprint.devices import choose_device
 from patchprint.types import DescriptorBatch
-
-
-def rank() -> int:
-    return dist.get_rank() if dist.is_initialized() else 0
-
-
-def world_size() -> int:
-    return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def start(device: str) -> torch.device:
@@ -43,14 +36,9 @@ def stop() -> None:
         dist.destroy_process_group()
 
 
-def share(size: int) -> slice:
-    """Where the ``size`` points of this rank lie in the global batch."""
-    return slice(rank() * size, (rank() + 1) * size)
-
-
 def agree(flag: bool, device: torch.device) -> bool:
     """Whether any rank raises ``flag``; all ranks must ask at the same step."""
-    if world_size() == 1:
+    if ranks.world_size() == 1:
         return flag
     value = torch.tensor(float(flag), device=device)
     dist.all_reduce(value, op=dist.ReduceOp.MAX)
@@ -65,7 +53,7 @@ def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
     Shape:
         desc, raw, valid, label, teacher and maps (P / ranks, ...) -> (P, ...).
     """
-    if world_size() == 1:
+    if ranks.world_size() == 1:
         return batch
     return DescriptorBatch(
         desc=_gather(batch.desc),
@@ -77,31 +65,9 @@ def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
         step=batch.step,
         label=None if batch.label is None else _gather(batch.label),
         teacher=None if batch.teacher is None else _gather(batch.teacher),
+        rows=ranks.Rows.of_this_rank(),
     )
 
 
 def _gather(value: Tensor) -> Tensor:
-    return _Gather.apply(value.contiguous())
-
-
-class _Gather(torch.autograd.Function):
-    """All-gather whose gradient stays on its rank.
-
-    ``torch.distributed.nn.functional.all_gather`` gives the same gradient by summing it over the ranks, although all ranks
-    hold the same one: 5.2 ms for 2.9 ms here, forward and backward (gloo, 2 processes, 512 pairs each). It also refuses to
-    be compiled and is deprecated since PyTorch 2.13.
-
-    Shape:
-        (P / ranks, ...) -> (P, ...).
-    """
-
-    @staticmethod
-    def forward(context: Any, value: Tensor) -> Tensor:
-        parts = [torch.empty_like(value) for _ in range(world_size())]
-        dist.all_gather(parts, value)
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> Tensor:
-        gradient = gradients[0]
-        return gradient[share(len(gradient) // world_size())] * world_size()
+    return ranks.gather(value, weight=ranks.world_size())

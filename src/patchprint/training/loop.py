@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from patchprint import files, provenance
+from patchprint import files, provenance, ranks
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
@@ -77,19 +77,22 @@ def train(
 ) -> Outcome:
     """Train by ``config`` and leave the run in folder ``out``; ``force`` replaces a run that is there already.
 
-    ``source`` defaults to the stores in ``config.data``. Its "train" points are learned from and its "val" points
-    choose the best weights; where ``validation`` is given, all of ``source`` is learned from and ``validation`` chooses.
-    Without ``config.hold_out``, and where test data choose, all points but those of the part "test" are learned from.
+    ``source`` defaults to the stores in ``config.data``; they alone are divided among processes as ``config`` says. Its "train"
+    points are learned from and its "val" points choose the best weights; where ``validation`` is given, all of ``source`` is
+    learned from and ``validation`` chooses. Without ``config.hold_out``, and where test data choose, all points but those of
+    the part "test" are learned from.
     """
     device = distributed.start(config.device)
-    source = open_source(config.data, device, config.patch_scale) if source is None else source.to(device)
+    if source is None:
+        source = open_source(config.data, device, config.patch_scale, config.divide_photos)
+    source = source.to(device)
     teacher = Teacher.load(config, source, use_bf16(config, device))
     if teacher is not None:
         config = dataclasses.replace(config, teacher_sha256=teacher.sha256)
     points, judge, selected_on = _shares(config, source, validation, teacher)
     with (
         _deterministic(config.deterministic or device.type == "cpu"),
-        files.only_writer(out) if distributed.rank() == 0 else contextlib.nullcontext(),
+        files.only_writer(out) if ranks.rank() == 0 else contextlib.nullcontext(),
     ):
         run = _Run(config, points, judge, selected_on, teacher, Path(out), resume, force)
         with contextlib.closing(run):
@@ -128,10 +131,13 @@ class _Run:
         resume: bool,
         force: bool,
     ) -> None:
-        self.config, self.source, self.is_first = config, source, distributed.rank() == 0
+        self.config, self.source, self.is_first = config, source, ranks.rank() == 0
         self.judge, self.selected_on = judge, selected_on
         self.state = assembly.create(config, source.device)
         self.state.data = source.fingerprint()
+        self.state.divided_among = ranks.world_size() if config.divide_photos else 0
+        # The first rank looks at the data for all of them; the others do only what it cannot do without them.
+        self.takes_part = self.is_first or source.is_divided
         if self.state.network.channels != source.channels:
             kinds = {1: "patches", 3: "whole images"}
             raise UserError(
@@ -157,8 +163,10 @@ class _Run:
         self.started = self.counted_from = time.perf_counter()
         self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
-        if self.folder and not resume:
-            self.folder.write_arrays(examples.PATCHES, examples.learned_patches(source, self.state.network.input_size))
+        if self.takes_part and not resume:
+            patches = examples.learned_patches(source, self.state.network.input_size)
+            if self.folder:
+                self.folder.write_arrays(examples.PATCHES, patches)
 
     def to_the_end(self) -> Outcome:
         config, state = self.config, self.state
@@ -178,7 +186,7 @@ class _Run:
                 # All ranks must stop at the same step; they compare notes when they log.
                 stopping = (
                     asked_to_stop.is_set()
-                    if distributed.world_size() == 1
+                    if ranks.world_size() == 1
                     else (to_log and distributed.agree(asked_to_stop.is_set(), self.source.device))
                 )
                 if at_end or stopping or state.step % config.checkpoint_every == 0:
@@ -210,8 +218,11 @@ class _Run:
             return
         except torch.OutOfMemoryError:
             pass  # leaving this block frees what the failed step held
-        fits = memory.largest_batch(self.config, self.source)
-        advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
+        if ranks.are_several():
+            advice = "give a smaller one, or start more processes"  # which one fits could only be tried by all of them
+        else:
+            fits = memory.largest_batch(self.config, self.source)
+            advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
         raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
     def _check_finite(self) -> None:
@@ -226,6 +237,7 @@ class _Run:
 
     def _log(self, bar: tqdm) -> None:
         self._check_finite()
+        watched = self._watched_norms() if self.takes_part else {}
         if self.folder is None or self.step.described is None:
             return
         losses = {f"loss/{name}": value for name, value in self.step.losses.items()}
@@ -237,9 +249,7 @@ class _Run:
             "lr": learning_rate(self.config, self.state.step - 1),
             "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
         }
-        self.folder.log(
-            self.state.step, {**dict(zip(measured, numbers, strict=True)), **self._watched_norms(), **rates}
-        )
+        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **watched, **rates})
         bar.set_postfix(loss=f"{numbers[0]:.4f}", refresh=False)
 
     def _watched_norms(self) -> dict[str, float]:
@@ -256,18 +266,17 @@ class _Run:
 
     def _validate(self) -> None:
         self._check_finite()
-        if self.folder is None:
-            return
         paused = time.perf_counter()
-        if self.step.described is not None:
+        if self.folder and self.step.described is not None:
             desc, _, label = self.step.described
             self.folder.log_angles(self.state.step, angle_histograms(desc, label))
-        if len(self.judge):
-            self._judge(self.folder)
+        if len(self.judge) and self.takes_part:
+            measured = self.judge.measure(self._judged().in_evaluation())
+            if self.folder:
+                self._keep_best(measured, self.folder)
         self.counted_from += time.perf_counter() - paused
 
-    def _judge(self, folder: RunFolder) -> None:
-        measured = self.judge.measure(self._judged().in_evaluation())
+    def _keep_best(self, measured: held_out.Measured, folder: RunFolder) -> None:
         numbers = measured.numbers()
         folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in numbers.items()})
         found = checkpoint.Validated(self.state.step, measured.score, numbers)
@@ -280,9 +289,10 @@ class _Run:
 
     def _show_hardest(self) -> None:
         """Where the last weights go wrong, in pictures."""
-        if self.folder is not None and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
+        if self.takes_part and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
             pairs = examples.hardest_pairs(self.judge, self._judged().in_evaluation())
-            self.folder.write_arrays(examples.HARDEST, pairs)
+            if self.folder:
+                self.folder.write_arrays(examples.HARDEST, pairs)
 
     def _checkpoint(self) -> None:
         self._check_finite()

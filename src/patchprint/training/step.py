@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
-from patchprint import networks, rng
+from patchprint import networks, ranks, rng
 from patchprint.networks import fast_layers
 from patchprint.networks.base import PatchNetwork
 from patchprint.patches import augment
@@ -108,7 +107,7 @@ class TrainStep:
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
         # Warp and light are those of the global batch, so that a run does not depend on the number of ranks.
-        everyone, mine = count * distributed.world_size(), distributed.share(count)
+        everyone, mine = count * ranks.world_size(), ranks.share(count)
         extent = torch.ones(everyone, views, 2, device=step.device)
         extent[mine] = self.source.extent(batch.points, batch.views)
         point = None
@@ -172,8 +171,8 @@ class TrainStep:
 
     def _seed_dropout(self) -> None:
         # Dropout is the one user of PyTorch's own generator; seeding it by the step makes resuming exact.
-        ranks = distributed.world_size()
-        seed = (self.config.seed * 0x9E3779B1 + self.state.step * ranks + distributed.rank()) & 0xFFFFFFFF
+        place = self.state.step * ranks.world_size() + ranks.rank()
+        seed = (self.config.seed * 0x9E3779B1 + place) & 0xFFFFFFFF
         if self.step.device.type == "cuda":
             torch.cuda.default_generators[self.step.device.index or 0].manual_seed(seed)
         else:
@@ -188,7 +187,7 @@ class TrainStep:
         # Trying all algorithms pays in long runs of patches; for backbones it took 19 s and found none that is faster.
         if device.type == "cuda" and not self.config.deterministic and mode != "record":
             torch.backends.cudnn.benchmark = True
-        alone = not dist.is_initialized()
+        alone = not ranks.are_several()
         if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
             for network in (self.state.network, *(self._teacher.networks if self._teacher else ())):
                 fast_layers.fuse(cast(PatchNetwork, network))

@@ -32,10 +32,14 @@ def test_cost_on_paper_from_a_measured_step(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", command)
     scaling_cost.main()
     scores = json.loads((tmp_path / "cost.json").read_text())["scores"]
-    assert scores["1 GPUs, negatives from 1, loss whole on each"]["step_milliseconds"] == 4.0
-    many = scores["64 GPUs, negatives from 64, loss whole on each"]
-    assert many["distance_matrix_gigabytes"] == pytest.approx(65536**2 * 4 / 1e9, abs=0.01)
-    assert many["received_megabytes"] == pytest.approx(63 * 1024 * 2 * 128 * 8 / 1e6, abs=0.1)
+    ways = {(way["gpus"], way["split"]): way for way in scores["ways"]}
+    assert ways[1, True]["step_milliseconds"] == 4.0
+    split, whole = ways[64, True], ways[64, False]
+    assert whole["distance_matrix_gigabytes"] == pytest.approx((2 * 65536) ** 2 * 4 / 1e9, abs=0.01)
+    assert split["distance_matrix_gigabytes"] == pytest.approx(whole["distance_matrix_gigabytes"] / 64, abs=0.01)
+    vectors, patches = 63 * 1024 * 2 * 128 * 4, 63 / 64 * 2048 * (32 * 32 * 4 + 56)
+    assert whole["received_megabytes"] == pytest.approx((2 * vectors + patches) / 1e6, abs=0.1)
+    assert split["received_megabytes"] == pytest.approx((4 * vectors + patches) / 1e6, abs=0.1)
 
 
 @pytest.mark.slow
