@@ -47,12 +47,12 @@ def test_the_code_checksum_sees_the_sampler_and_not_the_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "patchprint"
-    for name in ("__init__.py", "patches/sampler.py", "report/page.py"):
+    for name in ("__init__.py", "sampler/__init__.py", "report/page.py"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("1")
     monkeypatch.setattr("patchprint.__file__", str(package / "__init__.py"))
     sums = [code_checksum.__wrapped__()]
-    for name in ("report/page.py", "patches/sampler.py"):
+    for name in ("report/page.py", "sampler/__init__.py"):
         (package / name).write_text("2")
         sums.append(code_checksum.__wrapped__())
     assert sums[0] == sums[1] != sums[2]

@@ -27,7 +27,7 @@ from support.known_images import texture
 
 
 def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
-    from patchprint.patches.sampler import ImagePyramids, cut_patches
+    from patchprint.sampler import ImagePyramids, cut_patches
 
     image = cv2.GaussianBlur(texture(), (0, 0), 1)
     loaded = load("sift-smoothed")

@@ -7,8 +7,8 @@ import torch
 from patchprint.errors import UserError
 from patchprint.patches.divided_images import DividedImages, holders
 from patchprint.patches.image_bank import ResidentImages
-from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.tracks import TrackStore
+from patchprint.sampler import ImagePyramids
 from support import divided_ranks
 from support.processes import run_together
 from support.synthetic_tracks import all_views, plane_tracks

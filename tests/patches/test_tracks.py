@@ -7,9 +7,9 @@ import torch
 from patchprint import rng
 from patchprint.patches import open_source
 from patchprint.patches.augment import create
-from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.patches.source import PatchSource
 from patchprint.patches.tracks import Tracks, TrackStore
+from patchprint.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints
 from support.synthetic_tracks import all_views
 

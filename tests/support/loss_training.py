@@ -21,8 +21,8 @@ if __name__ == "__main__":  # the helpers have one name, however this file is ru
 
 from patchprint import losses, networks
 from patchprint.metrics.verification import fpr95
-from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import bundled
+from patchprint.sampler import ImagePyramids, sample_patches
 from patchprint.types import DescriptorBatch
 from support.checkout import TESTS
 from support.curve_files import PinnedCurves, Series, Tolerance, one_thread

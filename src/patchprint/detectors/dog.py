@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from patchprint.detectors._base import Detector, strongest_first
+from patchprint.detectors._matchability import with_matchability
 from patchprint.interop import opencv
 from patchprint.types import Keypoints
 
 CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own leaves large photos with few keypoints
 PUBLISHED_CONTRAST = 0.04  # OpenCV's own, which published tables on the Oxford sequences were made with
+EDGE = 10.0  # Lowe's limit on the ratio of the curvatures; points on edges have a larger one
 
 
 def find_dog(
-    image: np.ndarray, max_keypoints: int | None = None, mask: np.ndarray | None = None, contrast: float = CONTRAST
+    image: np.ndarray,
+    max_keypoints: int | None = None,
+    mask: np.ndarray | None = None,
+    contrast: float = CONTRAST,
+    edge: float = EDGE,
+    score: Literal["response", "matchability"] = "response",
 ) -> Keypoints:
     """All keypoints above ``contrast``, strongest first; a point with two orientations counts twice."""
     if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
         return Keypoints.empty()
     allowed = None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)
-    return strongest_first(Keypoints.from_opencv(opencv.create_sift(contrast).detect(image, allowed)))
+    found = Keypoints.from_opencv(opencv.create_sift(contrast, edge).detect(image, allowed))
+    return strongest_first(with_matchability(image, found) if score == "matchability" else found)
 
 
 detector = Detector(
     "differences of Gaussians (OpenCV SIFT, precise upscale)",
     "blobs",
     find_dog,
-    {"published": {"contrast": PUBLISHED_CONTRAST}},
+    {
+        "published": {"contrast": PUBLISHED_CONTRAST},
+        # A learned score can choose among more candidates than a threshold should let through.
+        "learned": {"contrast": 0.01, "edge": 20.0, "score": "matchability"},
+    },
 )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from patchprint.errors import UserError
 from patchprint.features.model import ModelLike, NetworkModel, load
 from patchprint.interop.images import to_gray
-from patchprint.patches.sampler import ImagePyramids, sample_patches
+from patchprint.sampler import ImagePyramids, sample_patches
 
 
 class LAFDescriptor(nn.Module):

@@ -23,8 +23,8 @@ from patchprint.interop.images import ImageLike, read_color
 from patchprint.networks import ModelInfo, PatchNetwork, weights
 from patchprint.networks.base import Kind
 from patchprint.networks.embedding import EmbeddingNetwork
-from patchprint.patches.sampler import ImagePyramids, cut_patches
 from patchprint.patches.squares import central_square
+from patchprint.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints, KeypointsLike, ModelId
 
 DEFAULT_MODEL = "sdgmnet"

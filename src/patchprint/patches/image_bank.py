@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.patches.sampler import ImagePyramids, sample_patches
+from patchprint.sampler import ImagePyramids, sample_patches
 
 _PYRAMID_BYTES_PER_PIXEL = 4 / 3
 

@@ -21,10 +21,10 @@ from patchprint.patches import manifest, splits, track_files
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.divided_images import DividedImages, holders
 from patchprint.patches.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
-from patchprint.patches.sampler import ImagePyramids
 from patchprint.patches.source import PatchSource, resident_budget
 from patchprint.progress import progress
 from patchprint.reading import parsing
+from patchprint.sampler import ImagePyramids
 
 LARGEST_SIGMA = 1e6  # pixels; no photo has a keypoint as large
 

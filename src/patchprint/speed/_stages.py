@@ -17,8 +17,8 @@ from patchprint.extras import require
 from patchprint.features import describe, match
 from patchprint.features.compress import compress
 from patchprint.interop.kornia import to_lafs
-from patchprint.patches.sampler import ImagePyramids, cut_patches, keypoint_frames
 from patchprint.registry import Registry
+from patchprint.sampler import ImagePyramids, cut_patches, keypoint_frames
 from patchprint.speed import _training
 from patchprint.speed._describers import SIFT, Create, Describer, others, ours
 from patchprint.speed._photos import Photos

@@ -30,7 +30,7 @@ from patchprint.features.two_images import MatchSettings, answer
 from patchprint.features.two_view import THRESHOLD
 from patchprint.geometry import epipolar_errors, homography_errors
 from patchprint.interop.images import decode_color, decode_gray
-from patchprint.patches.sampler import ImagePyramids, cut_patches
+from patchprint.sampler import ImagePyramids, cut_patches
 from patchprint.types import Features, Keypoints, Matches
 from patchprint.web.limits import Limits
 from patchprint.web.recent import Recent

@@ -14,9 +14,9 @@ pytest.importorskip("skimage.data")
 
 from patchprint.detectors import detect  # noqa: E402
 from patchprint.errors import UserError  # noqa: E402
-from patchprint.patches.sampler import ImagePyramids, cut_patches  # noqa: E402
 from patchprint.patches.sources import unlabeled  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
+from patchprint.sampler import ImagePyramids, cut_patches  # noqa: E402
 
 
 @pytest.fixture

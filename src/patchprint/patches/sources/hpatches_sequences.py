@@ -19,9 +19,9 @@ from patchprint.errors import UserError
 from patchprint.geometry import jacobian, project, rotation
 from patchprint.interop.sequences import ImageSequence, find_sequences
 from patchprint.patches import manifest
-from patchprint.patches.sampler import ImagePyramids, sample_patches
 from patchprint.patches.sources import hpatches
 from patchprint.patches.sources.hpatches_splits import Split
+from patchprint.sampler import ImagePyramids, sample_patches
 from patchprint.types import Keypoints
 
 RADIUS = 5.0  # of a region, in sigma

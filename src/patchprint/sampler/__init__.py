@@ -159,10 +159,10 @@ def cut_patches(
         and not place.requires_grad
         and not pyramids.differentiable
     ):
-        from patchprint.patches import sampler_kernel
+        from patchprint.sampler import kernel
 
         tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)
-        return sampler_kernel.sample(pyramids.pixels, tables, image, place, size)
+        return kernel.sample(pyramids.pixels, tables, image, place, size)
     patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
     for start in range(0, len(keypoints), _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -222,9 +222,9 @@ def _halve_into(pixels: Tensor, image: Tensor) -> None:
     current = first.copy_(image)
     for level in rest:
         if runs_kernels(current.device):
-            from patchprint.patches import sampler_kernel
+            from patchprint.sampler import kernel
 
-            current = sampler_kernel.halve(current, level)
+            current = kernel.halve(current, level)
         else:
             current = _halved(current)
             level.copy_(current.round())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.patches.sampler import ImagePyramids, cut_patches, sample_patches
+from patchprint.sampler import ImagePyramids, cut_patches, sample_patches
 from patchprint.types import Keypoints
 
 skimage_data = pytest.importorskip("skimage.data", reason="scikit-image ships the photographs used here")

@@ -5,7 +5,7 @@ import pytest
 from support import kernels
 
 PYRAMIDS = """
-from patchprint.patches import sampler
+from patchprint import sampler
 sizes = ((61, 83), (40, 37), (16, 16), (15, 200), (130, 90))
 images = [torch.randint(0, 256, size, dtype=torch.uint8) for size in sizes]
 expected = sampler.ImagePyramids.build(images)
@@ -23,7 +23,7 @@ if device.type == "cuda":  # one image is recorded, and its recording serves tho
 """
 
 PATCHES = """
-from patchprint.patches import sampler
+from patchprint import sampler
 from patchprint.types import Keypoints
 images = [torch.randint(0, 256, size, dtype=torch.uint8) for size in ((61, 83), (40, 37), (16, 16))]
 pyramids = sampler.ImagePyramids.build(images)

@@ -1,0 +1,82 @@
+"""How likely it is that a keypoint is found again and matched in another photo, learned from photos.
+
+A detector's own response says how clearly a point stands out in *this* photo. What counts is whether it does in the next one
+too. A small network looks at 16 x 16 pixels around the keypoint, its scale and its response, and answers two questions: is the
+keypoint found again under another view and other light (learned from warped photos), and would it become part of a track of
+three photos or more (learned from COLMAP's models)? ``perf/release/train_matchability.py`` makes its weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from patchprint.devices import one_core
+from patchprint.sampler import ImagePyramids, cut_patches
+from patchprint.types import Keypoints
+
+WEIGHTS = Path(__file__).with_name("matchability.safetensors")
+SIDE = 16  # pixels
+PATCH_SCALE = 16.0  # side of the patch in units of the keypoint's scale
+_WIDTH, _HIDDEN = 8, 32
+_CHUNK = 1024  # keypoints at a time; more of them leave the cache
+_DARK = 1e-3  # contrasts and responses below this are all alike
+
+
+class MatchabilityNetwork(nn.Module):
+    """Log-odds that keypoints are found again under a warp, and that they are part of a track.
+
+    Shape:
+        patches (N, 1, 16, 16) in [0, 1], scale (N,), response (N,) -> (N, 2)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, _WIDTH, 3, stride=2, padding=1)
+        self.second = nn.Conv2d(_WIDTH, 2 * _WIDTH, 3, stride=2, padding=1)
+        self.third = nn.Linear(2 * _WIDTH * (SIDE // 4) ** 2 + 3, _HIDDEN)
+        self.last = nn.Linear(_HIDDEN, 2)
+
+    def forward(self, patches: Tensor, scale: Tensor, response: Tensor) -> Tensor:
+        centered = patches - patches.mean((2, 3), keepdim=True)
+        # Several times faster than torch.std.
+        deviation = (centered.flatten(1).square().sum(1) / (SIDE**2 - 1)).sqrt()
+        maps = F.relu(self.first(centered / (deviation + 0.01)[:, None, None, None]))
+        maps = F.relu(self.second(maps)).flatten(1)
+        # About -2 to 2 each.
+        numbers = [scale.log(), response.clamp(min=_DARK).log() + 4, (deviation + _DARK).log() + 2]
+        return self.last(F.relu(self.third(torch.cat([maps, torch.stack(numbers, 1)], 1))))
+
+
+@cache
+def _network() -> MatchabilityNetwork:
+    network = MatchabilityNetwork()
+    network.load_state_dict({name: value.float() for name, value in load_file(WEIGHTS).items()})
+    return network.eval().requires_grad_(False)
+
+
+def cut(image: np.ndarray, keypoints: Keypoints) -> Tensor:
+    """What the network sees of keypoints of an image, uint8 (H, W): patches (N, 1, 16, 16)."""
+    return cut_patches(ImagePyramids.build([image]), 0, keypoints, PATCH_SCALE, SIDE)
+
+
+@torch.no_grad()
+def with_matchability(image: np.ndarray, keypoints: Keypoints) -> Keypoints:
+    """The keypoints of an image, uint8 (H, W), with their matchability in [0, 1] as score; they must have responses."""
+    if len(keypoints) == 0:
+        return keypoints
+    assert keypoints.score is not None
+    with one_core():
+        inputs = (cut(image, keypoints), keypoints.scale, keypoints.score)
+        log_odds = torch.cat(
+            [_network()(*parts) for parts in zip(*(each.split(_CHUNK) for each in inputs), strict=True)]
+        )
+    found_again, tracked = torch.sigmoid(log_odds).unbind(1)
+    return dataclasses.replace(keypoints, score=found_again * tracked.sqrt())
