@@ -16,6 +16,8 @@ ELSEWHERE = {
     "benchmarks/rotation.py": "benchmarks/test_robustness.py",
     "benchmarks/scale.py": "benchmarks/test_robustness.py",
     "commands/adapt.py": "pipelines/test_adapt.py",
+    "features/folder_on_cluster.py": "interop/test_ray_cluster.py",
+    "features/photo_jobs.py": "features/test_folder.py",
     "pipelines/sfm.py": "commands/test_sfm.py",
     "patches/sources/sfm_scene.py": "patches/sources/test_colmap.py",
 }

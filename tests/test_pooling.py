@@ -56,3 +56,30 @@ def test_equal_and_empty_images_are_no_neighbors_of_themselves() -> None:
     pairs = pooling.similar_pairs(list("xyzo"), read, neighbors=2)
     assert {("x", "y"), ("x", "z"), ("y", "z")} <= set(pairs)
     assert all(a != b for a, b in pairs)
+
+
+@pytest.mark.parametrize("graph", [0, 10_000], ids=["lists", "graph"])
+def test_an_index_finds_the_neighbors_of_many(graph: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss", reason="neighbors of many are found by FAISS (the extra cluster)")
+    generator = torch.Generator().manual_seed(0)
+    scenes = torch.randn(100, 32, generator=generator)
+    vectors = F.normalize(scenes.repeat_interleave(6, 0) + 0.1 * torch.randn(600, 32, generator=generator))
+    exact = pooling.neighbors_of_all(vectors, 6)
+    monkeypatch.setattr(pooling, "EXACT", 500)
+    monkeypatch.setattr(pooling, "GRAPH", graph)
+    found = pooling.neighbors_of_all(vectors, 6)
+    assert found.equal(pooling.neighbors_of_all(vectors, 6)), "the same each time"
+    same = [len(set(a) & set(b)) for a, b in zip(found.tolist(), exact.tolist(), strict=True)]
+    assert sum(same) / len(same) > 5.7
+
+
+def test_vectors_of_many_images_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling, "_WHOLE", 8)
+    monkeypatch.setattr(pooling, "_SAMPLED_IMAGES", 10)
+    monkeypatch.setattr(pooling, "_SHORT", 9)
+    pool = pooling.learn_pooling(NAMES, made)
+    assert pool.directions is not None and pool(made("a0")).shape == (9,)
+    assert pooling.similar_pairs(NAMES, made, neighbors=3) == [
+        (a, b) for a in NAMES for b in NAMES if a < b and a[0] == b[0]
+    ]
+    assert pooling.spread_evenly("abcdefgh", 4) == list("aceg") and pooling.spread_evenly("ab", 4) == ["a", "b"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -50,9 +52,9 @@ def test_time_left_counts_what_is_new() -> None:
     work._started -= 60
     assert work.line() == "mapping: 4 of 10 photos, 60 s"
     work.update(3)
-    assert work.line() == "mapping: 7 of 10 photos, 60 s, about 60 s left"
+    assert work.line() == "mapping: 7 of 10 photos, 60 s, 0.05 photos/s, about 60 s left"
     work._started, work._counted = work._started - 15, work._counted - 15  # the next photo is under way
-    assert work.line() == "mapping: 7 of 10 photos, 75 s, about 45 s left"
+    assert work.line() == "mapping: 7 of 10 photos, 75 s, 0.05 photos/s, about 45 s left"
 
 
 def test_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,3 +67,19 @@ def test_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         progress.leave_out(UserError("a.png is empty"), strict=True)
     with pytest.raises(MissingPackageError):
         progress.leave_out(MissingPackageError("no such package"), strict=False)
+
+
+def test_programs_get_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "JSON_LINES", 0.02)
+    with progress.json_lines(tmp_path / "p.jsonl"), progress.Progress("describing", 4, "photo") as work:
+        work.update(2, failed=1)
+        time.sleep(0.1)
+        work.update(2)
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert len(lines) >= 2 and not lines[0]["ended"] and (lines[0]["done"], lines[0]["failed"]) == (2, 1)
+    assert lines[0]["seconds_left"] is not None
+    last = lines[-1]
+    assert last["ended"] and (last["what"], last["unit"], last["done"], last["total"]) == ("describing", "photo", 4, 4)
+    assert last["per_second"] == pytest.approx(4 / last["seconds"], rel=0.2)
+    with pytest.raises(UserError, match="progress cannot be written"), progress.json_lines(tmp_path):
+        pass

@@ -23,6 +23,7 @@ from tools import (
     metric_tables,
     pipeline_tables,
     reliability_tables,
+    scale_tables,
     speed_tables,
     study_tables,
     training_tables,
@@ -115,6 +116,10 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
             for name in ("hynet-frn", "hynet-similarity", "l2net-dif", "sec-patches")
         },
         "engines": speed_tables.engines,
+        "scale-retrieval": scale_tables.retrieval,
+        "scale-reconstruction": scale_tables.reconstruction,
+        "scale-growth": scale_tables.growth,
+        "scale-cost": scale_tables.cost,
         "doap-before": weights_tables.doap_before,
         "tries": weights_tables.tries,
         "tries-neighbours": weights_tables.tries_neighbors,

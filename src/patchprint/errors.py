@@ -18,6 +18,10 @@ class MissingPackageError(UserError):
     """An optional package is not installed: no matter of one photo or file, so nobody leaves that out and goes on."""
 
 
+class OtherInputsError(UserError):
+    """A folder holds the work of other inputs or settings than those that are to be worked on."""
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """A hint for a word that is not among ``known``: the close ones, or all."""
     names = list(dict.fromkeys(known))

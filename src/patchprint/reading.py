@@ -68,13 +68,18 @@ def read_json(path: str | Path, what: str, kind: type = dict) -> Any:
     return value
 
 
-def read_npz(path: str | Path, what: str) -> dict[str, np.ndarray]:
-    """The arrays of a file that numpy.savez or savez_compressed wrote; nothing is unpickled, a bomb not unpacked."""
-    if not Path(path).is_file():
+def read_npz(path: str | Path, what: str, data: bytes | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a file that numpy.savez or savez_compressed wrote; nothing is unpickled, a bomb not unpacked.
+
+    Args:
+        data: the file, where it lies in another one; ``path`` is then its name.
+    """
+    if data is None and not Path(path).is_file():
         raise UserError(f"{path} is not there, or a folder; expected {what}")
-    with parsing(path, what), zipfile.ZipFile(path) as bundle:
+    with parsing(path, what), zipfile.ZipFile(path if data is None else io.BytesIO(data)) as bundle:
         members = bundle.infolist()
-        if sum(member.file_size for member in members) > max(_SMALL, _MOST_PACKED * Path(path).stat().st_size):
+        size = Path(path).stat().st_size if data is None else len(data)
+        if sum(member.file_size for member in members) > max(_SMALL, _MOST_PACKED * size):
             raise UserError(f"{path} is not {what}: it unpacks to far more than it holds; write it with numpy.savez")
         return {member.filename.removesuffix(".npy"): _array(bundle.read(member)) for member in members}
 

@@ -79,7 +79,7 @@ def test_a_builder_explains_each_of_its_flags(kind, capsys):
 
 
 def test_photos_are_a_kind_of_data(tmp_path, capsys):
-    assert main(["data", "build", "photos", str(tmp_path), str(tmp_path / "out"), "--matching", "exhaustive"]) == 2
+    assert main(["data", "build", "photos", str(tmp_path), str(tmp_path / "out"), "--pairs", "exhaustive"]) == 2
     assert "holds no pictures" in capsys.readouterr().err
 
 

@@ -132,7 +132,7 @@ def test_both_photos_are_read_before_the_first_is_described(
 def test_many_are_checked_before_the_work(
     described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command_match, "match_pairs", None)
+    monkeypatch.setattr(command_match, "match_folder", None)
     for options, message in (
         (["--out", str(tmp_path / "m.png")], "matches of many photos are written as .npz"),
         (["--out", str(tmp_path / "m.h5"), "--pairs", "nothing.txt"], "text file with two names per line"),

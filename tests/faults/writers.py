@@ -16,6 +16,7 @@ import pycolmap
 from patchprint import files
 from patchprint.features import formats, storage
 from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.features.shards import Shards
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop import colmap_sfm, hloc, opencv_files
 from patchprint.networks import create, weights
@@ -54,6 +55,7 @@ def all_writers(work: Path) -> dict[str, Writer]:
     found = [
         Writer("json", lambda out, which: files.write_json(out, [which] * 3000), _read_json),
         Writer("features", lambda out, which: storage.save(points[which], out), _read_features),
+        Writer("shard", lambda out, which: _write_shard(out, points[which]), _read_shard),
         Writer("weights", lambda out, which: weights.save(networks[which], out), _read_weights, ".safetensors"),
         Writer(
             "hloc", form("hloc"), lambda path: {name: _numbers(item) for name, item in hloc.read_features(path)}, ".h5"
@@ -93,6 +95,15 @@ def _read_json(path: Path) -> Any:
 
 def _read_features(path: Path) -> Any:
     return _numbers(storage.load(path))
+
+
+def _write_shard(path: Path, item: storage.Features) -> None:
+    path.mkdir(exist_ok=True)
+    Shards(path, ["a.png"], 1).add(0, {"a.png": storage.to_bytes(item)})
+
+
+def _read_shard(path: Path) -> Any:
+    return _numbers(storage.load("a.png", Shards(path, ["a.png"], 1).read("a.png")))
 
 
 def _read_weights(path: Path) -> str:

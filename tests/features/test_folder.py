@@ -99,10 +99,10 @@ def test_a_missing_package_is_no_matter_of_one_photo(
 
 def test_known_features_are_taken_over(photos: Path, tmp_path: Path) -> None:
     known = describe_folder(photos, tmp_path / "known", SETTINGS, names=["view-0.png"])
-    before = known.path("view-0.png").read_bytes()
+    before = known.contents("view-0.png")
     both = describe_folder(photos, tmp_path / "both", SETTINGS, names=["view-1.png"], known=known)
     assert list(both) == ["view-0.png", "view-1.png"]
-    assert both.path("view-0.png").read_bytes() == before == known.path("view-0.png").read_bytes()
+    assert both.contents("view-0.png") == before == known.contents("view-0.png")
 
 
 def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
@@ -117,7 +117,7 @@ def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
     assert len(said) == 1 and "no-picture.png" in said[0]
     assert list(fed) == list(alone)
     for name in alone:
-        assert fed.path(name).read_bytes() == alone.path(name).read_bytes()
+        assert fed.contents(name) == alone.contents(name)
 
 
 def test_at_most_so_many_photos_are_taken_ahead() -> None:

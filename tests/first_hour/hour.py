@@ -68,6 +68,11 @@ STEPS = (
     client("hloc_reads_a_pair", long=True),
     # A folder of photos.
     Step(f"describe photos --out features {FAST}", makes="features", says="photos described"),
+    Step(
+        f"describe photos --out sharded --shards --progress progress.jsonl {FAST}",
+        makes="sharded/shards progress.jsonl",
+    ),
+    Step("match sharded --pairs retrieval --neighbors 2 --out shards-of-matches", makes="shards-of-matches/pairs.txt"),
     Step(f"describe photos --out features.h5 --format hloc {FAST}", makes="features.h5"),
     Step(f"describe photos --out yml --format opencv-yml {FAST}", makes="yml"),
     Step(f"describe photos --out bare.db --format colmap {FAST}", makes="bare.db", says="--match"),

@@ -20,6 +20,8 @@ match a.jpg b.jpg --geometry affine -> --geometry
 describe photos --out new --format sqlite -> --format
 describe photos --out new --detector superpoint -> superpoint
 describe photos --out new --detector harris-afine -> harris-affine
+describe photos --out new --address auto -> --engine ray
+sfm photos --out new --mapper globl -> --mapper
 describe photos -> --out
 describe --out new -> IMAGES
 match -> A

@@ -83,3 +83,26 @@ def test_points_are_written_as_colmap_writes_them(tmp_path: Path) -> None:
     model.export_PLY(tmp_path / "theirs.ply")
     colmap_sfm.write_ply(model, tmp_path / "ours.ply")
     assert (tmp_path / "ours.ply").read_bytes() == (tmp_path / "theirs.ply").read_bytes()
+
+
+@pytest.mark.parametrize("mapper", ["hierarchical", "global"])
+def test_other_mappers_find_the_same_cameras(
+    mapper: colmap_sfm.Mapper, matched_views: MatchedViews, tmp_path: Path
+) -> None:
+    images, features, matches = matched_views
+    keypoints = {name: item.keypoints for name, item in features.items()}
+    model = colmap_sfm.reconstruct(images, keypoints, matches, tmp_path / mapper, mapper=mapper)
+    numbers = colmap_sfm.summarize(model, 3)
+    assert numbers["registered"] == 3 and numbers["points"] > 50 and numbers["reprojection_error_px"] < 1.5
+    with pytest.raises(ValueError, match="other inputs"):
+        colmap_sfm.reconstruct(images, keypoints, matches, tmp_path / mapper)
+
+
+def test_parts_of_a_large_collection_fit_into_memory() -> None:
+    workers, photos = colmap_sfm.parts_at_once(1.0, 8)
+    assert workers == 1 and 50 <= photos < 500
+    workers, photos = colmap_sfm.parts_at_once(64.0, 8)
+    assert 1 < workers <= 8 and photos == 500
+    assert workers * photos * colmap_sfm.BYTES_PER_MAPPED_PHOTO < 64e9
+    with pytest.raises(ValueError, match=r"no mapper 'globl'; did you mean global"):
+        colmap_sfm.check_mapper("globl")

@@ -12,6 +12,7 @@ import tyro
 
 from patchprint import files
 from patchprint.commands.output import emit, say
+from patchprint.commands.where import device_there, where_and_how
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
@@ -21,10 +22,12 @@ from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.features.model import DEFAULT_MODEL, ImageModel, load
 from patchprint.features.pair_lists import check_pairs, choose_pairs, match_pairs
 from patchprint.interop.images import list_images
+from patchprint.interop.object_storage import place_of
+from patchprint.progress import json_lines
 
 
 def main(
-    images: tyro.conf.Positional[Path],
+    images: tyro.conf.Positional[str],
     /,
     out: Path,
     model: str = DEFAULT_MODEL,
@@ -41,16 +44,19 @@ def main(
     strict: bool = False,
     match: bool = False,
     pairs: str = "exhaustive",
+    shards: bool = False,
     workers: int | None = None,
     device: str = "auto",
     engine: str = AUTO,
+    address: str | None = None,
+    progress: Path | None = None,
     force: bool = False,
     json: bool = False,
 ) -> int:
     """Detect and describe the keypoints of photos; with a model of whole images, each photo as one.
 
     Args:
-        images: folder of photos, searched with its subfolders
+        images: folder of photos, searched with its subfolders; or the URL of one in object storage (s3://, gs://)
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
         model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file; with weights of an embedding
             network, what is said about keypoints, workers and formats plays no part
@@ -64,32 +70,61 @@ def main(
         strict: stop at the first photo that cannot be read; by default it is named and left out
         match: colmap: match the photos too and let COLMAP verify that, so that the database can be mapped at once
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
+        shards: npz: many photos in each file; for ten thousand photos and more
         workers: processes that work side by side (default: 1, with a GPU all cores); under torchrun the photos are shared out
             as well
         device: auto, cpu, cuda or mps
         engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
-            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed
+            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed; ray: on all
+            cores or GPUs of a Ray cluster, in shards (ray:float32 says how it is computed there)
+        address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
+        progress: file for JSON lines that say how far it is
         force: replace what is there
         json: print the result as JSON
     """
     first = int(os.environ.get("RANK", 0)) == 0
-    chosen = str(choose_device(device))
+    cluster, engine = where_and_how(engine, address)
+    place, chosen = place_of(images), str(choose_device("cpu" if cluster is not None else device))
     whole = load(model, chosen, engine)
     if isinstance(whole, ImageModel):
-        return _describe_whole_images(images, out, whole, format, exif, strict, force, json)
+        if cluster is not None:
+            raise UserError("whole images are described in one process; leave --engine ray out")
+        return _describe_whole_images(place, out, whole, format, exif, strict, force, json)
     mask_folder = str(masks.resolve()) if masks else ""
     settings = DescribeSettings(
-        model, detector, max_keypoints, upright, spread, exif, max_size, chosen, engine, mask_folder
+        model,
+        detector,
+        max_keypoints,
+        upright,
+        spread,
+        exif,
+        max_size,
+        device_there(device, cluster, chosen),
+        engine,
+        mask_folder,
     )
-    files.refuse_overlap(out, images)
+    if isinstance(place, Path):
+        files.refuse_overlap(out, place)
     if first:
         formats.check_output(out, format, exif, force)
+        if format == "colmap":
+            colmap_files.refuse_url(place)
     if match:
-        _check_match(images, out, format, pairs)
+        _check_match(place, out, format, pairs)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
-    with files.only_writer(parts) if first else contextlib.nullcontext():
-        features = describe_folder(images, parts, settings, workers, report=say, force=force, strict=strict)
+    with json_lines(progress), files.only_writer(parts) if first else contextlib.nullcontext():
+        features = describe_folder(
+            place,
+            parts,
+            settings,
+            workers,
+            report=say,
+            force=force,
+            strict=strict,
+            shards=shards,
+            cluster=cluster,
+        )
         if not first:
             return 0
         if match:
@@ -115,11 +150,11 @@ def main(
         text += f"; {result['matches']} matches in {result['pairs']} pairs"
     emit(result, json, text)
     if format == "colmap":
-        say(_next_for_colmap(images, out, match))
+        say(_next_for_colmap(place, out, match))
     return 0
 
 
-def _check_match(images: Path, out: Path, format: str, pairs: str) -> None:
+def _check_match(images: str | Path, out: Path, format: str, pairs: str) -> None:
     if format != "colmap":
         raise UserError(
             f"--match fills a COLMAP database; give --format colmap, or match afterwards: patchprint match {out} --out M.npz"
@@ -127,7 +162,7 @@ def _check_match(images: Path, out: Path, format: str, pairs: str) -> None:
     check_pairs(list_images(images), pairs)
 
 
-def _next_for_colmap(images: Path, out: Path, matched: bool) -> str:
+def _next_for_colmap(images: str | Path, out: Path, matched: bool) -> str:
     if matched:
         return f"next: colmap mapper --database_path {out} --image_path {images} --output_path MODEL"
     return (
@@ -137,7 +172,7 @@ def _next_for_colmap(images: Path, out: Path, matched: bool) -> str:
 
 
 def _describe_whole_images(
-    images: Path, out: Path, model: ImageModel, format: str, exif: bool, strict: bool, force: bool, json: bool
+    images: str | Path, out: Path, model: ImageModel, format: str, exif: bool, strict: bool, force: bool, json: bool
 ) -> int:
     if format != "npz" or out.suffix != embeddings.SUFFIX:
         raise UserError(

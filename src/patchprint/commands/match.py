@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, get_args
 
 import tyro
 
+from patchprint import files
 from patchprint.commands.output import emit, say
+from patchprint.commands.where import device_there, where_and_how
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
@@ -19,13 +21,15 @@ from patchprint.errors import UserError
 from patchprint.features import colmap_files, load
 from patchprint.features.formats import open_features
 from patchprint.features.match_files import check_outputs, names_of_two, write_matches
+from patchprint.features.match_folder import match_folder
 from patchprint.features.matching import RATIO_MODES, Mode, check_rule
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO
-from patchprint.features.pair_lists import check_pairs, choose_pairs, match_pairs
+from patchprint.features.pair_lists import MatchRule, Pair, check_pairs, choose_pairs
 from patchprint.features.two_images import Geometry, MatchSettings, answer
 from patchprint.interop.images import read_gray
-from patchprint.progress import progress
-from patchprint.types import Answer, Features
+from patchprint.interop.ray_cluster import Cluster
+from patchprint.progress import Progress, json_lines
+from patchprint.types import Answer, Features, Matches
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
 
@@ -51,6 +55,8 @@ def main(
     out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     device: str = "auto",
     engine: str = AUTO,
+    address: str | None = None,
+    progress: Path | None = None,
     force: bool = False,
     json: bool = False,
 ) -> int:
@@ -72,18 +78,27 @@ def main(
             look most like it); or a text file with two names per line
         neighbors: how many photos each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP); of two photos also a picture of the inliers
-            (.png, .jpg)
+            (.png, .jpg), of many also a folder (a name without ending), which is read as one and goes on where it stopped
         device: auto, cpu, cuda or mps
         engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
-            the CPU has it, cuda on a GPU
+            the CPU has it, cuda on a GPU; ray: many photos, on all cores or GPUs of a Ray cluster
+        address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
+        progress: file for JSON lines that say how far it is
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """
     settings = MatchSettings(model, detector, max_keypoints, max_size, upright, spread, exif, mode, ratio, geometry)
-    device = str(choose_device(device))
+    cluster, engine = where_and_how(engine, address)
     if b is None:
         check_rule(mode, ratio)
-        return _match_many(a, settings, device, pairs, neighbors, out, force, json)
+        place = device_there(device, cluster, str(choose_device(device)))
+        with json_lines(progress):
+            return _match_many(a, settings, place, cluster, pairs, neighbors, out, force, json)
+    if cluster is not None:
+        raise UserError(
+            "a cluster matches many photos: describe a folder, and match its features; leave --engine ray out"
+        )
+    device = str(choose_device(device))
     return _match_two(a, b, settings, device, engine, out, force, json)
 
 
@@ -104,8 +119,10 @@ def _match_two(
     if settings.max_size is None and max(each.size for each in pixels.values()) > LARGE:
         say(f"a photo has more than {LARGE // 10**6} megapixels; --max-size 4000 searches a smaller copy, in less time")
     features = {}
-    for name in progress(list(paths), "describing", "photo"):
-        features[name] = dataclasses.replace(settings.extract(pixels.pop(name), used), image_path=paths[name])
+    with Progress("describing", len(paths), "photo") as counter:
+        for name in paths:
+            features[name] = dataclasses.replace(settings.extract(pixels.pop(name), used), image_path=paths[name])
+            counter.update()
     first, second = (features[name] for name in pair)
     _say_ratio(settings, first)
     found = settings.match(first, second, device)
@@ -130,6 +147,7 @@ def _match_many(
     path: Path,
     settings: MatchSettings,
     device: str,
+    cluster: Cluster | None,
     pairs: str,
     neighbors: int | None,
     out: Sequence[Path],
@@ -138,10 +156,13 @@ def _match_many(
 ) -> int:
     if not out:
         raise UserError(
-            "matching many photos needs --out M.npz, .json, .csv, .h5 or .db (two photos: patchprint match A B)"
+            "matching many photos needs --out M.npz, .json, .csv, .h5 or .db, or a folder (two photos: patchprint match A B)"
         )
     features = open_features(path)
-    check_outputs(out, force, features)
+    folders, single = ([each for each in out if (each.suffix == "") == is_folder] for is_folder in (True, False))
+    if len(folders) > 1:
+        raise UserError(f"--out {folders[1]}: matches go to one folder, and {folders[0]} is given already")
+    check_outputs(single, force, features)
     check_pairs(list(features), pairs, neighbors)
     geometry = None if settings.geometry == "none" else settings.geometry
     if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
@@ -149,20 +170,44 @@ def _match_many(
     chosen = choose_pairs(features, pairs, neighbors)
     if chosen:
         _say_ratio(settings, features[chosen[0][0]])
-    matches = match_pairs(features, chosen, settings.mode, settings.ratio, geometry=geometry, device=device)
-    answers = Counter(found.verdict.answer for found in matches.values() if found.verdict is not None)
+    # Matches are kept in a folder, from which single files are written when it is complete.
+    parts = folders[0] if folders else single[0].with_name(f".{single[0].name}.parts")
+    rule = MatchRule(settings.mode, settings.ratio, geometry)
+    with files.only_writer(parts):
+        disposable = not folders
+        matches = match_folder(
+            features, chosen, parts, rule, device, cluster, force and not disposable, disposable, report=say
+        )
+        _tell(features, matches, geometry, out, json)
+        _write_each(single, lambda each: write_matches(features, matches, each, force))
+        if disposable:
+            files.remove_folder(parts)
+    return 0
+
+
+def _tell(
+    features: Mapping[str, Features],
+    matches: Mapping[Pair, Matches],
+    geometry: str | None,
+    out: Sequence[Path],
+    json: bool,
+) -> None:
+    answers: Counter[str] = Counter()
+    number = inliers = 0
+    for found in matches.values():
+        number += len(found)
+        inliers += found.num_inliers or 0
+        answers.update([] if found.verdict is None else [found.verdict.answer])
     result = {
         "out": [str(each) for each in out],
         "photos": len(features),
         "pairs": len(matches),
-        "matches": sum(len(found) for found in matches.values()),
-        "inliers": None if geometry is None else sum(found.num_inliers or 0 for found in matches.values()),
+        "matches": number,
+        "inliers": None if geometry is None else inliers,
         "verdicts": None if geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
     }
     same = "" if geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
     emit(result, json, f"{result['pairs']} pairs of {result['photos']} photos, {result['matches']} matches{same}")
-    _write_each(out, lambda path: write_matches(features, matches, path, force))
-    return 0
 
 
 def _write_each(out: Sequence[Path], write: Callable[[Path], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import tyro
 
 from patchprint import files, provenance
 from patchprint.commands.output import emit, say, table
+from patchprint.commands.where import device_there, where_and_how
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
@@ -16,10 +18,11 @@ from patchprint.features.folder import DescribeSettings
 from patchprint.features.model import DEFAULT_MODEL
 from patchprint.features.storage import FeatureFolder
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import KEYPOINTS
+from patchprint.interop.colmap_sfm import KEYPOINTS, Mapper
 from patchprint.pipelines.sfm import MEMORY_GB, SfmPlan, add_images, images_to_model
 from patchprint.pipelines.sfm_folder import FEATURES, MODEL, SfmFolder
 from patchprint.pipelines.sfm_page import page
+from patchprint.progress import json_lines
 from patchprint.report.page import write
 
 
@@ -47,8 +50,11 @@ def main(
     strict: bool = False,
     workers: int = 1,
     memory: float = MEMORY_GB,
+    mapper: Mapper = "incremental",
     device: str = "auto",
     engine: str = AUTO,
+    address: str | None = None,
+    progress: Path | None = None,
     seed: int = 0,
     force: bool = False,
     json: bool = False,
@@ -77,32 +83,47 @@ def main(
         truth: folder of true cameras (NAME.camera, Strecha et al.) to compare positions with
         strict: stop at the first photo that cannot be read; by default it is named and left out
         workers: processes that describe photos side by side, as far as the memory allows
-        memory: gigabytes that finding keypoints may take, side by side; one photo of 6 megapixels takes 2
+        memory: gigabytes that finding keypoints may take, side by side (one photo of 6 megapixels takes 2), and later the
+            parts that a hierarchical mapper works on
+        mapper: how COLMAP puts photos together: incremental, one after the other; hierarchical, in parts, for thousands;
+            global, all at once
         device: auto, cpu, cuda or mps
         engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
-            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed
+            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed; ray: photos
+            are described and matched on all cores or GPUs of a Ray cluster
+        address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
+        progress: file for JSON lines that say how far it is
         seed: of everything random
         force: start again, removing what is there
         json: print the result as JSON
     """
     if max_keypoints is None and detector != "colmap":
         max_keypoints = KEYPOINTS
-    where = str(choose_device(device))
+    cluster, engine = where_and_how(engine, address)
+    where = device_there(device, cluster, str(choose_device(device)))
     mask_folder = str(masks.resolve()) if masks else ""
     settings = DescribeSettings(
         model, detector, max_keypoints, upright, spread, device=where, engine=engine, masks=mask_folder
     )
     cameras = Cameras(single_camera, camera_model, camera_params)
     plan = SfmPlan(settings, pairs, ratio, cameras, compare_sift, workers, seed, neighbors, memory, strict)
-    if into is None:
-        summary = images_to_model(images, out, plan, truth, report=say, force=force)
-    else:
-        _refuse_other_settings(settings, into)
-        summary = add_images(images, into, out, plan, truth, report=say, force=force)
+    plan = replace(plan, mapper=mapper, cluster=cluster)
+    with json_lines(progress):
+        if into is None:
+            summary = images_to_model(images, out, plan, truth, report=say, force=force)
+        else:
+            _refuse_other_settings(settings, into)
+            summary = add_images(images, into, out, plan, truth, report=say, force=force)
     made = FeatureFolder(out / FEATURES)
     result = provenance.record(
         "sfm",
-        settings={**made.manifest["settings"], "ratio": ratio, "pairs": pairs, "neighbors": neighbors},
+        settings={
+            **made.manifest["settings"],
+            "ratio": ratio,
+            "pairs": pairs,
+            "neighbors": neighbors,
+            "mapper": mapper,
+        },
         model=made.manifest["model"],
         data={
             "path": str(images),

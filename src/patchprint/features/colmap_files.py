@@ -9,7 +9,9 @@ from pathlib import Path
 from patchprint import files
 from patchprint.errors import UserError
 from patchprint.features.storage import FeatureFolder
+from patchprint.features.views import View
 from patchprint.interop import colmap_database
+from patchprint.interop.object_storage import is_url
 from patchprint.types import Features, Matches
 
 
@@ -24,11 +26,18 @@ def check_images(features: Mapping[str, Features], images: Path | None = None) -
     if images is None:
         if not isinstance(features, FeatureFolder):
             raise UserError("a COLMAP database needs a folder of features (patchprint describe --format npz)")
+        refuse_url(features.manifest["photos_folder"])
         images = Path(features.manifest["photos_folder"])
         refuse_turned(features.manifest["settings"]["exif"])
     if not images.is_dir():
         raise UserError(f"{images} is not there any more; COLMAP needs the photos themselves for the cameras")
     return images
+
+
+def refuse_url(images: str | Path) -> None:
+    """Raise UserError where the photos are in object storage."""
+    if is_url(images):
+        raise UserError(f"COLMAP reads photos from files, and these are at {images}; copy them to a folder")
 
 
 def refuse_turned(exif: bool) -> None:
@@ -49,13 +58,13 @@ def write_database(
         images: as for `check_images`.
     """
     out, folder = Path(out), check_images(features, images)
+    keypoints = View(features, lambda item: item.keypoints)
     # Made in a folder of its own, so that SQLite's side files never meet the final name.
     with files.temporary_folder(out) as workshop:
         database = workshop / "database.db"
-        keypoints = {name: item.keypoints for name, item in features.items()}
         colmap_database.write_features(database, folder, keypoints)
         if matches is not None:
-            indices = {pair: found.indices.cpu().numpy() for pair, found in matches.items()}
+            indices = View(matches, lambda found: found.indices.cpu().numpy())
             colmap_database.write_matches(database, indices)
             colmap_database.verify(database)
         with files.atomic_file(out) as temporary:

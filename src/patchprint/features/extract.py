@@ -13,7 +13,7 @@ from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
-from patchprint.interop.images import ImageLike, limit, read_gray
+from patchprint.interop.images import ImageLike, limit, local_path, read_gray
 from patchprint.types import Features, Keypoints, KeypointsLike
 
 SMALLEST = 32  # pixels along the longer side of an image that was made smaller
@@ -36,7 +36,7 @@ def extract(
     """Detect and describe the keypoints of one image.
 
     Args:
-        image: a file, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
+        image: a file, a URL of object storage, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
         model: the name of shipped weights or of a baseline (sift, rootsift, pixels), a weight file, or a loaded model.
         keypoints: describe these, all of them and in this order, instead of detecting: Keypoints or a list of
             ``cv2.KeyPoint``. Points outside of the image see its repeated border.
@@ -92,7 +92,7 @@ def find_keypoints(
         given = Keypoints.given(keypoints)
         found = given.moved(1 / factor, _shift(1 / factor)) if factor != 1 else given
         found = found.upright() if upright else found
-    path = Path(image) if isinstance(image, (str, Path)) else None
+    path = local_path(image)
     return Found(pixels, found, factor, (whole.shape[1], whole.shape[0]), path)
 
 

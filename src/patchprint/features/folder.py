@@ -1,4 +1,4 @@
-"""Describe a folder of photos: with several processes, over several machines, and again where it was interrupted."""
+"""Describe a folder of photos: with several processes, on several machines, and again where it was interrupted."""
 
 from __future__ import annotations
 
@@ -6,52 +6,38 @@ import hashlib
 import json
 import multiprocessing
 import os
-import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from patchprint import files
-from patchprint.detectors import MAX_KEYPOINTS, check_detector
+from patchprint.detectors import check_detector
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
-from patchprint.errors import MissingPackageError, UserError
-from patchprint.extras import require
+from patchprint.errors import UserError
 from patchprint.features import storage
-from patchprint.features.extract import Found, check_max_size, describe_found, find_keypoints
-from patchprint.features.model import DEFAULT_MODEL, Model, load
+from patchprint.features.extract import Found, check_max_size
+from patchprint.features.folder_on_cluster import describe_on_cluster
+from patchprint.features.model import Model, load
+from patchprint.features.photo_jobs import DescribeSettings, Job, described, find, limit_threads, save
+from patchprint.features.shards import FOLDER, Shards, photos_per_shard
 from patchprint.features.storage import FeatureFolder
-from patchprint.interop.images import find_mask, list_images, read_gray
-from patchprint.progress import leave_out, note, progress
-from patchprint.types import Features, Keypoints
+from patchprint.interop.images import find_mask, image_in, list_images
+from patchprint.interop.object_storage import is_url
+from patchprint.interop.ray_cluster import Cluster
+from patchprint.progress import Progress, leave_out, note
+from patchprint.types import Keypoints
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 MANY_PHOTOS = 50  # from which on an engine is prepared that takes some seconds to start
 _WRITERS = 4  # threads, which mostly wait for the disk
-
-
-@dataclass(frozen=True)
-class DescribeSettings:
-    """How photos are described; equal settings give equal features."""
-
-    model: str = DEFAULT_MODEL
-    detector: str = "dog"
-    max_keypoints: int | None = MAX_KEYPOINTS
-    upright: bool = False
-    spread: bool = True
-    exif: bool = False
-    max_size: int | None = None
-    device: str = "cpu"
-    engine: str = AUTO
-    # Folder of masks, one for each photo that has one (`interop.images.find_mask`); black is where no keypoint may be.
-    masks: str = ""
 
 
 def describe_folder(
@@ -64,8 +50,10 @@ def describe_folder(
     force: bool = False,
     strict: bool = False,
     known: FeatureFolder | None = None,
+    shards: bool = False,
+    cluster: Cluster | None = None,
 ) -> FeatureFolder:
-    """Features of all photos below a folder, one file each in ``out``.
+    """Features of all photos below a folder or a URL, in ``out``.
 
     Photos that are described already are not described again, as long as the settings are the same; other settings are
     refused, or replace what is there with ``force``. Under torchrun every process takes its share of the photos. Photos
@@ -76,38 +64,56 @@ def describe_folder(
             as there are cores.
         names: photos to describe, relative to ``images``; all by default.
         known: features of other photos, made with the same settings, which are copied into ``out``.
+        shards: many photos in each file (`features.shards`) instead of one.
+        cluster: work there, in shards; this process alone writes them. The features are those of one machine.
     """
-    images, out, settings = Path(images), Path(out), settings or DescribeSettings()
+    images = images if is_url(images) else Path(images).absolute()
+    out, settings = Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
     if workers is None:
         workers = 1 if choose_device(settings.device).type == "cpu" else os.cpu_count() or 1
     if workers < 1:
         raise UserError(f"at least 1 worker is needed, got {workers}")
-    model = check_settings(settings, images, names)
+    here = settings if cluster is None else replace(settings, device="cpu")
+    model = check_settings(here, images, names)
     if settings.engine == AUTO and len(names) >= MANY_PHOTOS:
-        settings = replace(settings, engine=model.engine_for_many())
+        here = replace(here, engine=model.engine_for_many())
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    photos = [*(known or ()), *names]
+    per_shard = photos_per_shard(len(photos)) if shards or cluster is not None else None
     if rank == 0:
-        _claim(out, images, [*(known or ()), *names], settings, model, force)
+        _claim(out, images, photos, settings, model, per_shard, force)
         if known is not None:
             _copy(known, out)
     wait_for_all_ranks()
-    todo = [name for name in names[rank::world] if not (out / f"{name}.npz").is_file()]
-    jobs = [Job(images / name, _mask_of(name, settings), out / f"{name}.npz") for name in todo]
-    unmasked = [job.image.name for job in jobs if settings.masks and job.mask is None]
+    there = FeatureFolder(out)
+    todo = [name for name in names[rank::world] if name not in there]
+    jobs = [Job(image_in(images, name), _mask_of(name, settings), out / f"{name}.npz") for name in todo]
+    unmasked = [name for name, job in zip(todo, jobs, strict=True) if settings.masks and job.mask is None]
     if unmasked:
         report(f"{len(unmasked)} photos have no mask and are searched as a whole, the first is {unmasked[0]}")
-    for problem in progress(_run(jobs, settings, workers), "describing", "photo", len(jobs)):
-        if problem is not None:
-            leave_out(problem, strict, report)
+    by_name = dict(zip(todo, jobs, strict=True))
+    if cluster is not None and there.shards is not None:
+        outcomes = describe_on_cluster(by_name, there.shards, replace(here, device=settings.device), cluster, report)
+    else:
+        outcomes = _run_here(by_name, there.shards if world == 1 else None, here, workers)
+    with Progress("describing", len(todo), "photo") as counter:
+        for problems in outcomes:
+            wrong = [problem for problem in problems if problem is not None]
+            counter.update(len(problems), len(wrong))
+            for problem in wrong:
+                leave_out(problem, strict, report)
     wait_for_all_ranks()
+    if there.shards is not None and rank == 0:
+        for number in range(len(there.shards)):
+            there.shards.pack(number)
     features = FeatureFolder(out)
     if not len(features):
         raise UserError(f"none of the {len(names)} photos in {images} could be read")
     return features
 
 
-def check_settings(settings: DescribeSettings, images: Path, names: list[str]) -> Model:
+def check_settings(settings: DescribeSettings, images: str | Path, names: list[str]) -> Model:
     """The model of the settings, or UserError where they can describe none of the photos; before any work is done."""
     check_detector(settings.detector, settings.max_keypoints)
     check_max_size(settings.max_size)
@@ -120,40 +126,53 @@ def check_settings(settings: DescribeSettings, images: Path, names: list[str]) -
     return load(settings.model, settings.device, settings.engine).for_keypoints()
 
 
-@dataclass(frozen=True)
-class Job:
-    """One photo to describe."""
-
-    image: Path
-    mask: Path | None
-    out: Path
-
-
 def _mask_of(name: str, settings: DescribeSettings) -> Path | None:
     return find_mask(settings.masks, name) if settings.masks else None
 
 
-def _claim(out: Path, images: Path, names: list[str], settings: DescribeSettings, model: Model, force: bool) -> None:
+def _claim(
+    out: Path,
+    images: str | Path,
+    photos: list[str],
+    settings: DescribeSettings,
+    model: Model,
+    per_shard: int | None,
+    force: bool,
+) -> None:
     """Make ``out`` a folder of these features with a manifest, or go on with one that is."""
     plan = {
-        "photos_folder": str(images.resolve()),
-        "photos": names,
+        "photos_folder": str(images if is_url(images) else Path(images).resolve()),
+        "photos": photos,
         "settings": {k: v for k, v in asdict(settings).items() if k not in ("device", "engine")},
         "model": asdict(model.id),
         "ratio": model.ratio,
     }
-    contents = [storage.MANIFEST, *(f"{name}.npz" for name in names)]
+    if per_shard is not None:
+        plan[storage.PER_SHARD] = per_shard
+    contents = [storage.MANIFEST, storage.VECTORS, f"{FOLDER}/*.zip", *(f"{name}.npz" for name in photos)]
     inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     files.claim_folder(out, storage.MADE_BY, contents, inputs, force)
     files.write_json(out / storage.MANIFEST, plan)
 
 
 def _copy(known: FeatureFolder, out: Path) -> None:
+    there = FeatureFolder(out)
     for name in known:
-        target = out / f"{name}.npz"
-        if not target.is_file():
-            with files.atomic_file(target) as temporary:
-                shutil.copyfile(known.path(name), temporary)
+        if name not in there:
+            with files.atomic_file(out / f"{name}.npz") as temporary:
+                temporary.write_bytes(known.contents(name))
+
+
+def _run_here(
+    jobs: Mapping[str, Job], shards: Shards | None, settings: DescribeSettings, workers: int
+) -> Iterator[list[Exception | None]]:
+    """Photo by photo; a shard is packed when its last photo is done, so that few files are open to view at any time."""
+    packed = 0
+    for name, problem in zip(jobs, _run(list(jobs.values()), settings, workers), strict=True):
+        while shards is not None and packed < shards.number(name):
+            shards.pack(packed)
+            packed += 1
+        yield [problem]
 
 
 def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
@@ -190,8 +209,8 @@ def _run_before_a_gpu(jobs: list[Job], settings: DescribeSettings, workers: int)
     ahead = 2 * workers  # photos that wait for the next station at each of them
     with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
         found = (_received(each) for each in _in_order(pool, _find_in_worker, jobs, ahead))
-        described = ((job, _described(job, each, model)) for job, each in zip(jobs, found, strict=True))
-        yield from _in_order(writers, _save, described, ahead)
+        made = ((job, described(job, each, model)) for job, each in zip(jobs, found, strict=True))
+        yield from _in_order(writers, save, made, ahead)
 
 
 def _in_order(
@@ -211,11 +230,7 @@ _state: dict[str, tuple[DescribeSettings, Model | None]] = {}
 
 
 def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    torch.set_num_threads(threads)
-    require("cv2", extra="images").setNumThreads(
-        threads
-    )  # by itself it would start as many as there are cores in each process
+    limit_threads(max(1, (os.cpu_count() or 1) // workers))
     _state["current"] = settings, load(settings.model, settings.device, settings.engine) if needs_model else None
 
 
@@ -226,8 +241,8 @@ def _describe_in_worker(job: Job) -> Exception | None:
 
 
 def _find_in_worker(job: Job) -> dict[str, Any] | Exception:
-    """What `_find` says, as arrays: each tensor would be handed over with a handshake, for which the GPU waits."""
-    found = _find(job, _state["current"][0])
+    """What `find` says, as arrays: each tensor would be handed over with a handshake, for which the GPU waits."""
+    found = find(job, _state["current"][0])
     return found if isinstance(found, Exception) else {**vars(found), "keypoints": found.keypoints.to_arrays()}
 
 
@@ -241,46 +256,7 @@ def _received(sent: dict[str, Any] | Exception) -> Found | Exception:
 
 def _describe_one(job: Job, settings: DescribeSettings, model: Model) -> Exception | None:
     """Describe one photo; returns what is wrong with it, if anything."""
-    return _save((job, _described(job, _find(job, settings), model)))
-
-
-def _find(job: Job, settings: DescribeSettings) -> Found | Exception:
-    """The keypoints of a photo, or what is wrong with it."""
-    try:
-        return find_keypoints(
-            job.image,
-            mask=None if job.mask is None else read_gray(job.mask, settings.exif),
-            max_keypoints=settings.max_keypoints,
-            upright=settings.upright,
-            detector=settings.detector,
-            spread=settings.spread,
-            exif=settings.exif,
-            max_size=settings.max_size,
-        )
-    except (ValueError, OSError) as error:
-        return _named(error, job)
-
-
-def _described(job: Job, found: Found | Exception, model: Model) -> Features | Exception:
-    if isinstance(found, Exception):
-        return found
-    try:
-        return describe_found(found, model)
-    except (ValueError, OSError) as error:
-        return _named(error, job)
-
-
-def _named(error: Exception, job: Job) -> Exception:
-    is_named = job.image.name in str(error) or isinstance(error, MissingPackageError)
-    return error if is_named else UserError(f"{job.image}: {error}")
-
-
-def _save(made: tuple[Job, Features | Exception]) -> Exception | None:
-    job, features = made
-    if isinstance(features, Exception):
-        return features
-    storage.save(features, job.out)
-    return None
+    return save((job, described(job, find(job, settings), model)))
 
 
 def wait_for_all_ranks() -> None:

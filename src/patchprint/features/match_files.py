@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import torch
@@ -119,15 +119,19 @@ def read_matches(path: str | Path) -> dict[Pair, Matches]:
         }
 
 
-def _write_npz(matched: MatchedImages, out: Path) -> None:
+def to_npz(matched: MatchedImages, stream: IO[bytes]) -> None:
     """``names`` (P, 2), and for pair p the arrays of `_to_arrays`, called ``indices_p`` and so on."""
     keypoints = matched.keypoints()
     values: dict[str, Any] = {"names": np.array(list(matched.matches), dtype=str).reshape(-1, 2)}
     for number, ((first, second), found) in enumerate(matched.matches.items()):
         arrays = _to_arrays(keypoints[first], keypoints[second], found)
         values |= {f"{name}_{number}": array for name, array in arrays.items()}
+    np.savez(stream, **values)
+
+
+def _write_npz(matched: MatchedImages, out: Path) -> None:
     with files.atomic_file(out) as temporary, open(temporary, "wb") as stream:
-        np.savez(stream, **values)
+        to_npz(matched, stream)
 
 
 def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchprint import pooling
 from patchprint.errors import UserError
+from patchprint.features import image_vectors
 from patchprint.features.matching import Mode, match
 from patchprint.features.two_view import Kind, verify
 from patchprint.progress import progress
@@ -46,8 +48,8 @@ def choose_pairs(
         ordered, reach = sorted(names, key=_by_number), (neighbors or OVERLAP) + 1
         return [(a, b) for start, a in enumerate(ordered) for b in ordered[start + 1 : start + reach]]
     if pairs == "retrieval":
-        count = neighbors or pooling.NEIGHBORS
-        return pooling.similar_pairs(names, lambda name: features[name].descriptors, count, seed)
+        known = image_vectors.of(features, seed)
+        return pooling.pair_up(known.names, known.vectors, neighbors or pooling.NEIGHBORS, seed)
     return [pair for pair in read_pairs(pairs, [*names, *left_out]) if set(pair) <= set(names)]
 
 
@@ -83,6 +85,24 @@ def read_pairs(path: str | Path, names: Iterable[str]) -> list[Pair]:
     return list(dict.fromkeys(chosen))
 
 
+@dataclass(frozen=True)
+class MatchRule:
+    """How pairs are matched: as `matching.match` does it, verified where a ``geometry`` is asked for; pairs with fewer than
+    ``fewest`` matches come out empty."""
+
+    mode: Mode = "mutual+ratio"
+    ratio: float | None = None
+    geometry: Kind | None = None
+    fewest: int = 0
+
+    def __call__(self, a: Features, b: Features, device: str = "cpu") -> Matches:
+        found = match(a, b, self.mode, self.ratio, device=device)
+        if self.geometry is not None:
+            found = verify(a, b, found, self.geometry)
+        count = len(found) if found.num_inliers is None else found.num_inliers
+        return found if count >= self.fewest else Matches(found.indices[:0], found.distance[:0])
+
+
 def match_pairs(
     features: Mapping[str, Features],
     pairs: list[Pair],
@@ -92,27 +112,32 @@ def match_pairs(
     fewest: int = 0,
     device: str = "cpu",
 ) -> dict[Pair, Matches]:
-    """Match pairs, verified where a ``geometry`` is asked for; pairs with fewer than ``fewest`` matches come out empty."""
-    recent: OrderedDict[str, Features] = OrderedDict()
-    result = {}
-    for first, second in progress(pairs, "matching", "pair"):
-        a, b = (_remember(recent, name, features.__getitem__) for name in (first, second))
-        found = match(a, b, mode, ratio, device=device)
-        if geometry is not None:
-            found = verify(a, b, found, geometry)
-        count = len(found) if found.num_inliers is None else found.num_inliers
-        result[first, second] = found if count >= fewest else Matches(found.indices[:0], found.distance[:0])
-    return result
+    """Match pairs, all in memory; of many, `match_folder` keeps them on the disk. The rule is a `MatchRule`."""
+    rule, recent = MatchRule(mode, ratio, geometry, fewest), Recent(features)
+    return {(a, b): rule(recent[a], recent[b], device) for a, b in progress(pairs, "matching", "pair")}
 
 
-def _remember(recent: OrderedDict[str, Features], name: str, read: Callable[[str], Features]) -> Features:
-    if name in recent:
-        recent.move_to_end(name)
-    else:
-        recent[name] = read(name)
-        if len(recent) > _KEPT:
-            recent.popitem(last=False)
-    return recent[name]
+class Recent(Mapping[str, Features]):
+    """Features of which the last that were asked for stay in memory."""
+
+    def __init__(self, features: Mapping[str, Features]) -> None:
+        self.features = features
+        self._recent: OrderedDict[str, Features] = OrderedDict()
+
+    def __getitem__(self, name: str) -> Features:
+        if name in self._recent:
+            self._recent.move_to_end(name)
+        else:
+            self._recent[name] = self.features[name]
+            if len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return self._recent[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.features)
+
+    def __len__(self) -> int:
+        return len(self.features)
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from patchprint.errors import UserError
+from patchprint.errors import OtherInputsError, UserError
 from patchprint.files._locks import beside, only_writer
 from patchprint.files._places import refuse_overwrite
 from patchprint.files._single import MARKER, TEMPORARY, flush, saying_what_failed, write_json
@@ -74,7 +74,7 @@ def claim_folder(
     if found is not None and found["made_by"] != made_by:
         raise UserError(f"{path} was made by {found['made_by']}, not by {made_by}; give another --out")
     if found is not None and found["inputs"] != inputs:
-        raise UserError(
+        raise OtherInputsError(
             f"{path} holds the work of other inputs or settings; give another --out, or --force to start again"
         )
     mark_folder(path, made_by, contents, inputs)

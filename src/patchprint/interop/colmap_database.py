@@ -7,11 +7,13 @@ disguised as SIFT give no matches or wrong ones. We match ourselves and let COLM
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,7 +23,9 @@ from patchprint.interop.colmap import from_keypoints
 from patchprint.progress import Progress
 from patchprint.types import Keypoints
 
+T = TypeVar("T")
 Pair = tuple[str, str]
+_PIECE = 2000  # photos or pairs that are written in one transaction
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,11 @@ def write_features(
             unread = [name for name in keypoints if name not in ids]
             if unread:
                 raise UserError(f"COLMAP cannot read {Path(image_folder) / unread[0]}; convert it to JPEG or PNG")
-            with pycolmap.DatabaseTransaction(store):
-                for name, points in keypoints.items():
-                    if not store.exists_keypoints(ids[name]):
-                        store.write_keypoints(ids[name], from_keypoints(points))
+            for names in _pieces(keypoints):
+                with pycolmap.DatabaseTransaction(store):
+                    for name in names:
+                        if not store.exists_keypoints(ids[name]):
+                            store.write_keypoints(ids[name], from_keypoints(keypoints[name]))
     return ids
 
 
@@ -95,16 +100,24 @@ def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> N
         images = store.read_all_images()
         ids = {image.name: image.image_id for image in images}
         counts = {image.name: store.num_keypoints_for_image(image.image_id) for image in images}
-        with pycolmap.DatabaseTransaction(store):
-            for (first, second), pairs in matches.items():
-                for name in (first, second):
-                    if name not in ids:
-                        raise UserError(f"{database} has no photo {name}; write its features first")
-                pairs = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
-                if len(pairs) and ((pairs < 0) | (pairs >= [counts[first], counts[second]])).any():
-                    raise UserError(f"matches of {first} and {second} point at keypoints that are not there")
-                if len(pairs) and not store.exists_matches(ids[first], ids[second]):
-                    store.write_matches(ids[first], ids[second], pairs.astype(np.uint32))
+        for piece in _pieces(matches):
+            with pycolmap.DatabaseTransaction(store):
+                for first, second in piece:
+                    for name in (first, second):
+                        if name not in ids:
+                            raise UserError(f"{database} has no photo {name}; write its features first")
+                    pairs = np.asarray(matches[first, second], dtype=np.int64).reshape(-1, 2)
+                    if len(pairs) and ((pairs < 0) | (pairs >= [counts[first], counts[second]])).any():
+                        raise UserError(f"matches of {first} and {second} point at keypoints that are not there")
+                    if len(pairs) and not store.exists_matches(ids[first], ids[second]):
+                        store.write_matches(ids[first], ids[second], pairs.astype(np.uint32))
+
+
+def _pieces(items: Iterable[T]) -> Iterator[list[T]]:
+    """Some thousand at a time: what SQLite keeps until a transaction ends is bounded, and a killed run has the others."""
+    left = iter(items)
+    while piece := list(itertools.islice(left, _PIECE)):
+        yield piece
 
 
 def copy_database(source: str | Path, target: str | Path) -> None:

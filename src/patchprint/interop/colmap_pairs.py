@@ -19,16 +19,16 @@ from patchprint import files, pooling
 from patchprint.errors import UserError
 from patchprint.interop import colmap_threads
 
-Matching = Literal["exhaustive", "sequential", "retrieval"]
+PairRule = Literal["exhaustive", "sequential", "retrieval"]
 _SPACE = "\x1f"  # stands for a space; no photo has it in its name (`interop.images.list_images`)
 OVERLAP = 15  # photos before and after, for sequences
 
 
-def match_images(database: Path, matching: Matching, seed: int = 0) -> None:
+def match_images(database: Path, pairs: PairRule, seed: int = 0) -> None:
     """Match and verify with COLMAP on the CPU; pairs that were matched before are skipped."""
-    if matching == "exhaustive":
+    if pairs == "exhaustive":
         colmap_threads.match(database, "match_exhaustive", {}, seed)
-    elif matching == "sequential":
+    elif pairs == "sequential":
         colmap_threads.match(database, "match_sequential", {"overlap": OVERLAP, "loop_detection": False}, seed)
     else:
         listing = database.with_name("pairs.txt")

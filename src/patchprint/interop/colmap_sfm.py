@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from patchprint.errors import UserError
+from patchprint.errors import UserError, suggest
 from patchprint.files import atomic_file, atomic_folder, claim_folder
 from patchprint.interop.colmap import from_keypoints, is_complete, poses_of_model, read_model
 from patchprint.interop.colmap_database import (
@@ -22,7 +23,7 @@ from patchprint.interop.colmap_database import (
     write_matches,
     writing,
 )
-from patchprint.interop.colmap_pairs import Matching, match_images, restore_names
+from patchprint.interop.colmap_pairs import PairRule, match_images, restore_names
 from patchprint.interop.colmap_threads import extract_features
 from patchprint.interop.images import image_size, list_images
 from patchprint.progress import Progress
@@ -36,6 +37,10 @@ CONTENTS = ("database.db*", "pairs.txt", "sparse")  # of a work folder
 BYTES_PER_PIXEL = 300
 BASE_GB = 0.4
 MEMORY_GB = 4.0  # what finding keypoints may take where nobody says otherwise
+# What the mapper takes for a photo of 8192 keypoints: 140 photos of 1024 took 0.73 MB each, for keypoints, matches and tracks.
+BYTES_PER_MAPPED_PHOTO = 8e6
+_SMALLEST_PART, _LARGEST_PART = 50, 500  # photos that are mapped together; the second is COLMAP's default
+Mapper = Literal["incremental", "hierarchical", "global"]
 SMALLEST_MODEL = 3  # photos; COLMAP's default of 10 throws small collections away
 
 
@@ -47,6 +52,8 @@ def reconstruct(
     cameras: Cameras | None = None,
     max_error: float = 4.0,
     seed: int = 0,
+    mapper: Mapper = "incremental",
+    memory_gb: float = MEMORY_GB,
 ) -> Any:
     """A sparse model from features and matches made elsewhere.
 
@@ -56,17 +63,21 @@ def reconstruct(
     Args:
         keypoints: by name of the photo, relative to ``image_folder``.
         matches: (M, 2) indices by pair of names.
+        mapper: "incremental", one photo after the other; "hierarchical", the same for parts of the photos, which are then
+            put together; "global", all cameras at once (GLOMAP).
+        memory_gb: that the parts of "hierarchical" may take which are mapped side by side.
 
     Returns:
         The largest model, a ``pycolmap.Reconstruction``.
     """
     work = Path(work_folder)
-    claim_folder(work, MADE_BY, CONTENTS, _fingerprint(keypoints, matches))
+    inputs = _fingerprint(keypoints, matches) + ("" if mapper == "incremental" else f" {mapper}")
+    claim_folder(work, MADE_BY, CONTENTS, inputs)
     if not (work / "sparse").is_dir():
         write_features(work / "database.db", image_folder, keypoints, cameras)
         write_matches(work / "database.db", matches)
         verify(work / "database.db", max_error, seed)
-        _map(work / "database.db", image_folder, work / "sparse", len(keypoints), seed)
+        _map(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
     return read_model(work / "sparse")
 
 
@@ -111,21 +122,21 @@ def sift_reconstruction(
     max_keypoints: int = KEYPOINTS,
     max_image_size: int = MAX_IMAGE_SIZE,
     seed: int = 0,
-    matching: Matching = "exhaustive",
+    pairs: PairRule = "exhaustive",
     threads: int = -1,
 ) -> Any:
     """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
 
     Args:
         names: photos to use, relative to ``image_folder``; all by default.
-        matching: which pairs are matched (``interop.colmap_pairs``).
+        pairs: which are matched (``interop.colmap_pairs``).
         threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
     """
     from patchprint.interop.colmap import pycolmap
 
     work, cameras = Path(work_folder), cameras or Cameras()
     database = work / "database.db"
-    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, matching))
+    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, pairs))
     claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
     cameras.check()
     if not (work / "sparse").is_dir():
@@ -138,7 +149,7 @@ def sift_reconstruction(
             pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
             extract_features(database, image_folder, names, cameras, max_keypoints, max_image_size, threads)
         with writing(database), Progress("COLMAP matches the photos"):
-            match_images(database, matching, seed)
+            match_images(database, pairs, seed)
         _map(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
     return read_model(work / "sparse")
 
@@ -160,6 +171,23 @@ def photos_at_once(
             shrink = 1.0 if max_image_size is None else min(1.0, max_image_size / max(width, height))
             largest = max(largest, width * height * shrink**2)
     return max(1, min(most, int((memory_gb - BASE_GB) * 1e9 / (BYTES_PER_PIXEL * largest))))
+
+
+def parts_at_once(memory_gb: float, most: int) -> tuple[int, int]:
+    """How many parts of a large collection may be mapped side by side, and how many photos each may have."""
+    photos = max(_SMALLEST_PART, int((memory_gb - BASE_GB) * 1e9 / BYTES_PER_MAPPED_PHOTO))
+    workers = max(1, min(most, photos // _LARGEST_PART))
+    return workers, min(_LARGEST_PART, photos)
+
+
+def check_mapper(mapper: str) -> None:
+    """Raise UserError where COLMAP has no such mapper, here."""
+    from patchprint.interop.colmap import pycolmap
+
+    if mapper not in get_args(Mapper):
+        raise UserError(f"COLMAP has no mapper {mapper!r}; {suggest(mapper, get_args(Mapper))}")
+    if not hasattr(pycolmap, f"{mapper}_mapping"):
+        raise UserError(f"pycolmap {pycolmap.__version__} has no {mapper} mapper; pip install --upgrade pycolmap")
 
 
 def write_ply(model: Any, path: str | Path) -> None:
@@ -187,12 +215,23 @@ def summarize(model: Any, num_images: int) -> dict[str, Any]:
     }
 
 
-def _map(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int) -> None:
-    """Incremental mapping; the largest model goes to ``out``, the others to ``out/others/1`` and so on."""
+def _map(
+    database: Path,
+    image_folder: str | Path,
+    out: Path,
+    num_images: int,
+    seed: int,
+    mapper: Mapper = "incremental",
+    memory_gb: float = MEMORY_GB,
+) -> None:
+    """Mapping from nothing; the largest model goes to ``out``, the others to ``out/others/1`` and so on."""
     with atomic_folder(out, MADE_BY) as temporary:
         candidates = temporary / "others"
         candidates.mkdir()
-        models = _run_mapper(database, image_folder, candidates, num_images, seed)
+        if mapper == "incremental":
+            models = _run_mapper(database, image_folder, candidates, num_images, seed)
+        else:
+            models = _run_large_mapper(database, image_folder, candidates, seed, mapper, memory_gb)
         if not models:
             raise UserError(
                 f"no 3D model could be made of the photos in {image_folder}: they overlap too little, or show too little "
@@ -251,6 +290,25 @@ def _run_mapper(
             initial_image_pair_callback=lambda: progress.update(2),
             next_image_callback=progress.update,
         )
+
+
+def _run_large_mapper(
+    database: Path, image_folder: str | Path, out: Path, seed: int, mapper: Mapper, memory_gb: float
+) -> dict[int, Any]:
+    """The same by one of the mappers for many photos, of which neither says how far it is."""
+    from patchprint.interop.colmap import pycolmap
+
+    with Progress("COLMAP maps"):
+        if mapper == "global":
+            options = pycolmap.GlobalPipelineOptions(min_model_size=SMALLEST_MODEL, random_seed=seed)
+            return pycolmap.global_mapping(database, image_folder, out, options)
+        options = pycolmap.HierarchicalPipelineOptions()
+        options.incremental_options.min_model_size = SMALLEST_MODEL
+        options.incremental_options.random_seed = seed
+        workers, photos = parts_at_once(memory_gb, os.cpu_count() or 1)
+        options.num_workers, options.clustering_options.leaf_max_num_images = workers, photos
+        options.clustering_options.image_overlap = min(options.clustering_options.image_overlap, photos // 4)
+        return pycolmap.hierarchical_mapping(database, image_folder, out, options)
 
 
 def _refuse_cut_model(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 Everything that OpenCV decodes is accepted: grey, colour, palette, CMYK, alpha (dropped), 16 bits (reduced to 8). A file that
 is no picture, or a picture that is cut short, is refused by name, since half a picture gives half the keypoints silently.
+Files may lie in object storage (`interop.object_storage`), and are then given by their URL.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from torch import Tensor
 
 from patchprint.errors import UserError
 from patchprint.extras import require
+from patchprint.interop import object_storage
+from patchprint.interop.object_storage import is_url
 from patchprint.progress import leave_out, note
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
@@ -55,7 +58,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
         -> uint8 (H, W)
     """
     if isinstance(image, (str, Path)):
-        return decode_gray(_contents(Path(image)), str(image), exif)
+        return decode_gray(_contents(image), str(image), exif)
     array = _to_uint8(_as_array(image), "the picture")
     if array.ndim == 3:
         channels = array.shape[2]
@@ -72,7 +75,7 @@ def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
         -> uint8 (H, W, 3), RGB
     """
     if isinstance(image, (str, Path)):
-        return decode_color(_contents(Path(image)), str(image), exif)
+        return decode_color(_contents(image), str(image), exif)
     array = _to_uint8(_as_array(image), "the picture")
     array = array[..., None] if array.ndim == 2 else array
     return np.ascontiguousarray(np.broadcast_to(array[..., :3], (*array.shape[:2], 3)))
@@ -123,28 +126,35 @@ def limit(image: np.ndarray, max_side: int) -> np.ndarray:
 
 
 def list_images(folder: str | Path) -> list[str]:
-    """Names of the pictures below a folder, relative to it with forward slashes, sorted; links to files are followed."""
-    root = Path(folder)
-    if not root.is_dir():
-        raise UserError(f"{root} is not a folder of photos")
-    names = []
-    for place, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in files:
-            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
-                names.append((Path(place) / name).relative_to(root).as_posix())
+    """Names of the pictures below a folder or URL, relative to it with forward slashes, sorted; links to files are followed."""
+    found = object_storage.list_files(folder) if is_url(folder) else _files_below(Path(folder))
+    names = [
+        name
+        for name in found
+        if Path(name).suffix.lower() in SUFFIXES and not any(part.startswith(".") for part in name.split("/"))
+    ]
     odd = {name: problem for name in names if (problem := _problem_of_name(name))}
     for name in sorted(odd):
-        note(f"left out: {name!r} in {root} has {odd[name]}; rename it")
+        note(f"left out: {name!r} in {folder} has {odd[name]}; rename it")
     names = [name for name in names if name not in odd]
     if not names:
-        raise UserError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))})")
+        raise UserError(f"{folder} holds no pictures ({', '.join(sorted(SUFFIXES))})")
     return sorted(names)
+
+
+def image_in(folder: str | Path, name: str) -> str | Path:
+    """Where the picture ``name`` of `list_images` lies: a file, or a URL."""
+    return f"{str(folder).rstrip('/')}/{name}" if is_url(folder) else Path(folder) / name
+
+
+def local_path(image: ImageLike) -> Path | None:
+    """The file that an image is; None for one in memory or in object storage."""
+    return Path(image) if isinstance(image, (str, Path)) and not is_url(image) else None
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
     """Width and height of a picture; JPEG, PNG, BMP and WebP files say it in their header, others are decoded."""
-    announced = announced_size(_contents(Path(path)))
+    announced = announced_size(_contents(path))
     if announced is not None:
         return announced
     height, width = read_gray(path).shape
@@ -183,7 +193,18 @@ def _problem_of_name(name: str) -> str | None:
     return None
 
 
-def _contents(path: Path) -> bytes:
+def _files_below(root: Path) -> Iterator[str]:
+    if not root.is_dir():
+        raise UserError(f"{root} is not a folder of photos")
+    for place, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from ((Path(place) / name).relative_to(root).as_posix() for name in files)
+
+
+def _contents(image: str | Path) -> bytes:
+    if is_url(image):
+        return object_storage.read(str(image))
+    path = Path(image)
     if path.is_dir():
         raise UserError(f"{path} is a folder; expected a picture")
     if not path.exists():

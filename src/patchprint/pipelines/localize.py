@@ -10,12 +10,12 @@ import numpy as np
 
 from patchprint.distances import nearest
 from patchprint.errors import UserError
+from patchprint.features import image_vectors
 from patchprint.features.extract import extract
 from patchprint.features.matching import match
 from patchprint.interop import colmap_pose
 from patchprint.interop.colmap_pose import Localization
 from patchprint.pipelines.sfm_folder import SfmFolder
-from patchprint.pooling import learn_vocabulary, pool_images
 from patchprint.progress import progress
 from patchprint.types import Features
 
@@ -104,9 +104,7 @@ def _alike(features: Features, names: list[str], scene: SfmFolder, neighbors: in
     if len(names) <= neighbors:
         return names
 
-    def read(name: str) -> Any:
-        return scene.features[name].descriptors
-
-    vocabulary = learn_vocabulary(names, read, seed)
-    _, index = nearest(vocabulary.pool(features.descriptors)[None], pool_images(names, read, vocabulary), neighbors)
+    known = image_vectors.of(scene.features, seed, keep=False)
+    rows = known.rows(names)
+    _, index = nearest(known.pooling(features.descriptors)[None], known.vectors[rows], neighbors)
     return [names[number] for number in index[0].tolist()]

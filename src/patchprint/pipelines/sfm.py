@@ -16,15 +16,17 @@ from patchprint import files
 from patchprint.errors import UserError
 from patchprint.extras import require
 from patchprint.features.folder import DescribeSettings, check_settings, describe_folder
-from patchprint.features.match_files import read_matches, write_matches
+from patchprint.features.match_folder import match_folder
 from patchprint.features.matching import Mode, check_ratio
-from patchprint.features.pair_lists import Pair, check_pairs, choose_pairs, match_pairs
+from patchprint.features.pair_lists import MatchRule, Pair, check_pairs, choose_pairs
 from patchprint.features.storage import FeatureFolder
+from patchprint.features.views import View
 from patchprint.interop import colmap_sfm, strecha
 from patchprint.interop.colmap import poses_of_model
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, summarize
+from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, Mapper, summarize
 from patchprint.interop.images import list_images
+from patchprint.interop.ray_cluster import Cluster
 from patchprint.metrics.cameras import camera_errors
 from patchprint.pipelines.sfm_folder import FEATURES, MODEL, SfmFolder
 from patchprint.progress import note
@@ -34,14 +36,14 @@ FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of photos
 BASELINE = "rootsift"  # what COLMAP's SIFT stores
 CONTENTS = (  # of an output folder; features and model carry markers of their own
     FEATURES,
-    f"{FEATURES}-*.npz",
+    f"{FEATURES}-*",
     MODEL,
     "model.png",
     "points.ply",
     "summary.json",
     "report.html",
     f"compare/{BASELINE}/{FEATURES}",
-    f"compare/{BASELINE}/{FEATURES}-*.npz",
+    f"compare/{BASELINE}/{FEATURES}-*",
     f"compare/{BASELINE}/{MODEL}",
     "compare/colmap-sift",
 )
@@ -52,7 +54,8 @@ class SfmPlan:
     """What `images_to_model` and `add_images` do.
 
     ``ratio`` None keeps all mutual nearest neighbors; ``pairs`` and ``neighbors`` are those of ``choose_pairs``; ``memory_gb``
-    bounds how many photos are searched for keypoints side by side; ``strict`` stops at a photo that cannot be read.
+    bounds how many photos are searched for keypoints side by side, and how large the parts of a hierarchical ``mapper`` are;
+    ``strict`` stops at a photo that cannot be read; photos are described and matched on a ``cluster`` where one is given.
     """
 
     describe: DescribeSettings = field(default_factory=DescribeSettings)
@@ -65,6 +68,8 @@ class SfmPlan:
     neighbors: int | None = None
     memory_gb: float = MEMORY_GB
     strict: bool = False
+    mapper: Mapper = "incremental"
+    cluster: Cluster | None = None
 
 
 def images_to_model(
@@ -136,6 +141,8 @@ def add_images(
         files.refuse_overlap(out, read, inside=True)
     if plan.compare_sift:
         raise UserError("SIFT is compared on photos that are all new; leave the comparison out where photos are added")
+    if plan.mapper != "incremental":
+        raise UserError("photos are added to a model one after the other; leave --mapper out")
     known = SfmFolder.open(base)
     known.describer()
     plan = replace(plan, describe=replace(known.settings(plan.describe.device), masks=plan.describe.masks))
@@ -154,6 +161,7 @@ def add_images(
 def _check(images: Path, names: list[str], all_names: list[str], plan: SfmPlan) -> None:
     """Raise UserError for whatever would stop the work later: packages, cameras, pairs, settings."""
     plan.cameras.check()  # also says that pycolmap is missing
+    colmap_sfm.check_mapper(plan.mapper)
     for needed in ("matplotlib.figure", "jinja2"):
         require(needed, extra="images")
     if plan.ratio is not None:
@@ -220,17 +228,35 @@ def _with_descriptors(
     report(f"1/3  describing {len(names)} photos with {plan.describe.model}")
     known = None if base is None else base.features
     features = describe_folder(
-        images, out / FEATURES, plan.describe, workers, names, report, strict=plan.strict, known=known
+        images,
+        out / FEATURES,
+        plan.describe,
+        workers,
+        names,
+        report,
+        strict=plan.strict,
+        known=known,
+        cluster=plan.cluster,
     )
     if len(features) < 2:
         raise UserError(f"{images} holds {len(features)} readable photo; a 3D model needs at least two, better three")
     pairs = _choose_pairs(features, plan, names if base is not None else list(features))
     report(f"2/3  matching {len(pairs)} pairs")
-    matches = _match(features, pairs, out, plan)
+    matches = _match(features, pairs, out, plan, report)
     report("3/3  COLMAP verifies and maps")
-    keypoints = {name: features[name].keypoints for name in names if name in features}
+    keypoints = View(features, lambda item: item.keypoints, [name for name in names if name in features])
     if base is None:
-        return colmap_sfm.reconstruct(images, keypoints, matches, out / MODEL, plan.cameras, seed=plan.seed), features
+        model = colmap_sfm.reconstruct(
+            images,
+            keypoints,
+            matches,
+            out / MODEL,
+            plan.cameras,
+            seed=plan.seed,
+            mapper=plan.mapper,
+            memory_gb=plan.memory_gb,
+        )
+        return model, features
     model = colmap_sfm.extend(
         base.folder / MODEL, images, keypoints, matches, out / MODEL, plan.cameras, seed=plan.seed
     )
@@ -243,12 +269,13 @@ def _choose_pairs(features: FeatureFolder, plan: SfmPlan, new: list[str]) -> lis
     return [pair for pair in pairs if not set(pair).isdisjoint(new)]
 
 
-def _match(features: FeatureFolder, pairs: list[Pair], out: Path, plan: SfmPlan) -> Mapping[Pair, np.ndarray]:
+def _match(
+    features: FeatureFolder, pairs: list[Pair], out: Path, plan: SfmPlan, report: Callable[[str], None]
+) -> Mapping[Pair, np.ndarray]:
+    """Indices of matches by pair, read from the disk when they are asked for; those of other pairs are replaced."""
     mode: Mode = "mutual" if plan.ratio is None else "mutual+ratio"
-    rule = mode if plan.ratio is None else f"ratio-{plan.ratio}"
-    kept = out / f"{FEATURES}-{rule}.npz"
-    found = read_matches(kept) if kept.is_file() else {}
-    if list(found) != pairs:
-        found = match_pairs(features, pairs, mode, plan.ratio, fewest=FEWEST_MATCHES, device=plan.describe.device)
-        write_matches(features, found, kept, force=True)
-    return {pair: matches.indices.numpy() for pair, matches in found.items()}
+    rule = MatchRule(mode, plan.ratio, fewest=FEWEST_MATCHES)
+    kept = out / f"{FEATURES}-{mode if plan.ratio is None else f'ratio-{plan.ratio}'}"
+    device = plan.describe.device
+    found = match_folder(features, pairs, kept, rule, device, plan.cluster, disposable=True, report=report)
+    return View(found, lambda matches: matches.indices.numpy())

@@ -53,8 +53,9 @@ def test_h7_names_with_spaces_are_matched_by_retrieval(tree: Tree, tmp_path: Pat
     (tmp_path / "photos").mkdir()
     for number in range(3):
         cv2.imwrite(str(tmp_path / "photos" / f"photo {number}.png"), wall(0)[number * 20 :, number * 20 :])
-    # Whether three flat photos make a model is not the question.
-    tree.command("data build photos photos store --matching retrieval --work work", tmp_path)
+    # Whether three flat photos make a model is not the question. The flag was called --matching at the reviewed commit.
+    for flag in ("--pairs", "--matching"):
+        tree.command(f"data build photos photos store {flag} retrieval --work work", tmp_path)
     with closing(sqlite3.connect(tmp_path / "work" / "database.db")) as connection:
         pairs = connection.execute("SELECT count(*) FROM matches").fetchone()[0]
         assert pairs == 3, f"{pairs} pairs of three photos were matched"

@@ -13,8 +13,10 @@ from fuzz.mutators import Random
 from fuzz.reader import Reader
 from patchprint import files
 from patchprint.benchmarks import _cache
-from patchprint.features import embeddings, match_files, pair_lists, storage
+from patchprint.features import embeddings, image_vectors, match_files, pair_lists, storage
 from patchprint.features.embeddings import Embeddings
+from patchprint.features.match_folder import MatchFolder, match_folder
+from patchprint.features.shards import Shards
 from patchprint.interop import hloc, opencv_files
 from patchprint.types import Matches, ModelId
 from support import made_features
@@ -28,6 +30,31 @@ def write_features(folder: Path) -> None:
     storage.save(some_features(), folder / "a.jpg.npz")
     plan = {"photos": ["a.jpg", "b.jpg"], "photos_folder": "photos", "settings": {"model": "m"}, "ratio": 0.8}
     files.write_json(folder / storage.MANIFEST, plan)
+
+
+def write_shards(folder: Path) -> None:
+    plan = {"photos": ["a.jpg", "b.jpg"], "settings": {"model": "m"}, storage.PER_SHARD: 2}
+    files.write_json(folder / storage.MANIFEST, plan)
+    Shards(folder, ["a.jpg", "b.jpg"], 2).add(0, {"a.jpg": storage.to_bytes(some_features())})
+
+
+def write_match_folder(folder: Path) -> None:
+    match_folder({"a": some_features(), "b": some_features()}, [("a", "b")], folder / "m")
+
+
+def read_match_folder(folder: Path) -> None:
+    found = MatchFolder(folder / "m")
+    for pair in found:
+        repr(found[pair])
+
+
+def write_vectors(folder: Path) -> None:
+    write_features(folder)
+    image_vectors.of(storage.FeatureFolder(folder))
+
+
+def read_vectors(folder: Path) -> None:
+    image_vectors._read(folder / storage.VECTORS, ["a.jpg"], 0)
 
 
 def read_features(folder: Path) -> None:
@@ -96,6 +123,11 @@ def read_marker(folder: Path) -> None:
 
 READERS: dict[str, Reader] = {
     "features": Reader(write_features, read_features, {"*.npz": mutators.ARRAYS, "*.json": mutators.JSON}),
+    "shards of features": Reader(
+        write_shards, read_features, {"shards/*.zip": mutators.BYTES, "*.json": mutators.JSON}, share=0.5),
+    "vectors of photos": Reader(write_vectors, read_vectors, {"vectors.npz": mutators.ARRAYS}, share=0.2),
+    "shards of matches": Reader(write_match_folder, read_match_folder, {
+        "m/*.npz": mutators.ARRAYS, "m/*.json": mutators.JSON, "m/pairs.txt": mutators.TEXT}, share=0.5),
     "matches": Reader(write_matches, lambda folder: match_files.read_matches(folder / "m.npz"), {"*": mutators.ARRAYS}),
     "embeddings": Reader(
         lambda folder: embeddings.save(Embeddings(["a", "b"], torch.rand(2, 4), ModelId("m")), folder / "e.npz"),

@@ -47,7 +47,7 @@ def test_many_photos_are_matched_by_retrieval(ready, monkeypatch):
     root, asked = ready
     monkeypatch.setattr(bare_images, "EXHAUSTIVE_BELOW", 5)
     bare_images.build(root / "wall" / "images", root / "out")
-    bare_images.build(root / "wall" / "images", root / "out2", matching="sequential")
+    bare_images.build(root / "wall" / "images", root / "out2", pairs="sequential")
     assert [matching for matching, *_ in asked] == ["retrieval", "sequential"]
 
 

@@ -20,7 +20,7 @@ EXHAUSTIVE_BELOW = 150
 def build(
     src: str | Path,
     out: str | Path,
-    matching: Literal["auto", "exhaustive", "sequential", "retrieval"] = "auto",
+    pairs: Literal["auto", "exhaustive", "sequential", "retrieval"] = "auto",
     single_camera: bool = False,
     work: str | Path | None = None,
     max_keypoints: int = 8192,
@@ -38,7 +38,7 @@ def build(
     Args:
         src: folder with photos.
         out: store to write.
-        matching: which pairs are matched; auto is exhaustive below 150 photos, above each with those that look like it.
+        pairs: which are matched; auto is exhaustive below 150 photos, above each with those that look like it.
         single_camera: one camera took them all, with one zoom.
         work: folder for the reconstruction, which goes on from there if it was stopped; if none is given, a hidden one beside
             the store, removed at the end.
@@ -63,14 +63,14 @@ def build(
     names = readable_images(root, list_images(root), strict)
     if len(names) < 2:
         raise UserError(f"{root} holds {len(names)} readable photo; a reconstruction needs at least two")
-    if matching == "auto":
-        matching = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
+    if pairs == "auto":
+        pairs = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
     place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
     with files.only_writer(place):
         if work is None and force:
             files.remove_folder(place)
         threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_image_size)
-        model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_image_size, seed, matching, threads)
+        model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_image_size, seed, pairs, threads)
         facts = colmap.build(
             root,
             out,

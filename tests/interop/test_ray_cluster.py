@@ -1,0 +1,213 @@
+"""Work on a cluster of Ray: the result of one machine, whatever is lost on the way, and sentences where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint import cli
+from patchprint.features import folder_on_cluster, storage
+from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.features.match_folder import match_folder
+from patchprint.features.pair_lists import choose_pairs
+from patchprint.features.photo_jobs import Job
+from patchprint.interop import ray_cluster
+from patchprint.interop.ray_cluster import Cluster, Room, connected, refuse_unseen, room_for_workers, spread
+from support.known_images import texture
+
+ray = pytest.importorskip("ray", reason="a cluster is one of Ray (the extra cluster)")
+
+PHOTOS = 200
+SETTINGS = DescribeSettings("pixels", max_keypoints=16, engine="float32")
+
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[Any]:
+    """A cluster of three nodes with one core each, on this machine."""
+    from ray.cluster_utils import Cluster as LocalCluster
+
+    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_health_check_period_ms", "500")  # a node that is gone is noticed soon
+        nodes = LocalCluster(initialize_head=True, head_node_args=small)
+        try:
+            for _ in range(2):
+                nodes.add_node(**small)
+            ray.init(nodes.address, log_to_driver=False, logging_level="ERROR")
+            yield nodes
+        finally:
+            ray.shutdown()
+            nodes.shutdown()
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cluster") / "photos"
+    folder.mkdir()
+    scenes = [texture(150, 190, seed) for seed in range(8)]
+    for number in range(PHOTOS):
+        left, top = np.random.default_rng(number).integers(0, 90, 2)
+        cv2.imwrite(str(folder / f"{number:03}.png"), scenes[number % 8][top : top + 60, left : left + 100])
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.slow
+def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
+    three_nodes: Any, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = describe_folder(photos, tmp_path / "alone", SETTINGS, shards=True)
+
+    said: list[str] = []
+    fate = threading.Thread(target=_lose_a_worker_and_a_node, args=(three_nodes, tmp_path / "there"))
+    fate.start()
+    there = describe_folder(photos, tmp_path / "there", SETTINGS, cluster=Cluster(), report=said.append)
+    fate.join()
+    assert len(ray_cluster.nodes(ray)) == 2
+    assert sum("a worker was lost" in text for text in said) >= 2, said
+    assert contents(tmp_path / "there") == contents(tmp_path / "alone")
+
+    pairs = choose_pairs(alone, "retrieval", 3)
+    match_folder(alone, pairs, tmp_path / "matched alone")
+    match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster())
+    assert contents(tmp_path / "matched there") == contents(tmp_path / "matched alone")
+
+    monkeypatch.setattr(ray_cluster, "connected", None)  # nobody is asked for what is done
+    assert len(describe_folder(photos, there.folder, SETTINGS, cluster=Cluster())) == PHOTOS
+    assert match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster()).missing() == []
+
+
+def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
+    good, bad = folder_on_cluster._block_describer(SETTINGS, torch.get_num_threads())(jobs)
+    assert isinstance(good, bytes) and len(storage.load("001.png", good)) == 16
+    assert str(bad) == f"{tmp_path}/bad.png is not a picture that OpenCV can read"
+
+
+def _lose_a_worker_and_a_node(nodes: Any, out: Path) -> None:
+    """When some shards are there, kill the process of a worker; some shards later, a node with all that is on it."""
+    _wait(lambda: _count(out) >= 5)
+    os.kill(_a_worker(), signal.SIGKILL)
+    _wait(lambda: _count(out) >= 12)
+    nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
+
+
+def _count(out: Path) -> int:
+    return len(list((out / "shards").glob("*.zip"))) if (out / "shards").is_dir() else 0
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _a_worker() -> int:
+    """A process of Ray, started by this one, that does a job."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if (place / "cmdline").read_bytes().startswith(b"ray::_Worker") and _is_below(int(place.name), os.getpid()):
+                return int(place.name)
+    raise AssertionError("there is no worker")
+
+
+def _is_below(process: int, ancestor: int) -> bool:
+    while process not in (0, 1, ancestor):
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return process == ancestor
+
+
+def test_faults_of_workers_name_the_node(three_nodes: Any, tmp_path: Path) -> None:
+    def prepare() -> Callable[[str], str]:
+        def work(job: str) -> str:
+            if job == "full":
+                raise OSError(28, "No space left on device", "/there/x")
+            return job.upper()
+
+        return work
+
+    host, done = socket.gethostname(), []
+    expected = rf"node {host} \(.*No space left on device.*/there/x.*goes on where this stopped"
+    with pytest.raises(OSError, match=expected):
+        for number, outcome in spread(ray, ["a", "b", "c", "full"], prepare, Room(0.1)):
+            done.append((number, outcome))
+    assert done and set(done) <= {(0, "A"), (1, "B"), (2, "C")}, "what was done before is given out"
+    with pytest.raises(ValueError, match=rf"node {host} .* does not see {tmp_path}/nowhere; put it on a disk that all"):
+        refuse_unseen(ray, tmp_path, tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no node of the cluster has a GPU"):
+        room_for_workers(ray, on_gpu=True)
+
+
+def test_a_job_that_kills_every_worker_ends_the_work(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare() -> Callable[[int], None]:
+        return lambda job: os._exit(1)
+
+    monkeypatch.setattr(ray_cluster, "MOST_LOSSES", 0)
+    with pytest.raises(OSError, match=r"1 workers were lost with the same job.*goes on where this stopped"):
+        list(spread(ray, [0], prepare))
+
+
+def test_workers_share_gpus() -> None:
+    class Machines:
+        def __init__(self, **there: float) -> None:
+            self.there = there
+
+        def cluster_resources(self) -> dict[str, float]:
+            return self.there
+
+    assert room_for_workers(Machines(CPU=8)) == Room(1.0)
+    assert room_for_workers(Machines(CPU=32, GPU=2)) == Room(4.0, 0.25)
+    assert room_for_workers(Machines(CPU=4, GPU=2)) == Room(1.0, 0.5)
+    assert room_for_workers(Machines(CPU=4, GPU=2), on_gpu=False) == Room(1.0)
+    with pytest.raises(ValueError, match="has a core to spare"):
+        room_for_workers(Machines())
+
+
+def test_a_ray_of_our_own_asks_for_a_token() -> None:
+    first, second = (ray_cluster._environment(Cluster()) for _ in range(2))
+    assert first["RAY_AUTH_MODE"] == "token" and len(first["RAY_AUTH_TOKEN"]) == 64
+    assert first["RAY_AUTH_TOKEN"] != second["RAY_AUTH_TOKEN"]
+    assert ray_cluster._environment(Cluster("auto")) == {"RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def test_other_versions_are_refused(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchprint.__version__", "9.9")
+    with (
+        pytest.raises(
+            ValueError, match=r"node .* has patchprint 0\.\d.*, and here it is 9\.9; install patchprint==9\.9"
+        ),
+        connected(Cluster()),
+    ):
+        pass
+
+
+def test_no_cluster_at_the_address(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = ["describe", str(photos), "--model", "pixels", "--out", str(tmp_path / "out"), "--address", address]
+    if ray.is_initialized():
+        ray.shutdown()
+    assert cli.main([*command, "--engine", "ray"]) == 2
+    assert f"there is no Ray cluster at {address}; start one with ray start --head" in capsys.readouterr().err
+    assert cli.main(command) == 2
+    assert "give --engine ray too" in capsys.readouterr().err
+    assert cli.main(["match", "a.png", "b.png", "--engine", "ray"]) == 2
+    assert "a cluster matches many photos" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
