@@ -58,13 +58,15 @@ sdist-test: $(VENV)/.dev
 	$(SDIST)/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation $(SDIST)/*.tar.gz
 	cd $(SDIST)/unpacked && OMP_NUM_THREADS=1 ../venv/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-# Nightly: damaged files for every reader; some hours. SECONDS=60 stops each reader after so long.
+# Nightly: damaged files for every reader; some hours. SECONDS=60 stops each reader after so long, ONLY="hloc 'track store'" runs
+# these alone and keeps what is on record of the others.
 CASES ?= 10000
 SECONDS ?=
+ONLY ?=
 
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.nightly --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
-		--out results/reliability/fuzz.json
+		$(if $(ONLY),--only $(ONLY)) --out results/reliability/fuzz.json
 
 # What faults, fuzz and load wrote, and every defect of the review with its test, run here and at the reviewed commit.
 reliability: $(VENV)/.dev

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import subprocess
+import runpy
 import sys
 import time
 from pathlib import Path
@@ -28,15 +29,20 @@ def test_a_command_can_be_named() -> None:
     assert provenance.record("demo", settings={}, scores={}, command="make demo").run["command"] == "make demo"
 
 
-@pytest.mark.slow
-def test_modules_and_programs_are_recorded_as_they_were_called(tmp_path: Path) -> None:
+def test_modules_and_programs_are_recorded_as_they_were_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``python`` and ``python -m`` run what they are given as `runpy` does here."""
     (tmp_path / "box").mkdir()
     for file in (tmp_path / "tool.py", tmp_path / "box" / "one.py", tmp_path / "box" / "__main__.py"):
         file.write_text(SCRIPT)
-    for call, command in (
-        ([str(tmp_path / "tool.py"), "--x", "a b"], "tool.py --x 'a b'"),
-        (["-m", "box.one", "3"], "python -m box.one 3"),
-        (["-m", "box"], "python -m box"),
+    monkeypatch.syspath_prepend(tmp_path)
+    run_module = functools.partial(runpy.run_module, alter_sys=True)
+    for run, name, words, command in (
+        (runpy.run_path, str(tmp_path / "tool.py"), ["--x", "a b"], "tool.py --x 'a b'"),
+        (run_module, "box.one", ["3"], "python -m box.one 3"),
+        (run_module, "box", [], "python -m box"),
     ):
-        done = subprocess.run([sys.executable, *call], cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == command
+        monkeypatch.setattr(sys, "argv", ["", *words])
+        run(name, run_name="__main__")
+        assert capsys.readouterr().out.strip() == command

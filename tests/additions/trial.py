@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("pyproject.toml", "src", "tests")
@@ -16,13 +17,20 @@ New = str | Callable[[str], str]
 """The text of a new file, or what makes the new text of a file that is there from its old one."""
 
 
-def trial(folder: Path, files: dict[str, New], run: list[str], first: Iterable[list[str]] = ()) -> list[str]:
+# PyTorch and oneDNN compute as any processor can, which has none older to be compared with; the tests run on this one.
+OLDEST_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+
+
+def trial(
+    folder: Path, files: dict[str, New], run: list[str], curves: Iterable[list[str]] = (), check: str = ""
+) -> list[str]:
     """Copy source and tests into ``folder``, add ``files``, and run pytest there; fails where a test does or none is found.
 
     Args:
         files: by path from the root of the repository.
         run: arguments of pytest.
-        first: command lines for Python that come before it, such as the script that pins a curve.
+        curves: scripts that come before it and pin a curve, with their arguments.
+        check: a program that comes before it, in the same process.
 
     Returns:
         every file of the copy that differs from the repository's, sorted: what the addition touched.
@@ -34,9 +42,10 @@ def trial(folder: Path, files: dict[str, New], run: list[str], first: Iterable[l
         text = new if isinstance(new, str) else new(path.read_text())
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    for command in first:
-        _python(folder, command)
-    _python(folder, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *run])
+    for script in curves:
+        _python(folder, script, OLDEST_PROCESSOR)
+    tests = ["-q", "-p", "no:cacheprovider", "-n", "0", *run]
+    _python(folder, ["-c", f"{check}\nimport sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))", *tests])
     after = _contents(folder)
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
@@ -74,8 +83,8 @@ def _copy(folder: Path) -> None:
             shutil.copy(source, target)
 
 
-def _python(folder: Path, arguments: list[str]) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+def _python(folder: Path, arguments: list[str], settings: Mapping[str, str] = MappingProxyType({})) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1", **settings}
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,

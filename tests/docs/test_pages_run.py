@@ -34,15 +34,16 @@ OTHERS = {"git", "cd", "pip", "make", "sh", "python", ".venv/bin/python"}
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the pages take for granted."""
     folder = tmp_path_factory.mktemp("prepared")
-    names = Room(views=4, height=120, width=160, focal=140.0).write(folder / "PHOTOS", "{}.jpg")
+    # Small: most of the time of a page goes into describing keypoints, of which these have some 200 each.
+    names = Room(views=4, height=84, width=112, focal=98.0).write(folder / "PHOTOS", "{}.jpg")
     for name, copies in zip(names, ("aA", "bB"), strict=False):
         for letter in copies:
             shutil.copy(folder / "PHOTOS" / name, folder / f"{letter}.jpg")
-    Room(views=5, height=120, width=160, focal=140.0).write(folder / "MORE", "{}.jpg")
+    Room(views=5, height=84, width=112, focal=98.0).write(folder / "MORE", "{}.jpg")
     (folder / "MASKS").mkdir()
     for name in names:
         (folder / "MORE" / name).unlink()
-        cv2.imwrite(str(folder / "MASKS" / f"{name}.png"), np.full((120, 160), 255, np.uint8))
+        cv2.imwrite(str(folder / "MASKS" / f"{name}.png"), np.full((84, 112), 255, np.uint8))
     (folder / "pairs.txt").write_text(f"{names[0]} {names[1]}\n{names[1]} {names[2]}\n")
     write_model(folder / "SCENE")
     write_sequence(folder / "SEQUENCES" / "wall", images=6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,9 @@ from patchprint.errors import UserError
 from patchprint.features import load
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork
+from patchprint.patches.sources.homographies import ImagePair
+from support import children
+from support.children import Ending
 
 # How far a component of a unit descriptor may be from the one in float32.
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2, "int8": 0.1}
@@ -27,9 +31,21 @@ CPU = torch.device("cpu")
 NETWORKS = ("hardnet", "sosnet", "hynet", "sdgmnet", "tfeat", "doap-st", "l2net-cs")
 
 
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("exports")
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+def own_cache(exports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for these tests: a network, which is known there by its weights, is exported once."""
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(exports))
+
+
+@pytest.fixture(scope="module")
+def pair() -> ImagePair:
+    """Two photos of scikit-image."""
+    return bundled.stereo_pair(bundled.Settings(keypoints=400))
 
 
 def narrow(name: str) -> PatchNetwork:
@@ -88,11 +104,10 @@ def test_bits_are_nearly_the_same() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "tolerance"), [("sdgmnet", 0.002), ("hardnet.small", 0.002), ("doap-binary", 0.005)])
-def test_matching_is_as_good_as_in_float32(model: str, tolerance: float) -> None:
+def test_matching_is_as_good_as_in_float32(model: str, tolerance: float, pair: ImagePair) -> None:
     """On two photos of scikit-image; results/engines has the same of all Oxford sequences."""
-    pair = bundled.stereo_pair(bundled.Settings(keypoints=400))
     exact = bundled.matching(load(model, engine="float32"), pair)["ap"]
-    for engine in engines.available(CPU):
+    for engine in set(engines.available(CPU)) - {"float32"}:
         assert bundled.matching(load(model, engine=engine), pair)["ap"] == pytest.approx(exact, abs=tolerance), engine
 
 
@@ -162,6 +177,7 @@ def test_a_copy_for_use_leaves_the_network_alone() -> None:
     before = {name: value.clone() for name, value in network.state_dict().items()}
     copied = inference_copy(network)
     assert sum(isinstance(module, torch.nn.BatchNorm2d) for module in copied.modules()) == 1
+    assert copied.in_evaluation() is copied, "no chunk of patches makes another copy"
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
@@ -207,8 +223,9 @@ def test_many_photos_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
-def test_a_network_that_loses_too_much_in_8_bits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_loses_too_much_in_8_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = narrow("hardnet")
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))  # what was rounded before is not looked at again
     monkeypatch.setattr(openvino, "_LEAST_AGREEMENT", 1.1)
     with pytest.raises(UserError, match=r"hardnet loses too much: .*; take the engine openvino"):
         engines.create(network, "int8")
@@ -218,9 +235,8 @@ def test_a_network_that_loses_too_much_in_8_bits_is_refused(monkeypatch: pytest.
 
 @pytest.mark.slow
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
-def test_prints_in_8_bits_match_those_in_float32() -> None:
-    """A photo of the one kind with a photo of the other, on a pair of scikit-image."""
-    pair = bundled.stereo_pair(bundled.Settings(keypoints=400))
+def test_prints_in_8_bits_match_those_in_float32(pair: ImagePair) -> None:
+    """A photo of the one kind with a photo of the other."""
     exact, rounded = (load("sdgmnet", engine=engine) for engine in ("float32", "int8"))
     same = bundled.matching(exact, pair)["ap"]
 
@@ -230,6 +246,20 @@ def test_prints_in_8_bits_match_those_in_float32() -> None:
             return model.describe_keypoints(image, keypoints)
 
     assert bundled.matching(Mixed(), pair)["ap"] == pytest.approx(same, abs=0.005)
+
+
+@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+def test_a_forked_child_computes() -> None:
+    """As a worker of multiprocessing: it has none of the threads with which its parent computed."""
+    network = narrow("hardnet")
+    model, given = NetworkModel(network, "openvino"), patches(network, 70)
+    expected = model.describe_patches(given)
+
+    def describe_again() -> None:
+        signal.alarm(30)  # ends a child that waits for ever
+        assert torch.equal(model.describe_patches(given), expected)
+
+    assert children.run(describe_again) == Ending("done")
 
 
 CTRL_C = """

@@ -102,6 +102,22 @@ def test_m7_an_hdf5_file_takes_no_more_memory_than_it_holds_and_reads_no_other_f
         list(hloc.read_features(spoiled(shape=(4, 2), external=[(str(secret), 0, 32)])))
 
 
+def test_no_text_is_read_out_of_a_heap_of_hdf5_which_may_have_no_end(tmp_path: Path) -> None:
+    """Found by ``make fuzz``: an entry of the heap that takes no room made HDF5 look at it for ever."""
+    import h5py
+
+    path = tmp_path / "features.h5"
+    hloc.write_features(path, [("a.jpg", made_features.features(made_features.descriptors(4)))])
+    with h5py.File(path, "r+") as store:
+        store["a.jpg"].attrs["model"] = "hardnet"
+    data = bytearray(path.read_bytes())
+    entry = data.index(b"GCOL") + 16
+    data[entry : entry + 16] = bytes(16)
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"features\.h5: model in it has no fixed length"):
+        list(hloc.read_features(path))
+
+
 def png_of(width: int, height: int) -> bytes:
     """A PNG file of few bytes that announces any size."""
 

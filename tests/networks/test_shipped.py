@@ -52,7 +52,7 @@ def test_the_default_matches_better_than_rootsift_offline(monkeypatch: pytest.Mo
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    pair = bundled.stereo_pair(bundled.Settings())
+    pair = bundled.stereo_pair(bundled.Settings(keypoints=400))
     ours, theirs = (bundled.matching(patchprint.load(model), pair)["ap"] for model in ("sdgmnet", "rootsift"))
     assert ours > theirs
 

@@ -20,7 +20,7 @@ from patchprint.patches.codecs import encode_png  # noqa: E402
 from patchprint.patches.sources import bundled, homographies  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
 from patchprint.pipelines import adapt  # noqa: E402
-from patchprint.pipelines.adapt_judge import VERDICTS  # noqa: E402
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS  # noqa: E402
 from patchprint.training import TrainConfig, assembly  # noqa: E402
 
 
@@ -28,7 +28,8 @@ from patchprint.training import TrainConfig, assembly  # noqa: E402
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A work folder that already holds the tracks of a scene of eight photos."""
     work = tmp_path_factory.mktemp("work")
-    images, tracks = homographies.make_tracks([bundled.image("camera")], num_views=7, seed=0, max_keypoints=600)
+    photo = bundled.image("camera")[130:490, 80:440]
+    images, tracks = homographies.make_tracks([photo], num_views=7, seed=0, max_keypoints=600)
     names = track_files.Names([f"{i}.png" for i in range(len(images))], ["camera"])
     track_files.write(work / "tracks", map(encode_png, images), tracks, names)
     return work
@@ -104,6 +105,9 @@ def test_the_start_weights_are_kept_unless_something_was_gained(
     scene: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     monkeypatch.setattr(adapt, "verdict", lambda *_: answer)
+    # What is measured is measured by the command above.
+    monkeypatch.setattr(adapt.HeldOutPhotos, "measure", lambda *_: (dict.fromkeys(MEASURES, 0.5), None))
+    monkeypatch.setattr(adapt, "_ratio", lambda *_: 0.8)
     plan = adapt.AdaptPlan(model=str(start), steps=4, batch=64, device="cpu")
     result = adapt.adapt(tmp_path, tmp_path / "out.safetensors", scene, plan, report=lambda _: None)
     written, began = (weights.load_network(path) for path in (tmp_path / "out.safetensors", start))

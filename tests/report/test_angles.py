@@ -57,6 +57,14 @@ def test_weights_are_one_while_sdgmnet_warms_up(tmp_path: Path) -> None:
     assert set(pairs.frames[0].values[2]) == {1.0} and set(triplets.frames[0].values[1]) == {1.0}
 
 
+def test_settings_that_lack_the_steps_are_completed(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "mine", recipe="sdgmnet")
+    config = json.loads((folder / "config.json").read_text())
+    del config["steps"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert len(moving(folder)) == 2
+
+
 def test_many_moments_are_thinned_and_damaged_lines_left_out(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "mine")
     line = json.loads((folder / "angles.jsonl").read_text().splitlines()[0])

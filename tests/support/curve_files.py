@@ -70,7 +70,8 @@ class PinnedCurves:
         if arguments.print:
             print(json.dumps({name: self.compute(name) for name in names}))
             return
-        own, *others = [self._computed_by(setting, names) for setting in _settings()] if names else [{}]
+        own = {name: self.compute(name) for name in names}
+        others = [self._computed_by(setting, names) for setting in _other_processors()] if names else []
         too_far = [name for name in names if not self._write(name, own[name], [other[name] for other in others])]
         if too_far:
             sys.exit(f"not written, since another processor would not follow: {', '.join(too_far)}")
@@ -113,12 +114,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _settings() -> list[dict[str, str]]:
-    """Environments that imitate processors: first this one, then all older ones, and MKL as any vendor's runs it."""
+def _other_processors() -> list[dict[str, str]]:
+    """Environments that imitate them: all that are older than this one, and MKL as any vendor's runs it."""
     mine = torch.backends.cpu.get_cpu_capability()
     older = list(INSTRUCTION_SETS)[: list(INSTRUCTION_SETS).index(mine)] if mine in INSTRUCTION_SETS else []
     imitated = [{"ATEN_CPU_CAPABILITY": n.lower(), "ONEDNN_MAX_CPU_ISA": INSTRUCTION_SETS[n]} for n in older]
-    return [{}, {"MKL_CBWR": "COMPATIBLE"}, *imitated]
+    return [{"MKL_CBWR": "COMPATIBLE"}, *imitated]
 
 
 def _largest(differences: Iterator[float]) -> float:

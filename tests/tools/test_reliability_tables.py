@@ -22,7 +22,10 @@ def results(tmp_path: Path) -> Path:
     scores = {
         "defects": {"H1": {"what": "it was lost", "tests": tests}},
         "faults": {"injected": 2000, "recovered": 2000, "lost": 0},
-        "damaged_files": {"total": counts, "readers": {"weights": counts}},
+        "damaged_files": {
+            "total": counts,
+            "readers": {"weights": {**counts, "date": "2026-11-16T13:15:10Z"}, "hloc": counts},
+        },
         "load": {"describe": {"photos": 10_000, **held}, "train": {"minutes": 6.0, "steps": 10303, **held}},
     }
     (tmp_path / "reliability.json").write_text(json.dumps({"scores": scores}))
@@ -36,7 +39,9 @@ def test_what_was_held(results: Path) -> None:
 
 
 def test_readers(results: Path) -> None:
-    assert "| weights | 1,234 | 234 | 1,000 | 0 | 0 | 0 |" in reliability_tables.readers(results)
+    told = reliability_tables.readers(results)
+    assert "| weights | 1,234 | 234 | 1,000 | 0 | 0 | 0 |" in told
+    assert "| hloc (by hand) | 1,234 |" in told and "some counted by hand" in told
 
 
 def test_a_defect_is_shown_by_the_case_that_failed(results: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from functools import cache
@@ -29,7 +30,11 @@ _LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
 
 
 class OpenVinoEngine(CpuEngine):
-    """Compiled for chunks of one size, the rest is filled up; compiled once for a machine, and kept in the cache."""
+    """Compiled for chunks of one size, the rest is filled up; compiled once for a machine, and kept in the cache.
+
+    A forked child loads it again, since the threads of its parent, which compute, are not there. What it has of its parent is
+    kept, so that nothing waits for those threads when it is freed.
+    """
 
     package = "openvino"
     extra = "fast"
@@ -38,12 +43,20 @@ class OpenVinoEngine(CpuEngine):
         super().__init__(network)
         self._openvino = require(self.package, self.extra)
         self._setting_up = threading.Lock()
-        core = _core()
-        model = core.read_model(self._file(core, network))
+        self._path = self._file(_core(), network)
         self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
+        self._compiled = {os.getpid(): self._compile()}
+
+    def _file(self, core: Any, network: PatchNetwork) -> Path:
+        """What is compiled."""
+        return exported(network)
+
+    def _compile(self) -> Any:
+        core = _core()
+        model = core.read_model(self._path)
         model.reshape(self._shape)
         in_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-        self._compiled = core.compile_model(
+        return core.compile_model(
             model,
             "CPU",
             {
@@ -55,17 +68,15 @@ class OpenVinoEngine(CpuEngine):
             },
         )
 
-    def _file(self, core: Any, network: PatchNetwork) -> Path:
-        """What is compiled."""
-        return exported(network)
-
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
         batch = np.zeros(self._shape, np.float32)
         # Tensors are handed over once, by one thread at a time: where two did so for each chunk, they once waited for each
         # other for ever, inside of OpenVINO.
         with self._setting_up:
-            request = self._compiled.create_infer_request()
+            if os.getpid() not in self._compiled:  # the threads that would compute were left behind by a fork
+                self._compiled[os.getpid()] = self._compile()
+            request = self._compiled[os.getpid()].create_infer_request()
             request.set_input_tensor(self._openvino.Tensor(batch, shared_memory=True))
             found = request.get_output_tensor().data
 

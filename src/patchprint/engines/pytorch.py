@@ -65,7 +65,7 @@ def inference_copy(network: PatchNetwork) -> PatchNetwork:
     for weight in copied.parameters():
         if weight.ndim == 4:
             weight.data = weight.data.contiguous(memory_format=torch.channels_last)
-    return copied
+    return copied.eval()  # also what took the place of norms: else every chunk would be computed by a copy of its own
 
 
 def multiplies_in_bfloat16() -> bool:

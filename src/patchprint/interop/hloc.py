@@ -105,7 +105,9 @@ def _write_group(store: Any, name: str, item: Features) -> None:
     group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
     if keypoints.affine is not None:
         group["affine"] = keypoints.affine.cpu().numpy()
-    group.attrs.update({"model": item.model.name, "sha256": item.model.sha256, "bits": item.is_binary})
+    group.attrs["bits"] = item.is_binary
+    for name, text in (("model", item.model.name), ("sha256", item.model.sha256)):
+        group.attrs[name] = np.bytes_(text.encode())
     if item.ratio is not None:
         group.attrs["ratio"] = item.ratio
 
@@ -162,12 +164,15 @@ def _read_group(group: Any) -> Features:
     score = torch.from_numpy(_read(group, "scores")).float() if "scores" in group else None
     affine = torch.from_numpy(_read(group, "affine")) if "affine" in group else None
     descriptors = torch.from_numpy(np.ascontiguousarray(_read(group, "descriptors").T))
-    if group.attrs.get("bits", False):
+    if _attribute(group, "bits", False):
         descriptors = pack_bits(descriptors.float())
     width, height = (int(side) for side in _read(group, "image_size"))
-    model = ModelId(str(group.attrs.get("model", "unknown")), str(group.attrs.get("sha256", "")))
-    ratio = float(group.attrs["ratio"]) if "ratio" in group.attrs else None
-    return Features(Keypoints(xy, scale, angle, score, affine), descriptors, (width, height), None, model, ratio)
+    model = ModelId(
+        *(_attribute(group, name, text).decode() for name, text in (("model", b"unknown"), ("sha256", b"")))
+    )
+    ratio = _attribute(group, "ratio", None)
+    keypoints = Keypoints(xy, scale, angle, score, affine)
+    return Features(keypoints, descriptors, (width, height), None, model, None if ratio is None else float(ratio))
 
 
 def _read(group: Any, name: str) -> np.ndarray:
@@ -178,9 +183,23 @@ def _read(group: Any, name: str) -> np.ndarray:
     data = group[name]
     if data.external is not None or data.is_virtual:
         raise UserError(f"{name} in it lies in another file")
+    _refuse_any_length(name, data.dtype)
     if data.nbytes > _MOST_PACKED * data.id.get_storage_size():
         raise UserError(f"{name} in it announces {data.nbytes} bytes, but stores {data.id.get_storage_size()}")
     return data[()]
+
+
+def _attribute(group: Any, name: str, default: Any) -> Any:
+    if name not in group.attrs:
+        return default
+    _refuse_any_length(name, group.attrs.get_id(name).dtype)
+    return group.attrs[name]
+
+
+def _refuse_any_length(name: str, kind: np.dtype) -> None:
+    """Values without a fixed length lie in a heap of the file, and of a damaged one HDF5 reads some for ever."""
+    if kind.hasobject:
+        raise UserError(f"{name} in it has no fixed length, as older versions wrote it; describe the photos again")
 
 
 def _open(path: str | Path) -> Any:

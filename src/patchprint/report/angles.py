@@ -33,13 +33,13 @@ def angle_sections(runs: Sequence[Run]) -> list[Section]:
         found = _read(run)
         of = f" ({run.label})" if len(runs) > 1 else ""
         if found:
-            loss = _sdgm(run)
-            if loss is None:
+            config = _config_of_sdgm(run)
+            if config is None:
                 parts.append(_pairs(found, of))
             else:
                 known = _Statistics(run)
-                parts.append(_weighted_pairs(run, loss, known, found, of))
-                parts.append(_weighted_difference(run, loss, known, found, of))
+                parts.append(_weighted_pairs(config, known, found, of))
+                parts.append(_weighted_difference(config, known, found, of))
     return [Section("Distances over the training", parts)] if parts else []
 
 
@@ -78,11 +78,9 @@ def _pairs(found: Sequence[dict[str, Any]], of: str) -> Moving:
     return Moving(f"Angles between descriptors{of}", "angle (rad)", "points (%)", x, lines, frames, _DISTANCE)
 
 
-def _weighted_pairs(
-    run: Run, loss: SDGMLoss, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
-) -> Moving:
+def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Moving:
     """Both distributions, and what the loss multiplies the gradient of a pair at each angle by."""
-    centers = _centers("positive")
+    centers, loss = _centers("positive"), SDGMLoss(**config.loss_settings)
     lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
     lines += [Line(f"weight of {'positives' if color == 0 else 'negatives'}", (), (), color=color) for color in (0, 1)]
     alone = SDGMLoss(self_weight=loss.self_weight, coupled="none")
@@ -91,7 +89,7 @@ def _weighted_pairs(
         spreads = statistics.at(line["step"])
         angles = torch.from_numpy(centers)
         weights = [np.ones(BINS).tolist()] * 2
-        if spreads is not None and not _is_warming(run, loss, line["step"]):
+        if spreads is not None and line["step"] > loss.warmup * config.steps:
             weights = [each.tolist() for each in alone.weights(angles, angles, *spreads)]
         frames.append(Frame(f"{line['step']:,}", [_scaled(line["positive"]), _scaled(line["negative"]), *weights]))
     note = f"Areas: the points of a batch, each scaled to its peak. Lines: SDGMNet's self weights (its Fig. 2). {_DISTANCE}"
@@ -100,10 +98,10 @@ def _weighted_pairs(
 
 
 def _weighted_difference(
-    run: Run, loss: SDGMLoss, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
+    config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
 ) -> Moving:
     """The distribution of the angle of a triplet, and the weight that its two pairs share."""
-    centers = _centers("relative")
+    centers, loss = _centers("relative"), SDGMLoss(**config.loss_settings)
     shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
     shared.least_z = loss.least_z
     lines = [Line("triplets of the batch", (), (), color=2, filled=True), Line("weight of triplets", (), (), color=2)]
@@ -111,7 +109,7 @@ def _weighted_difference(
     for line in found:
         spreads = statistics.at(line["step"])
         weight = np.ones(BINS).tolist()
-        if spreads is not None and not _is_warming(run, loss, line["step"]):
+        if spreads is not None and line["step"] > loss.warmup * config.steps:
             angles = torch.from_numpy(centers)
             weight = shared.weights(angles, torch.zeros(BINS, dtype=torch.float64), *spreads)[0].tolist()
         frames.append(Frame(f"{line['step']:,}", [_scaled(line["relative"]), weight]))
@@ -120,17 +118,14 @@ def _weighted_difference(
     return Moving(title, "difference of angles (rad)", "weight", centers.tolist(), lines, frames, note)
 
 
-def _sdgm(run: Run) -> SDGMLoss | None:
-    """The loss of a run of SDGMNet."""
+def _config_of_sdgm(run: Run) -> TrainConfig | None:
+    """The settings of a run of SDGMNet."""
     with contextlib.suppress(UserError, TypeError):
         config = TrainConfig.from_json(run.config, str(run.folder / "config.json"))
         if config.loss == "sdgm":
-            return SDGMLoss(**config.loss_settings)
+            SDGMLoss(**config.loss_settings)  # which must be settings of it
+            return config
     return None
-
-
-def _is_warming(run: Run, loss: SDGMLoss, step: int) -> bool:
-    return step <= loss.warmup * run.config["steps"]
 
 
 class _Statistics:

@@ -41,11 +41,11 @@ def bench(
         rounds: how often each contender has its turn.
         busy: cores that are kept busy by other processes meanwhile.
     """
+    check_turns(rounds, busy)
     started, place = time.monotonic(), choose_device(device)
     chosen = {name: STAGES[name] for name in stages or STAGES}
     setup = Setup(photos, place, tuple(models) or tuple(weight_names()), tuple(engines) or engine_names(place))
     setup.describers(setup.engines)  # what is not there is found out now, not after minutes
-    check_turns(rounds, busy)
     scores: dict[str, Any] = {}
     for name, prepare in chosen.items():
         try:

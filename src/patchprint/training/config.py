@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from patchprint.errors import UserError, suggest
+from patchprint.patches.manifest import LARGEST_SCALE
 from patchprint.reading import parsing, read_json
 
 Optimizer = Literal["sgd", "adam", "adamw"]
@@ -146,8 +147,10 @@ class TrainConfig:
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
                 raise UserError(f"{flag(name)} is {value}; it must be a number that is not negative")
-        if self.patch_scale is not None and not 0 < self.patch_scale < math.inf:
-            raise UserError(f"--patch-scale is {self.patch_scale}; it must be a number above 0")
+        if self.patch_scale is not None and not 0 < self.patch_scale <= LARGEST_SCALE:
+            raise UserError(
+                f"--patch-scale is {self.patch_scale:g}; it must be a number above 0, and at most {LARGEST_SCALE:g}"
+            )
         self._check_teacher()
         if not 0 < self.sec_momentum <= 1:
             raise UserError(f"--sec-momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
@@ -159,8 +162,11 @@ class TrainConfig:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 
     def _check_teacher(self) -> None:
-        if not all(0 < scale < math.inf for scale in self.teacher_scales):
-            raise UserError(f"--teacher-scales has {min(self.teacher_scales):g}; sides of patches are numbers above 0")
+        for scale in self.teacher_scales:
+            if not 0 < scale <= LARGEST_SCALE:
+                raise UserError(
+                    f"--teacher-scales has {scale:g}; sides of patches are numbers above 0, and at most {LARGEST_SCALE:g}"
+                )
         if self.teacher and not (self.teacher_cosine or self.teacher_similarity):
             raise UserError("--teacher-cosine and --teacher-similarity are 0, so that --teacher teaches nothing")
         if not self.teacher and (self.loss_weight != 1 or self.teacher_scales):

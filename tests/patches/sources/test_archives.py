@@ -129,6 +129,12 @@ def test_a_truncated_archive_is_refused(folder: Path, kind: str) -> None:
             tree.read(name)
 
 
+def test_a_member_without_a_name_is_damage(tmp_path: Path) -> None:
+    zip_with(tmp_path / "a.zip", "")
+    with pytest.raises(UserError, match=r"a\.zip is no zip or tar that can be read"), open_tree(tmp_path / "a.zip"):
+        pass
+
+
 def test_a_damaged_member_is_named(folder: Path) -> None:
     archive = pack(folder, "zip")
     archive.write_bytes(archive.read_bytes().replace(b"twotwo", b"twoTwo"))

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-
 
 @pytest.mark.slow
-def test_tiny_run(tmp_path: Path) -> None:
+def test_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "memory.json"
-    command = [
-        sys.executable,
-        "-m",
-        "perf.speed.loss_memory",
-        "--out",
-        out,
-        "--device",
-        "cpu",
-        "--points",
-        "16",
-        "--large",
-        "64",
-        "--repeats",
-        "1",
-    ]
-    subprocess.run([*command, "--only", "doap"], check=True, stderr=subprocess.DEVNULL, cwd=ROOT)
+    size = ["--device", "cpu", "--points", "16", "--large", "64", "--repeats", "1"]
+    monkeypatch.setattr(sys, "argv", ["", "--out", str(out), *size, "--only", "doap"])
+    runpy.run_module("perf.speed.loss_memory", run_name="__main__", alter_sys=True)
     result = json.loads(out.read_text())
     assert result["run"]["command"].startswith("python -m perf.speed.loss_memory --out ")
     rows = result["scores"]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-
 
 @pytest.mark.slow
-def test_runs_and_writes_a_result(tmp_path: Path) -> None:
+def test_runs_and_writes_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "speed.json"
     options = ["--pairs", "60", "--network", "l2net", "--device", "cpu", "--repeats", "1", "--out", str(out)]
-    command = [sys.executable, "-m", "perf.speed.ubc_speed", *options]
-    subprocess.run(command, check=True, capture_output=True, timeout=120, cwd=ROOT)
+    monkeypatch.setattr(sys, "argv", ["", *options])
+    runpy.run_module("perf.speed.ubc_speed", run_name="__main__", alter_sys=True)
     result = json.loads(out.read_text())
     assert result["benchmark"] == "ubc-speed"
     assert result["scores"]["patches"] <= 120

@@ -77,8 +77,6 @@ def _is_zip(path: Path) -> bool:
 
 
 def _zip_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
-    with _damage_named(path):
-        bundle = opened.enter_context(zipfile.ZipFile(path))
     found: dict[str, zipfile.ZipInfo] = {}
     links: dict[str, str] = {}
 
@@ -86,15 +84,17 @@ def _zip_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
         with _damage_named(path, member.filename):
             return bundle.read(member)
 
-    for member in bundle.infolist():
-        name = _inside(member.filename, path)
-        if member.flag_bits & 1:
-            raise UserError(f"{path} is encrypted; unpack it with its password and give the folder")
-        if stat.S_ISLNK(member.external_attr >> 16):
-            target = read(member).decode(errors="replace")
-            links[name] = _link_inside(name, posixpath.join(posixpath.dirname(name), target), path)
-        elif not member.is_dir():
-            found[name] = member
+    with _damage_named(path):
+        bundle = opened.enter_context(zipfile.ZipFile(path))
+        for member in bundle.infolist():
+            name = _inside(member.filename, path)
+            if member.flag_bits & 1:
+                raise UserError(f"{path} is encrypted; unpack it with its password and give the folder")
+            if stat.S_ISLNK(member.external_attr >> 16):
+                target = read(member).decode(errors="replace")
+                links[name] = _link_inside(name, posixpath.join(posixpath.dirname(name), target), path)
+            elif not member.is_dir():
+                found[name] = member
     return FileTree(path, dict(sorted(_with_links(found, links).items())), read)
 
 
