@@ -20,7 +20,7 @@ from support.distributions import EXTRAS, installed_for, modules_of
 _TOOLS = ("docs", "dev", "audit")
 _USERS = [name for name in EXTRAS if name not in (*_TOOLS, "all")]
 # Extras that are asked for by name alone, since what they bring does not go with every installation.
-_APART = {"peers"}
+_APART = {"peers", "cluster"}
 
 
 def asked_for() -> Iterator[tuple[str, str | None]]:

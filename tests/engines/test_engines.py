@@ -257,7 +257,7 @@ def test_a_forked_child_computes() -> None:
 
     def describe_again() -> None:
         signal.alarm(30)  # ends a child that waits for ever
-        assert torch.equal(model.describe_patches(given), expected)
+        assert (model.describe_patches(given) - expected).abs().max() < 1e-2
 
     assert children.run(describe_again) == Ending("done")
 

@@ -97,13 +97,19 @@ def _read_features(path: Path) -> Any:
     return _numbers(storage.load(path))
 
 
+class _Alone(Shards):
+    """One shard, in the file that is asked for."""
+
+    def path(self, number: int) -> Path:
+        return self.folder
+
+
 def _write_shard(path: Path, item: storage.Features) -> None:
-    path.mkdir(exist_ok=True)
-    Shards(path, ["a.png"], 1).add(0, {"a.png": storage.to_bytes(item)})
+    _Alone(path, ["a.png"], 1).add(0, {"a.png": storage.to_bytes(item)})
 
 
 def _read_shard(path: Path) -> Any:
-    return _numbers(storage.load("a.png", Shards(path, ["a.png"], 1).read("a.png")))
+    return _numbers(storage.load("a.png", _Alone(path, ["a.png"], 1).read("a.png")))
 
 
 def _read_weights(path: Path) -> str:

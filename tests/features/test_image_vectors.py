@@ -18,6 +18,7 @@ from patchprint.features.storage import VECTORS, FeatureFolder
 @pytest.fixture
 def folder(described: Path, tmp_path: Path) -> Path:
     shutil.copytree(described, tmp_path / "features")
+    (tmp_path / "features" / VECTORS).unlink(missing_ok=True)  # of another test
     return tmp_path / "features"
 
 

@@ -32,8 +32,8 @@ _LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
 class OpenVinoEngine(CpuEngine):
     """Compiled for chunks of one size, the rest is filled up; compiled once for a machine, and kept in the cache.
 
-    A forked child loads it again, since the threads of its parent, which compute, are not there. What it has of its parent is
-    kept, so that nothing waits for those threads when it is freed.
+    A forked child computes with PyTorch in float32 instead: the threads that would compute stayed with its parent, and whatever
+    OpenVINO held at that moment is held for ever, so that even a new start may not end.
     """
 
     package = "openvino"
@@ -43,20 +43,14 @@ class OpenVinoEngine(CpuEngine):
         super().__init__(network)
         self._openvino = require(self.package, self.extra)
         self._setting_up = threading.Lock()
-        self._path = self._file(_core(), network)
-        self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
-        self._compiled = {os.getpid(): self._compile()}
-
-    def _file(self, core: Any, network: PatchNetwork) -> Path:
-        """What is compiled."""
-        return exported(network)
-
-    def _compile(self) -> Any:
+        self._process = os.getpid()
+        self._network = network
         core = _core()
-        model = core.read_model(self._path)
+        model = core.read_model(self._file(core, network))
+        self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
         model.reshape(self._shape)
         in_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-        return core.compile_model(
+        self._compiled = core.compile_model(
             model,
             "CPU",
             {
@@ -68,15 +62,20 @@ class OpenVinoEngine(CpuEngine):
             },
         )
 
+    def _file(self, core: Any, network: PatchNetwork) -> Path:
+        """What is compiled."""
+        return exported(network)
+
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
+        if os.getpid() != self._process:
+            yield self._network.raw
+            return
         batch = np.zeros(self._shape, np.float32)
         # Tensors are handed over once, by one thread at a time: where two did so for each chunk, they once waited for each
         # other for ever, inside of OpenVINO.
         with self._setting_up:
-            if os.getpid() not in self._compiled:  # the threads that would compute were left behind by a fork
-                self._compiled[os.getpid()] = self._compile()
-            request = self._compiled[os.getpid()].create_infer_request()
+            request = self._compiled.create_infer_request()
             request.set_input_tensor(self._openvino.Tensor(batch, shared_memory=True))
             found = request.get_output_tensor().data
 

@@ -67,7 +67,8 @@ def describe_folder(
         shards: many photos in each file (`features.shards`) instead of one.
         cluster: work there, in shards; this process alone writes them. The features are those of one machine.
     """
-    images = images if is_url(images) else Path(images).absolute()
+    if not is_url(images):
+        images = Path(images) if cluster is None else Path(images).absolute()  # workers are started elsewhere
     out, settings = Path(out), settings or DescribeSettings()
     names = list_images(images) if names is None else names
     if workers is None:
