@@ -14,7 +14,6 @@ from patchprint import files
 from patchprint.commands.output import emit, say
 from patchprint.commands.where import device_there, where_and_how
 from patchprint.detectors import MAX_KEYPOINTS
-from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, embeddings, formats
@@ -84,8 +83,9 @@ def main(
     """
     first = int(os.environ.get("RANK", 0)) == 0
     cluster, engine = where_and_how(engine, address)
-    place, chosen = place_of(images), str(choose_device("cpu" if cluster is not None else device))
-    whole = load(model, chosen, engine)
+    place, there = place_of(images), device_there(device, cluster)
+    here = there if cluster is None else "cpu"
+    whole = load(model, here, engine)
     if isinstance(whole, ImageModel):
         if cluster is not None:
             raise UserError("whole images are described in one process; leave --engine ray out")
@@ -99,7 +99,7 @@ def main(
         spread,
         exif,
         max_size,
-        device_there(device, cluster, chosen),
+        there,
         engine,
         mask_folder,
     )
@@ -129,7 +129,7 @@ def main(
             return 0
         if match:
             chosen_pairs = choose_pairs(features, pairs, left_out=features.left_out)
-            matches = match_pairs(features, chosen_pairs, device=chosen)
+            matches = match_pairs(features, chosen_pairs, device=here)
             colmap_files.write_database(out, features, matches)
         elif format != "npz":
             formats.write_features(features, out, format, force)

@@ -91,7 +91,7 @@ def main(
     cluster, engine = where_and_how(engine, address)
     if b is None:
         check_rule(mode, ratio)
-        place = device_there(device, cluster, str(choose_device(device)))
+        place = device_there(device, cluster)
         with json_lines(progress):
             return _match_many(a, settings, place, cluster, pairs, neighbors, out, force, json)
     if cluster is not None:

@@ -11,7 +11,6 @@ import tyro
 from patchprint import files, provenance
 from patchprint.commands.output import emit, say, table
 from patchprint.commands.where import device_there, where_and_how
-from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.folder import DescribeSettings
@@ -100,7 +99,7 @@ def main(
     if max_keypoints is None and detector != "colmap":
         max_keypoints = KEYPOINTS
     cluster, engine = where_and_how(engine, address)
-    where = device_there(device, cluster, str(choose_device(device)))
+    where = device_there(device, cluster)
     mask_folder = str(masks.resolve()) if masks else ""
     settings = DescribeSettings(
         model, detector, max_keypoints, upright, spread, device=where, engine=engine, masks=mask_folder

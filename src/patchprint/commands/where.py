@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.extras import require
@@ -25,6 +26,6 @@ def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str
     return Cluster(address), computed or AUTO
 
 
-def device_there(device: str, cluster: Cluster | None, here: str) -> str:
-    """The device as a cluster is asked for it, else the one that was chosen here."""
-    return here if cluster is None else device
+def device_there(device: str, cluster: Cluster | None) -> str:
+    """The device of this machine that ``device`` stands for, or ``device`` itself where a cluster is asked for it."""
+    return str(choose_device(device)) if cluster is None else device

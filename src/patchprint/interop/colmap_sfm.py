@@ -37,7 +37,7 @@ CONTENTS = ("database.db*", "pairs.txt", "sparse")  # of a work folder
 BYTES_PER_PIXEL = 300
 BASE_GB = 0.4
 MEMORY_GB = 4.0  # what finding keypoints may take where nobody says otherwise
-# What the mapper takes for a photo of 8192 keypoints: 140 photos of 1024 took 0.73 MB each, for keypoints, matches and tracks.
+# What the mapper may take for a photo of 8192 keypoints, with matches and tracks: a rough bound, read off one mapping.
 BYTES_PER_MAPPED_PHOTO = 8e6
 _SMALLEST_PART, _LARGEST_PART = 50, 500  # photos that are mapped together; the second is COLMAP's default
 Mapper = Literal["incremental", "hierarchical", "global"]
