@@ -8,7 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardization, ViewBatchNorm2d, set_num_views
+from patchprint import networks
+from patchprint.errors import UserError
+from patchprint.networks.blocks import (
+    TLU,
+    FilterResponseNorm2d,
+    Fovea,
+    PatchStandardization,
+    ViewBatchNorm2d,
+    set_num_views,
+)
 from support.batch_norm_rank import normalize_on_rank, part_of
 from support.processes import run_together
 
@@ -54,6 +63,34 @@ def test_standardisation_passes_no_gradient_through_its_statistics():
     PatchStandardization()(patches)[0, 0, 3, 3].backward()
     assert patches.grad is not None
     assert patches.grad.count_nonzero() == 1
+
+
+def test_a_fovea_sees_nested_squares_each_standardized():
+    patches = torch.rand(2, 1, 64, 64)
+    seen = Fovea(3)(patches)
+    middle = patches[:, 0, 8:56, 8:56].double()
+    # Three pixels become two: the one between them counts for a half in each of the two, so 1 and 1/2 over 1 1/2.
+    pairs = torch.tensor([[2, 1, 0], [0, 1, 2]]).double() / 3
+    rows = torch.block_diag(*[pairs] * 16)
+    squares = [
+        patches[:, 0].unfold(1, 2, 2).unfold(2, 2, 2).mean((3, 4)),
+        rows @ middle @ rows.T,
+        patches[:, 0, 16:48, 16:48],
+    ]
+    for channel, square in enumerate(squares):
+        expected = PatchStandardization()(square.float()[:, None])[:, 0]
+        assert torch.allclose(seen[:, channel], expected, atol=1e-5)
+    assert torch.equal(Fovea(2)(patches), seen[:, [0, 2]])
+
+
+def test_a_network_with_a_fovea_takes_larger_patches_and_cancels_light():
+    network = networks.create("sdgmnet", width=8, input_norm="standard", fovea=2).eval()
+    patches = torch.rand(3, 1, 64, 64)
+    assert network.info.input_size == 64
+    assert torch.allclose(network(patches), network(patches * 0.5 + 0.3), atol=1e-4)
+    for options in ({"fovea": 4, "input_norm": "standard"}, {"fovea": 2}):
+        with pytest.raises(UserError, match="fovea"):
+            networks.create("sdgmnet", width=8, **options)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -6,6 +6,7 @@ import warnings
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from patchprint import ranks
 from patchprint.errors import UserError
@@ -31,6 +32,38 @@ class PatchStandardization(nn.Module):
         # Written out because torch.std has no lowering that every ONNX runtime understands.
         variance = (patches.detach() - mean).square().sum((1, 2, 3), keepdim=True) / (pixels - 1)
         return (patches - mean) / (variance.sqrt() + self.eps)
+
+
+class Fovea(nn.Module):
+    """A patch seen in nested squares around its middle, as channels: all of it, three quarters of the side, and a half.
+
+    Squares have half the patch's pixels a side, so that the smallest keeps its pixels; in the others a pixel is the mean over
+    its area. ``count`` 2 leaves out the one between. Each is standardized by itself, as `PatchStandardization` does it,
+    since what surrounds a place may be lit otherwise.
+
+    Shape:
+        (N, 1, S, S) -> (N, count, S / 2, S / 2), S a multiple of 8.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        if count not in (2, 3):
+            raise UserError(f"a fovea has 2 or 3 squares, not {count}")
+        self.quarters = (4, 2) if count == 2 else (4, 3, 2)
+        self.standardize = PatchStandardization()
+
+    def forward(self, patches: Tensor) -> Tensor:
+        return torch.cat([self.standardize(_middle(patches, quarters)) for quarters in self.quarters], 1)
+
+
+def _middle(patches: Tensor, quarters: int) -> Tensor:
+    """The middle of patches, so many quarters of their side, in half their pixels a side, (N, 1, S, S) -> (N, 1, S / 2, S / 2)."""
+    size = patches.shape[-1]
+    border = size * (4 - quarters) // 8
+    middle = patches[:, :, border : size - border, border : size - border]
+    if quarters % 2:
+        return F.avg_pool2d(F.interpolate(middle, scale_factor=2.0, mode="nearest"), quarters)
+    return F.avg_pool2d(middle, quarters // 2)
 
 
 class FilterResponseNorm2d(nn.Module):

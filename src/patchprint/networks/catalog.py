@@ -68,11 +68,16 @@ def hynet(
 
 
 def sdgmnet(
-    dim: int = 128, width: int = 32, dropout: float = 0.3, input_norm: InputNorm = "frn", kind: Kind = "float"
+    dim: int = 128,
+    width: int = 32,
+    dropout: float = 0.3,
+    input_norm: InputNorm = "frn",
+    kind: Kind = "float",
+    fovea: int = 0,
 ) -> PatchNetwork:
     """HyNet's trunk, by the name of the paper that trains it by gradient modulation. The shipped weights have
     ``input_norm="standard"``: patches are standardized first, so that brightness does not move the descriptor."""
-    return HyNet(dim, width, dropout, input_norm, kind)
+    return HyNet(dim, width, dropout, input_norm, kind, fovea)
 
 
 def embedding(
@@ -147,7 +152,7 @@ def create(name: str, **options: Any) -> PatchNetwork:
 
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``l2net`` ``learned_norm`` and ``maps`` ("ends" or "all"),
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` ``fovea``, ``l2net`` ``learned_norm`` and ``maps`` ("ends" or "all"),
     ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``, ``strided`` ``extra``. ``embedding`` is for whole
     images and takes a ``backbone``.
     """

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from patchprint.errors import UserError
 from patchprint.networks.base import Kind, Maps, PatchNetwork
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d, PatchStandardization, ViewBatchNorm2d
+from patchprint.networks.blocks import TLU, FilterResponseNorm2d, Fovea, PatchStandardization, ViewBatchNorm2d
 
 InputNorm = Literal["frn", "standard"]
 
@@ -21,8 +21,11 @@ class HyNet(PatchNetwork):
     contrast ``a * x`` cancels but brightness ``x + b`` does not. With "standard" each patch is brought to zero mean and
     unit deviation first, and both cancel.
 
+    ``fovea`` is ours: of a patch of 64 x 64 pixels the first layer sees this many nested squares of 32 x 32 as channels, the
+    surroundings coarsely and the middle finely (see `Fovea`). Without it the patch has 32 x 32 pixels.
+
     Shape:
-        (N, 1, 32, 32) -> (N, dim).
+        (N, 1, 32, 32), with a fovea (N, 1, 64, 64) -> (N, dim).
     """
 
     def __init__(
@@ -32,14 +35,20 @@ class HyNet(PatchNetwork):
         dropout: float = 0.3,
         input_norm: InputNorm = "frn",
         kind: Kind = "float",
+        fovea: int = 0,
     ) -> None:
-        super().__init__(dim, kind)
+        super().__init__(dim, kind, input_size=64 if fovea else 32)
         self._fused: Callable[..., Tensor] | None = None
         if input_norm not in ("frn", "standard"):
             raise UserError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
         self.cancels_brightness = input_norm == "standard"
-        self.standardize = PatchStandardization() if input_norm == "standard" else nn.Identity()
-        self.layer1 = nn.Sequential(FilterResponseNorm2d(1), TLU(1), *_block(1, width))
+        self.standardize: nn.Module = PatchStandardization() if input_norm == "standard" else nn.Identity()
+        if fovea:
+            if input_norm != "standard":
+                raise UserError("a fovea standardizes what it sees; give input_norm 'standard'")
+            self.standardize = Fovea(fovea)
+        seen = max(fovea, 1)
+        self.layer1 = nn.Sequential(FilterResponseNorm2d(seen), TLU(seen), *_block(seen, width))
         self.layer2 = nn.Sequential(*_block(width, width))
         self.layer3 = nn.Sequential(*_block(width, 2 * width, stride=2))
         self.layer4 = nn.Sequential(*_block(2 * width, 2 * width))
