@@ -61,6 +61,8 @@ class Recording:
 
     def __init__(self, function: Callable[[Tensor], Tensor], example: Tensor) -> None:
         self._given = example
+        self._stage: Tensor | None = None
+        self._left = torch.cuda.Event()
         stream = torch.cuda.Stream(example.device)  # the default one cannot record
         stream.wait_stream(torch.cuda.current_stream(example.device))
         with torch.cuda.stream(stream):
@@ -73,6 +75,16 @@ class Recording:
 
     def __call__(self, given: Tensor) -> Tensor:
         """What is found for the first ``len(given)`` rows and whatever the other rows held before."""
-        self._given[: len(given)].copy_(given)
+        if given.device.type == "cpu":
+            given = self._staged(given)
+        self._given[: len(given)].copy_(given, non_blocking=True)
+        self._left.record()
         self._graph.replay()
         return self._found
+
+    def _staged(self, given: Tensor) -> Tensor:
+        """The same in memory that the GPU reads by itself; there several cores copy, and the driver's way takes one."""
+        if self._stage is None:
+            self._stage = torch.empty(self._given.shape, dtype=self._given.dtype, pin_memory=True)
+        self._left.synchronize()  # what was staged before may still be on its way
+        return self._stage[: len(given)].copy_(given)

@@ -118,6 +118,11 @@ class Keypoints:
                 "a list of cv2.KeyPoint"
             )
         numbers = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
+        # The smallest scale and a sum tell of anything wrong, quicker than a look at each; a sum of huge numbers does not.
+        if len(keypoints) == 0 or (
+            keypoints.scale.min() > 0 and math.isfinite(sum(float(each.sum()) for each in numbers if each is not None))
+        ):
+            return keypoints
         finite = all(bool(each.isfinite().all()) for each in numbers if each is not None)
         if not finite or not bool((keypoints.scale > 0).all()):
             rows = [each.flatten(1) if each.ndim > 1 else each[:, None] for each in numbers if each is not None]
@@ -142,7 +147,7 @@ class Keypoints:
         if self.affine is not None:
             return self.affine
         cos, sin = torch.cos(self.angle) * self.scale, torch.sin(self.angle) * self.scale
-        return torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
+        return torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
 
     def upright(self) -> Keypoints:
         """The same keypoints with angle zero; affine shape is dropped, since its rotation part carries the angle."""

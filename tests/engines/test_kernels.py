@@ -38,8 +38,8 @@ CHAINS = """
 from patchprint import networks
 from patchprint.engines import cuda
 cuda.runs_kernels = lambda device: True
-for name, is_chain in CASES:
-    network = networks.create(name, **({"width": 16} if is_chain else {})).to(device).eval()
+for name, is_chain, *options in CASES:
+    network = networks.create(name, **({"width": 16} if is_chain else {}), **dict(options)).to(device).eval()
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):  # as if it had learned something
             module.running_mean.normal_(0, 0.1), module.running_var.uniform_(0.5, 2)
@@ -64,9 +64,10 @@ def test_layers_equal_pytorch() -> None:
     "cases",
     [
         [("hardnet", True), ("sosnet", True), ("desdis", True)],
-        [("hynet", True), ("sdgmnet", True), ("tfeat", False), ("l2net-cs", False), ("doap-st", False)],
+        [("hynet", True), ("tfeat", False), ("l2net-cs", False), ("doap-st", False)],
+        [("sdgmnet", True, ("input_norm", "standard")), ("sdgmnet", True, ("input_norm", "standard"), ("fovea", 2))],
     ],
-    ids=["batch norm", "others"],
+    ids=["batch norm", "others", "sdgmnet"],
 )
-def test_networks_that_are_chains_go_through_the_kernels(cases: list[tuple[str, bool]]) -> None:
+def test_networks_that_are_chains_go_through_the_kernels(cases: list[tuple]) -> None:
     kernels.run(f"CASES = {cases}\n{CHAINS}")

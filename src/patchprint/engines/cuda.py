@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +16,14 @@ from patchprint.devices import Recording, runs_kernels
 from patchprint.engines._base import Engine
 from patchprint.engines.pytorch import inference_copy
 from patchprint.networks import PatchNetwork, fast_layers
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d
+from patchprint.networks.blocks import TLU, FilterResponseNorm2d, Fovea, PatchStandardization
 
 if TYPE_CHECKING:
-    from patchprint.engines.kernels import Layer
+    from patchprint.engines.kernels import Entry, Layer
 
 # Patches of a recording, the rest is filled up: the more, the better the GPU is used, and the longer a few of them take.
 CHUNKS = (64, 512, 2048, 4096)
+_FEWEST_INPUTS = 16  # channels that tensor cores multiply by; where there are fewer, zeros fill up
 _ON_DEVICE = 1 << 16  # patches that are brought to the device at a time
 
 
@@ -61,17 +63,15 @@ class CudaEngine(Engine):
 
 def _brought_here(parts: Iterator[Tensor], count: int) -> Tensor:
     """Parts (n, D) that lie on a GPU as one tensor (``count``, D) of this machine."""
-    first = next(parts)
-    if len(first) == count:
-        return first.cpu()
-    # Page-locked, so that no part waits for the copy of another.
-    out = torch.empty(count, *first.shape[1:], dtype=first.dtype, pin_memory=True)
-    done = 0
-    for part in itertools.chain([first], parts):
+    out, done = None, 0
+    for part in parts:
+        if out is None:
+            # Page-locked, so that no part waits for the copy of another.
+            out = torch.empty(count, *part.shape[1:], dtype=part.dtype, pin_memory=True)
         out[done : done + len(part)].copy_(part, non_blocking=True)
         done += len(part)
-    torch.cuda.current_stream(first.device).synchronize()
-    return out
+    torch.cuda.current_stream(part.device).synchronize()
+    return cast(Tensor, out)
 
 
 def half_precision(network: PatchNetwork, dtype: torch.dtype = torch.bfloat16) -> Callable[[Tensor], Tensor]:
@@ -110,7 +110,8 @@ class _Chain:
             return None
         blocks = [modules[start:end] for start, end in itertools.pairwise(convolutions)]
         layers = [_layer(block, dtype) for block in blocks]
-        side = network.input_size
+        before = modules[: convolutions[0]]
+        side = network.input_size // 2 if any(isinstance(each, Fovea) for each in before) else network.input_size
         for layer in layers:
             if layer is None or not _fits(layer, side):
                 return None
@@ -118,14 +119,40 @@ class _Chain:
         last, norm = cast(nn.Conv2d, modules[-2]), modules[-1]
         if last.kernel_size != (side, side) or last.padding != (0, 0):
             return None
-        return _Chain(modules[: convolutions[0]], cast("list[Layer]", layers), last, norm)
+        first, *rest = cast("list[Layer]", layers)
+        entry = _entry(before)
+        if entry is not None:
+            before, first = [], dataclasses.replace(first, entry=entry)
+        return _Chain(before, [first, *rest], last, norm)
 
     def __call__(self, patches: Tensor) -> Tensor:
-        maps = self._before(patches).squeeze(1).unsqueeze(-1)  # one channel, channels last
+        maps, first = self._before(patches).permute(0, 2, 3, 1), self._layers[0].kernel
+        if first.shape[1] > 1:
+            maps = F.pad(maps, (0, first.shape[1] - maps.shape[3])).to(first.dtype)
+        maps = maps.contiguous()
         for layer in self._layers:
             maps = layer(maps)
         vectors = F.linear(maps.flatten(1), self._product, self._shift).float()
         return self._norm(vectors[:, :, None, None]).flatten(1)
+
+
+def _entry(before: Sequence[nn.Module]) -> Entry | None:
+    """What is done to patches before the first convolution, where the kernel of that layer can do it as it reads them."""
+    from patchprint.engines.kernels import Entry
+
+    eps: float | None = None
+    rest = list(before)
+    if rest and isinstance(rest[0], PatchStandardization):
+        eps = cast(PatchStandardization, rest.pop(0)).eps
+    if not rest:
+        return Entry(eps)
+    is_frn = [type(each) for each in rest] == [FilterResponseNorm2d, TLU]
+    return Entry(eps, _frn(*rest)) if is_frn and cast(TLU, rest[1]).tau.numel() == 1 else None
+
+
+def _frn(norm: nn.Module, unit: nn.Module) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    norm, unit = cast(FilterResponseNorm2d, norm), cast(TLU, unit)
+    return norm.weight.flatten(), norm.bias.flatten(), unit.tau.flatten(), norm.eps
 
 
 def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
@@ -136,14 +163,15 @@ def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
     assert isinstance(convolution, nn.Conv2d)
     if convolution.kernel_size != (3, 3) or convolution.padding != (1, 1) or convolution.stride not in ((1, 1), (2, 2)):
         return None
-    taps = convolution.weight.detach().flatten(2).permute(2, 1, 0).contiguous()  # (9, C_in, C_out)
+    taps = convolution.weight.detach().flatten(2).permute(2, 1, 0)  # (9, C_in, C_out)
+    if 1 < convolution.in_channels < _FEWEST_INPUTS:
+        taps = F.pad(taps, (0, 0, 0, _FEWEST_INPUTS - convolution.in_channels))
+    taps = taps.contiguous()
     bias = convolution.bias
     shift = torch.zeros_like(taps[0, 0]) if bias is None else bias.detach()
     kernel = taps if convolution.in_channels == 1 else taps.to(dtype)
     if [type(each) for each in rest] == [FilterResponseNorm2d, TLU]:
-        norm, unit = cast(FilterResponseNorm2d, rest[0]), cast(TLU, rest[1])
-        frn = (norm.weight.flatten(), norm.bias.flatten(), unit.tau.flatten(), norm.eps)
-        return Layer(kernel, shift, convolution.stride[0], frn, dtype)
+        return Layer(kernel, shift, convolution.stride[0], _frn(*rest), dtype)
     if [type(each) for each in rest] == [nn.ReLU]:
         return Layer(kernel, shift, convolution.stride[0], None, dtype)
     return None
@@ -152,7 +180,7 @@ def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
 def _fits(layer: Layer, side: int) -> bool:
     _, inputs, channels = layer.kernel.shape
     powers = all(value & (value - 1) == 0 for value in (side, inputs, channels))
-    if not (powers and side >= 2 * layer.stride and channels >= 16 and (inputs == 1 or inputs >= 16)):
+    if not (powers and side >= 2 * layer.stride and channels >= 16 and (inputs == 1 or inputs >= _FEWEST_INPUTS)):
         return False
     return inputs == 1 or layer.plan(side).stages > 0
 

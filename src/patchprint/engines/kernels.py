@@ -2,8 +2,9 @@
 
 The maps of a patch are large and the work on them is small: cuDNN reads and writes each once, and what follows does so again.
 Here one program holds all pixels of some channels of one patch (or of a few, where maps are small) in registers until they are
-finished, which also gives filter response normalization its mean over the map for nothing. Sums and norms are in float32. Sides
-and numbers of channels are powers of two, channels at least 16; maps lie channels last.
+finished, which also gives filter response normalization its mean over the map for nothing. The first layer normalizes the patch
+as it reads it. Sums and norms are in float32. Sides and numbers of channels are powers of two, channels at least 16; maps lie
+channels last.
 
 This file needs Triton, which comes with PyTorch's builds for GPUs; ``cuda`` imports it where it is wanted.
 """
@@ -35,18 +36,32 @@ def _finished(value, shift, weight, bias, tau, eps, channel, PIXELS: tl.constexp
 
 @triton.jit
 def _first_kernel(  # type: ignore[no-untyped-def]
-    x, kernel, shift, weight, bias, tau, eps, out,
+    x, kernel, shift, weight, bias, tau, eps, out, entry_weight, entry_bias, entry_tau, entry_eps, standard_eps,
     SIDE: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, IS_FRN: tl.constexpr,
+    STANDARDIZES: tl.constexpr, ENTRY_IS_FRN: tl.constexpr,
 ):  # fmt: skip
     side: tl.constexpr = SIDE // STRIDE
     pixels: tl.constexpr = side * side
     patch, channel = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    whole = tl.load(x + patch * SIDE * SIDE + tl.arange(0, SIDE * SIDE))
+    mean, factor, offset = 0.0, 1.0, 0.0
+    if STANDARDIZES:
+        mean = tl.sum(whole, 0) / (SIDE * SIDE)
+        squares = tl.sum((whole - mean) * (whole - mean), 0)
+        factor = 1 / (tl.sqrt(squares / (SIDE * SIDE - 1)) + standard_eps)
+    if ENTRY_IS_FRN:
+        power = tl.sum((whole - mean) * (whole - mean), 0) * factor * factor / (SIDE * SIDE)
+        factor *= tl.load(entry_weight) * tl.rsqrt(power + tl.abs(tl.load(entry_eps)))
+        offset = tl.load(entry_bias)
     pixel = tl.arange(0, pixels)
     value = tl.zeros([pixels, BLOCK], tl.float32)
     for tap in tl.static_range(9):
         row, column = pixel // side * STRIDE + tap // 3 - 1, pixel % side * STRIDE + tap % 3 - 1
         inside = (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
-        seen = tl.load(x + patch * SIDE * SIDE + row * SIDE + column, inside, 0.0)
+        seen = (tl.load(x + patch * SIDE * SIDE + row * SIDE + column, inside, 0.0) - mean) * factor + offset
+        if ENTRY_IS_FRN:
+            seen = tl.maximum(seen, tl.load(entry_tau))
+        seen = tl.where(inside, seen, 0.0)
         value += seen[:, None] * tl.load(kernel + tap * CHANNELS + channel)[None, :]
     value = _finished(value[None, :, :], shift, weight, bias, tau, eps, channel, pixels, IS_FRN)
     place = patch * pixels * CHANNELS + pixel[:, None] * CHANNELS + channel[None, :]
@@ -82,8 +97,17 @@ def _convolution_kernel(  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True)
+class Entry:
+    """What is done to a patch before the first convolution: it is standardized, with ``eps`` beside the deviation (None: not),
+    then FRN and TLU follow as `Layer` has them, of one channel (None: not)."""
+
+    eps: float | None = None
+    frn: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+
+
+@dataclass(frozen=True)
 class Layer:
-    """A 3 x 3 convolution and what follows it.
+    """A 3 x 3 convolution and what follows it; ``entry`` is for one channel, the first layer.
 
     Shape:
         kernel (9, C_in, C_out) of ``dtype``, or float32 where C_in is 1; shift (C_out,); frn for FRN and TLU: weight, bias,
@@ -95,6 +119,7 @@ class Layer:
     stride: int
     frn: tuple[Tensor, Tensor, Tensor, Tensor] | None
     dtype: torch.dtype = torch.bfloat16
+    entry: Entry = Entry()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Maps of square patches, channels last without a name for it.
@@ -111,7 +136,11 @@ class Layer:
         if inputs == 1:
             block = min(channels, _FIRST_CHANNELS)
             grid = (count, channels // block)
-            _first_kernel[grid](x, self.kernel, self.shift, *rest, out, **shared, BLOCK=block, num_warps=8)
+            entry = self.entry
+            _first_kernel[grid](
+                x, self.kernel, self.shift, *rest, out, *(entry.frn or rest), entry.eps or 0.0,
+                **shared, BLOCK=block, STANDARDIZES=entry.eps is not None, ENTRY_IS_FRN=entry.frn is not None, num_warps=8,
+            )  # fmt: skip
             return out
         plan = self.plan(side)
         grid = (triton.cdiv(count, plan.patches), channels // plan.block)

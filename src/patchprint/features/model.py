@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from abc import ABC, abstractmethod
@@ -106,15 +107,16 @@ class Model(ABC):
             return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
         device = self._sampling_device()
         chunk = _CHUNK.get(device.type, _CHUNK["cpu"])
-        with one_core():
+        sampling = one_core if device.type == "cpu" else contextlib.nullcontext
+        with sampling():
             pyramids = ImagePyramids.build([image], device)
         parts = []
         for start in range(0, len(keypoints), chunk):
-            with one_core():
+            with sampling():
                 chosen = keypoints if len(keypoints) <= chunk else keypoints[start : start + chunk]
                 patches = cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)
             parts.append(self.describe_patches(patches))
-        return torch.cat(parts)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def describe_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Descriptors of whole images, each a file or an array (H, W) or (H, W, 3) in RGB.

@@ -57,7 +57,7 @@ class Fovea(nn.Module):
 
 
 def _middle(patches: Tensor, quarters: int) -> Tensor:
-    """The middle of patches, so many quarters of their side, in half their pixels a side, (N, 1, S, S) -> (N, 1, S / 2, S / 2)."""
+    """The middle, so many quarters of the side, in half the pixels a side, (N, 1, S, S) -> (N, 1, S / 2, S / 2)."""
     size = patches.shape[-1]
     border = size * (4 - quarters) // 8
     middle = patches[:, :, border : size - border, border : size - border]

@@ -152,9 +152,9 @@ def create(name: str, **options: Any) -> PatchNetwork:
 
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` ``fovea``, ``l2net`` ``learned_norm`` and ``maps`` ("ends" or "all"),
-    ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``, ``strided`` ``extra``. ``embedding`` is for whole
-    images and takes a ``backbone``.
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` ``fovea``, ``l2net`` ``learned_norm`` and ``maps``
+    ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``, ``strided`` ``extra``.
+    ``embedding`` is for whole images and takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)

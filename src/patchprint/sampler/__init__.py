@@ -151,8 +151,6 @@ def cut_patches(
     """Patches of keypoints, (N, 1, size, size) on the pyramids' device, cut in chunks so that memory stays bounded."""
     # In one piece, since each way to a GPU takes its time.
     place = torch.cat([keypoints.xy, keypoint_frames(keypoints, patch_scale).flatten(1)], 1).to(pyramids.device)
-    if isinstance(image, int):
-        image = torch.full((len(keypoints),), image, device=pyramids.device)
     if (
         runs_kernels(pyramids.device)
         and size & (size - 1) == 0
@@ -163,6 +161,8 @@ def cut_patches(
 
         tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)
         return kernel.sample(pyramids.pixels, tables, image, place, size)
+    if isinstance(image, int):
+        image = torch.full((len(keypoints),), image, device=pyramids.device)
     patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
     for start in range(0, len(keypoints), _CHUNK):
         part = slice(start, start + _CHUNK)

@@ -52,10 +52,11 @@ def _halving_kernel(source, target, rounded, height, width, COLUMNS: tl.constexp
 
 @triton.jit
 def _sampling_kernel(  # type: ignore[no-untyped-def]
-    pixels, offset, width, height, num_levels, image, place, out, LEVELS: tl.constexpr, SIZE: tl.constexpr
-):
+    pixels, offset, width, height, num_levels, image, place, out,
+    LEVELS: tl.constexpr, SIZE: tl.constexpr, ONE_IMAGE: tl.constexpr,
+):  # fmt: skip
     patch = tl.program_id(0).to(tl.int64)
-    number = tl.load(image + patch)
+    number = image if ONE_IMAGE else tl.load(image + patch)
     x, y = tl.load(place + patch * 6), tl.load(place + patch * 6 + 1)
     a, b = tl.load(place + patch * 6 + 2), tl.load(place + patch * 6 + 3)
     c, d = tl.load(place + patch * 6 + 4), tl.load(place + patch * 6 + 5)
@@ -99,18 +100,19 @@ def halve(image: Tensor, rounded: Tensor) -> Tensor:
 
 
 def sample(
-    pixels: Tensor, tables: tuple[Tensor, Tensor, Tensor, Tensor], image: Tensor, place: Tensor, size: int
+    pixels: Tensor, tables: tuple[Tensor, Tensor, Tensor, Tensor], image: int | Tensor, place: Tensor, size: int
 ) -> Tensor:
     """What ``sampler.sample_patches`` cuts; ``size`` is a power of two.
 
     Shape:
-        pixels (B,) uint8; tables: offset, width, height (I, L) and num_levels (I,) int64; image (N,) int64;
+        pixels (B,) uint8; tables: offset, width, height (I, L) and num_levels (I,) int64; image (N,) int64, or the one of all;
         place (N, 6) float32: center and frame -> (N, 1, size, size) float32 in [0, 1].
     """
     offset, width, height, num_levels = tables
     out = torch.empty(len(place), 1, size, size, device=pixels.device)
     if len(place):
         _sampling_kernel[(len(place),)](
-            pixels, offset, width, height, num_levels, image, place, out, LEVELS=offset.shape[1], SIZE=size
-        )
+            pixels, offset, width, height, num_levels, image, place, out,
+            LEVELS=offset.shape[1], SIZE=size, ONE_IMAGE=isinstance(image, int),
+        )  # fmt: skip
     return out

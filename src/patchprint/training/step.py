@@ -195,14 +195,14 @@ class TrainStep:
         resident, fixed = self.source.is_resident, self.state.loss.fixed_shapes
         if compiles:
             if resident:
-                self._patches = torch.compile(self._patches, dynamic=False)
+                self._patches = _compiled(self._patches)
             if alone and fixed:
-                self._objective = torch.compile(self._objective, dynamic=False)
+                self._objective = _compiled(self._objective)
             else:
-                self._describe = torch.compile(self._describe, dynamic=False)
-                self._teach = torch.compile(self._teach, dynamic=False) if self._teach else None
+                self._describe = _compiled(self._describe)
+                self._teach = _compiled(self._teach) if self._teach else None
                 if fixed:
-                    self._loss = torch.compile(self._loss, dynamic=False)
+                    self._loss = _compiled(self._loss)
         if not alone:
             # Batch statistics are those of the global batch already, hence nothing to broadcast.
             self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
@@ -227,6 +227,14 @@ class TrainStep:
         with torch.cuda.graph(graph, stream=self._stream):
             self._run_once()
         return graph
+
+
+def _compiled(function: Any) -> Any:
+    from torch import _inductor  # takes a second
+
+    # Joining sums over rows with sums over columns fails for an input of two channels in PyTorch 2.11.
+    known = "triton.mix_order_reduction" in _inductor.list_options()
+    return torch.compile(function, dynamic=False, options={"triton.mix_order_reduction": False} if known else None)
 
 
 class _Describe(nn.Module):
