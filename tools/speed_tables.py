@@ -94,6 +94,8 @@ def folder(file: str) -> Callable[[Path], str]:
         for name, taken in scores["stations_ms"].items():
             most = 1000 / taken * (1 if name in on_gpu else cores)
             rows.append([name, f"{taken:.1f}", "GPU" if name in on_gpu else "one core", f"{most:,.0f}"])
+        if "detected_per_second" in scores:
+            rows.append(["detect alone", "", f"{cores} cores at once", f"{scores['detected_per_second']:.1f}"])
         rows.append(["all together", "", f"{cores} cores and the GPU", f"{scores['photos_per_second']:.1f}"])
         header = ["", "ms a photo", "by", "photos/s at most"]
         title = f"{result['data']['sizes'][0]} pixels, {result['data']['keypoints'][0]} keypoints"

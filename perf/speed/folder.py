@@ -4,7 +4,8 @@ python -m perf.speed.folder photos.npz --device cuda --out results/speed/folder-
 
 The photos are those of `patchprint bench` (`patchprint.speed.read_photos(...).save("photos.npz")`), written as JPEG files again
 and again. Starting processes takes seconds whatever the number of photos, so that the rate is that of the photos by which one
-folder is larger than another.
+folder is larger than another. Beside it stands the rate at which all cores together find keypoints and do nothing else, which no
+folder can go beyond.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
+import numpy as np
 
 from patchprint import files, provenance
 from patchprint.devices import choose_device, one_core
@@ -46,6 +50,7 @@ def main() -> None:
         folder = Path(name)
         scores = {
             "stations_ms": stations(photos, settings, folder),
+            "detected_per_second": detected_per_second(photos, arguments.workers or os.cpu_count() or 1),
             **rate(photos, settings, arguments.counts, arguments.workers, folder),
         }
     print(scores)
@@ -83,6 +88,24 @@ def stations(photos: Photos, settings: DescribeSettings, folder: Path) -> dict[s
         }
     cv2.setNumThreads(threads)
     return taken
+
+
+def detected_per_second(photos: Photos, workers: int) -> float:
+    """Photos whose keypoints so many processes find together, once all have started."""
+    image, count = photos.images[0], photos.count
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=cv2.setNumThreads, initargs=(1,)
+    ) as pool:
+        for turn in (1, _TURNS):  # the first starts them
+            begun = time.monotonic()
+            list(pool.map(find_count, [image] * workers * turn, [count] * workers * turn))
+            seconds = time.monotonic() - begun
+    return round(workers * _TURNS / seconds, 1)
+
+
+def find_count(image: np.ndarray, count: int) -> int:
+    with one_core():
+        return len(find_keypoints(image, max_keypoints=count).keypoints)
 
 
 def rate(

@@ -22,3 +22,4 @@ def test_stations_and_rate_are_measured(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(scores["stations_ms"]) == {"read", "detect", "describe", "write"}
     assert all(value > 0 for value in scores["stations_ms"].values())
     assert scores["photos_per_second"] > 0
+    assert scores["detected_per_second"] > 0
