@@ -4,8 +4,8 @@ python -m perf.speed.folder photos.npz --device cuda --out results/speed/folder-
 
 The photos are those of `patchprint bench` (`patchprint.speed.read_photos(...).save("photos.npz")`), written as JPEG files again
 and again. Starting processes takes seconds whatever the number of photos, so that the rate is that of the photos by which one
-folder is larger than another. Beside it stands the rate at which all cores together find keypoints and do nothing else, which no
-folder can go beyond.
+folder is larger than another. Beside it stands the rate at which all cores together find keypoints and do nothing else, which
+no folder can go beyond.
 """
 
 from __future__ import annotations
