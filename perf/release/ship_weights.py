@@ -16,11 +16,20 @@ from pathlib import Path
 
 from patchprint.networks import weights
 
-IMAGES = (
+SCENES = (
     "375 photos of eight scenes: Notre-Dame de Paris and the Statue of Liberty (Photo Tourism and internet photos), three "
     "Oxford landmarks (Oxford Buildings), castle and entry (Strecha et al. 2008), Sceaux (openMVG); tracks by COLMAP, "
     "densified; five of the scenes also as warped and re-lit copies"
 )
+WILD = "891 photos of anything from public repositories (results/training/wild-photos.json)"
+UNLABELED = f"keypoints without labels in the 441 photos of the same scenes and in {WILD}"
+# What weights learned from, where it was not the scenes alone.
+IMAGES = {
+    "sdgmnet.large": f"{SCENES}; warped copies of {WILD}",
+    "sdgmnet.fast": UNLABELED,
+    "sdgmnet.tiny": UNLABELED,
+    "sdgmnet.bits": UNLABELED,
+}
 
 
 def main() -> None:
@@ -33,11 +42,16 @@ def main() -> None:
     parser.add_argument(
         "--choice", default="results/experiments/choice-shipped.json", help="what choose_weights.py wrote"
     )
+    parser.add_argument("--teacher", help="what the teacher's weights are called in the package")
     arguments = parser.parse_args()
     network = weights.load_network(arguments.weights)
     record = dataclasses.replace(
-        network.info.training, recipe=f"{arguments.name.replace('.', '-')}-shipped", data=IMAGES
+        network.info.training,
+        recipe=f"{arguments.name.replace('.', '-')}-shipped",
+        data=IMAGES.get(arguments.name, SCENES),
     )
+    if arguments.teacher:
+        record = dataclasses.replace(record, config={**record.config, "teacher": [arguments.teacher]})
     info = dataclasses.replace(
         network.info,
         name=arguments.name,

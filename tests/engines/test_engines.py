@@ -103,12 +103,16 @@ def test_bits_are_nearly_the_same() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "tolerance"), [("sdgmnet", 0.002), ("hardnet.small", 0.002), ("doap-binary", 0.005)])
+@pytest.mark.parametrize(
+    ("model", "tolerance"),
+    [("sdgmnet", 0.002), ("hardnet.small", 0.002), ("sdgmnet.tiny", 0.002), ("doap-binary", 0.005)],
+)
 def test_matching_is_as_good_as_in_float32(model: str, tolerance: float, pair: ImagePair) -> None:
     """On two photos of scikit-image; results/engines has the same of all Oxford sequences."""
     exact = bundled.matching(load(model, engine="float32"), pair)["ap"]
     for engine in set(engines.available(CPU)) - {"float32"}:
-        assert bundled.matching(load(model, engine=engine), pair)["ap"] == pytest.approx(exact, abs=tolerance), engine
+        allowed = max(tolerance, 0.005) if engine == "int8" else tolerance
+        assert bundled.matching(load(model, engine=engine), pair)["ap"] == pytest.approx(exact, abs=allowed), engine
 
 
 def test_all_cores_work_and_pytorch_keeps_its_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

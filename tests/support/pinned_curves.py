@@ -59,7 +59,8 @@ def compute(recipe):
     if published.teacher:
         # Not the shipped weights, which may become others.
         with tempfile.TemporaryDirectory() as folder:
-            teacher = _numpy_weights(resolve("hardnet", network_options=options), Path(folder, "teacher.safetensors"))
+            small = {name: options[name] for name in ("width", "dim", "dropout") if name in options}
+            teacher = _numpy_weights(resolve("hardnet", network_options=small), Path(folder, "teacher.safetensors"))
             return _curves(recipe, {**changes, "teacher": (teacher,)}, source)
     return _curves(recipe, changes, source)
 

@@ -57,7 +57,7 @@ def main(
     Args:
         images: folder of photos, searched with its subfolders; or the URL of one in object storage (s3://, gs://)
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
-        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file; with weights of an embedding
+        model: shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file; with weights of an embedding
             network, what is said about keypoints, workers and formats plays no part
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
         max_keypoints: per photo, by response

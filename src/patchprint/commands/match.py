@@ -65,7 +65,7 @@ def main(
     Args:
         a: first photo; or a folder of features (patchprint describe) or an hloc features.h5
         b: second photo
-        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
+        model: shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file
         max_keypoints: per photo, by response
         max_size: shrink photos whose longer side has more pixels than this (by default none); coordinates stay the photo's
         upright: ignore the orientation of keypoints

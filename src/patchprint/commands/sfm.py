@@ -66,7 +66,7 @@ def main(
             and summary.json; continues where it stopped
         into: output folder of an earlier run: its model with those of the photos that are new to it. It stays as it is, its
             cameras stay where they are, and photos are described as it says
-        model: shipped weights (hardnet.small is the fast one), a baseline, or a weight file
+        model: shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file
         max_keypoints: per photo; default 8192, to which the detector colmap adds second orientations, as COLMAP does
         upright: ignore the orientation of keypoints
         spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share

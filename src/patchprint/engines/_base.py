@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from patchprint.engines import _threads
+from patchprint import cores
 from patchprint.networks import PatchNetwork
 from patchprint.networks.base import CHUNK_ON_CPU
 
@@ -61,7 +61,7 @@ class CpuEngine(Engine):
         Shape:
             patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> (N, D) float32.
         """
-        return torch.cat(_threads.each(self._in_session, list(patches.cpu().split(CHUNK_ON_CPU))))
+        return torch.cat(cores.each(self._in_session, list(patches.cpu().split(CHUNK_ON_CPU))))
 
     @contextlib.contextmanager
     def _in_session(self) -> Iterator[Compute]:

@@ -107,14 +107,12 @@ class Model(ABC):
             return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
         device = self._sampling_device()
         chunk = _CHUNK.get(device.type, _CHUNK["cpu"])
-        sampling = one_core if device.type == "cpu" else contextlib.nullcontext
-        with sampling():
+        with one_core() if device.type == "cpu" else contextlib.nullcontext():
             pyramids = ImagePyramids.build([image], device)
         parts = []
         for start in range(0, len(keypoints), chunk):
-            with sampling():
-                chosen = keypoints if len(keypoints) <= chunk else keypoints[start : start + chunk]
-                patches = cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)
+            chosen = keypoints if len(keypoints) <= chunk else keypoints[start : start + chunk]
+            patches = cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)
             parts.append(self.describe_patches(patches))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 

@@ -76,8 +76,8 @@ def _taught(config: dict[str, Any]) -> str:
 class ModelInfo:
     """A network and where its weights come from.
 
-    ``name`` is the plain name (our default weights) or ``network.tag``; ``network`` and ``options`` rebuild the network
-    with ``networks.create``; ``patch_scale`` is the side of the square patch in units of the keypoint's scale;
+    ``name`` is the plain name of a method (our usual weights of it) or ``name.tag``; ``network`` and ``options`` rebuild the
+    network with ``networks.create``; ``patch_scale`` is the side of the square patch in units of the keypoint's scale;
     ``sha256`` is the checksum of the weights (see ``weights.weights_sha256``), empty for untrained networks;
     ``ratio`` is the calibrated threshold of the ratio test, if there is one; ``channels`` is 1 for patches, 3 for networks that
     describe whole images in color.

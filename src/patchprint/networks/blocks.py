@@ -6,7 +6,6 @@ import warnings
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from patchprint import ranks
 from patchprint.errors import UserError
@@ -61,9 +60,17 @@ def _middle(patches: Tensor, quarters: int) -> Tensor:
     size = patches.shape[-1]
     border = size * (4 - quarters) // 8
     middle = patches[:, :, border : size - border, border : size - border]
-    if quarters % 2:
-        return F.avg_pool2d(F.interpolate(middle, scale_factor=2.0, mode="nearest"), quarters)
-    return F.avg_pool2d(middle, quarters // 2)
+    # Sums of slices are a few times faster on a CPU than pooling a single channel.
+    if quarters == 4:
+        rows = middle[:, :, ::2] + middle[:, :, 1::2]
+        return (rows[..., ::2] + rows[..., 1::2]) / 4
+    return _two_of_three(_two_of_three(middle, 2), 3) / 9 if quarters == 3 else middle
+
+
+def _two_of_three(maps: Tensor, axis: int) -> Tensor:
+    """Three times the means over areas of two pixels where there were three, along one axis."""
+    first, second, third = maps.unflatten(axis, (-1, 3)).unbind(axis + 1)
+    return torch.stack([2 * first + second, second + 2 * third], axis + 1).flatten(axis, axis + 1)
 
 
 class FilterResponseNorm2d(nn.Module):

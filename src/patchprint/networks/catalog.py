@@ -104,11 +104,11 @@ def desdis(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "
 
 
 def strided(
-    dim: int = 128, width: int = 16, extra: int = 0, dropout: float = 0.0, kind: Kind = "float"
+    dim: int = 128, width: int = 16, extra: int = 0, dropout: float = 0.0, kind: Kind = "float", fovea: int = 0
 ) -> PatchNetwork:
     """DesDis's trunk on standardized patches, for students of distillation: a thirtieth of ``hardnet`` at width 16. ``extra``
-    adds as many layers to each of the two smaller sizes."""
-    return DesDis(dim, width, dropout, kind, standardize=True, extra=extra)
+    adds as many layers to each of the two smaller sizes; for ``fovea`` see ``DesDis``."""
+    return DesDis(dim, width, dropout, kind, standardize=True, extra=extra, fovea=fovea)
 
 
 NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
@@ -152,8 +152,8 @@ def create(name: str, **options: Any) -> PatchNetwork:
 
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` ``fovea``, ``l2net`` ``learned_norm`` and ``maps``
-    ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``, ``strided`` ``extra``.
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` and ``strided`` ``fovea``, ``l2net`` ``learned_norm`` and
+    ``maps`` ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``, ``strided`` ``extra``.
     ``embedding`` is for whole images and takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])

@@ -6,18 +6,19 @@ from torch import Tensor, nn
 
 from patchprint.errors import UserError
 from patchprint.networks.base import Kind, Maps, PatchNetwork
-from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
+from patchprint.networks.blocks import Fovea, PatchStandardization, ViewBatchNorm2d
 from patchprint.networks.l2net import run_layers
 
 
 class DesDis(PatchNetwork):
     """DesDis (Liu and Dong 2024); ``width`` is the number in the names of the published files, whose state-dict keys these are.
 
-    Two options are ours: ``standardize`` divides by the standard deviation where DesDis has instance normalization, which
-    bounds it from below; ``extra`` is how many 3x3 layers are added to each of the two smaller sizes, 8x8 and 4x4.
+    Three options are ours: ``standardize`` divides by the standard deviation where DesDis has instance normalization, which
+    bounds it from below; ``extra`` is how many 3x3 layers are added to each of the two smaller sizes, 8x8 and 4x4; with a
+    ``fovea`` the first layer sees so many nested squares of a larger patch, each standardized (see `Fovea`).
 
     Shape:
-        (N, 1, 32, 32) -> (N, dim).
+        (N, 1, 32, 32), with a fovea (N, 1, 64, 64) -> (N, dim).
     """
 
     def __init__(
@@ -28,12 +29,15 @@ class DesDis(PatchNetwork):
         kind: Kind = "float",
         standardize: bool = False,
         extra: int = 0,
+        fovea: int = 0,
     ) -> None:
-        super().__init__(dim, kind)
+        super().__init__(dim, kind, input_size=64 if fovea else 32)
         if extra < 0:
             raise UserError(f"extra is a number of layers, not {extra}")
-        prepare = PatchStandardization() if standardize else nn.InstanceNorm2d(1)
-        self.layer1 = nn.Sequential(prepare, *_block(1, width, stride=2))
+        prepare: nn.Module = PatchStandardization() if standardize else nn.InstanceNorm2d(1)
+        if fovea:
+            prepare = Fovea(fovea)
+        self.layer1 = nn.Sequential(prepare, *_block(max(fovea, 1), width, stride=2))
         self.layer2 = nn.Sequential(*_block(width, 2 * width, stride=2), *_blocks(2 * width, extra))
         self.layer3 = nn.Sequential(*_block(2 * width, 4 * width, stride=2), *_blocks(4 * width, 1 + extra))
         self.desc = nn.Sequential(nn.Dropout(dropout), nn.Conv2d(4 * width, dim, 4), ViewBatchNorm2d(dim))

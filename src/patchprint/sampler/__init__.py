@@ -8,6 +8,7 @@ not alias. Beyond its border an image repeats its last pixels.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Iterable
@@ -18,12 +19,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint import cores
 from patchprint.devices import Recording, runs_kernels
 from patchprint.errors import UserError
 from patchprint.types import Keypoints
 
 _SMALLEST_SIDE = 8
 _CHUNK = 2048
+_CHUNK_PIXELS = 1 << 19  # of patches that one core of a CPU cuts at a time
 _STRIP_PIXELS = 1 << 22
 _MOST_PIXELS_IN_FLOATS = 1 << 25
 _MOST_PIXELS_RECORDED = 1 << 22  # larger images take longer than the queueing of what is done to them
@@ -70,6 +73,22 @@ class ImagePyramids:
     @property
     def device(self) -> torch.device:
         return self.pixels.device
+
+    def level(self, number: int) -> Tensor:
+        """A level of the first image as floats in [0, 1], (1, 1, H, W)."""
+        if self.differentiable:  # each use has its own way back
+            return self._floats(number)
+        if number not in self._known:
+            self._known[number] = self._floats(number)
+        return self._known[number]
+
+    @functools.cached_property
+    def _known(self) -> dict[int, Tensor]:
+        return {}
+
+    def _floats(self, number: int) -> Tensor:
+        start, width, height = (int(table[0, number]) for table in (self.offset, self.width, self.height))
+        return self.pixels[start : start + width * height].view(1, 1, height, width) / 255.0
 
     @property
     def differentiable(self) -> bool:
@@ -129,8 +148,8 @@ def _read_level_by_level(pyramids: ImagePyramids, level: Tensor, center: Tensor,
     patches = torch.empty(len(level), 1, size, size)
     for number in torch.unique(level).tolist():
         rows = (level == number).nonzero()[:, 0]
-        start, width, height = (int(t[0, number]) for t in (pyramids.offset, pyramids.width, pyramids.height))
-        pixels = pyramids.pixels[start : start + width * height].view(1, 1, height, width) / 255.0
+        pixels = pyramids.level(number)
+        height, width = pixels.shape[2:]
         # It counts from -1 in the middle of the first pixel to 1 in the middle of the last one.
         grid = torch.empty(len(rows), size, size, 2)
         for axis, per_pixel in enumerate((2.0 / max(width - 1, 1), 2.0 / max(height - 1, 1))):
@@ -151,12 +170,8 @@ def cut_patches(
     """Patches of keypoints, (N, 1, size, size) on the pyramids' device, cut in chunks so that memory stays bounded."""
     # In one piece, since each way to a GPU takes its time.
     place = torch.cat([keypoints.xy, keypoint_frames(keypoints, patch_scale).flatten(1)], 1).to(pyramids.device)
-    if (
-        runs_kernels(pyramids.device)
-        and size & (size - 1) == 0
-        and not place.requires_grad
-        and not pyramids.differentiable
-    ):
+    learns = place.requires_grad or pyramids.differentiable
+    if runs_kernels(pyramids.device) and size & (size - 1) == 0 and not learns:
         from patchprint.sampler import kernel
 
         tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)
@@ -164,10 +179,20 @@ def cut_patches(
     if isinstance(image, int):
         image = torch.full((len(keypoints),), image, device=pyramids.device)
     patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
-    for start in range(0, len(keypoints), _CHUNK):
-        part = slice(start, start + _CHUNK)
+
+    def cut(start: int) -> None:
+        part = slice(start, start + chunk)
         center, frame = place[part, :2], place[part, 2:].unflatten(1, (2, 2))
         patches[part] = sample_patches(pyramids, image[part], center, frame, size)
+
+    divided = pyramids.device.type == "cpu" and not learns
+    chunk = max(_CHUNK_PIXELS // size**2, 1) if divided else _CHUNK
+    starts = range(0, len(keypoints), chunk)
+    if divided:
+        cores.each(lambda: contextlib.nullcontext(cut), starts)
+    else:
+        for start in starts:
+            cut(start)
     return patches
 
 

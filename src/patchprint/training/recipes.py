@@ -351,6 +351,34 @@ def sdgmnet_shipped() -> TrainConfig:
     )
 
 
+def sdgmnet_large_shipped() -> TrainConfig:
+    """The weights sdgmnet.large of the package: sdgmnet-shipped on larger patches, seen in three nested squares."""
+    return dataclasses.replace(
+        sdgmnet_shipped(),
+        recipe="sdgmnet-large-shipped",
+        network_options={"dropout": 0.3, "input_norm": "standard", "fovea": 3},
+        patch_scale=36.0,
+        batch=2048,
+        steps=36_000,
+        validate_every=6000,
+    )
+
+
+def sdgmnet_fast_shipped() -> TrainConfig:
+    """The weights sdgmnet.fast of the package: a small network that learned from sdgmnet.large, for CPUs."""
+    return _taught_by_large("sdgmnet-fast-shipped", width=32, extra=1, fovea=3)
+
+
+def sdgmnet_tiny_shipped() -> TrainConfig:
+    """The weights sdgmnet.tiny of the package: sdgmnet.fast with half the channels."""
+    return _taught_by_large("sdgmnet-tiny-shipped", width=16, extra=1, fovea=3)
+
+
+def sdgmnet_bits_shipped() -> TrainConfig:
+    """The weights sdgmnet.bits of the package: 256 bits whose similarities are those of the floats of sdgmnet.large."""
+    return _taught_by_large("sdgmnet-bits-shipped", width=64, extra=1, fovea=3, dim=256, kind="binary")
+
+
 def hynet_shipped() -> TrainConfig:
     """The weights hynet of the package: HyNet on photos, patches standardized first, rate falling to zero."""
     options = {"dropout": 0.3, "input_norm": "standard"}
@@ -373,6 +401,18 @@ def doap_binary_shipped() -> TrainConfig:
     return _shipped(doap_binary(), "doap-binary-shipped", steps=15_000, batch=2048, augmentation="wide")
 
 
+def _taught_by_large(name: str, **network_options: Any) -> TrainConfig:
+    return dataclasses.replace(
+        distill(),
+        recipe=name,
+        network_options=network_options,
+        teacher=("sdgmnet.large",),
+        patch_scale=36.0,
+        steps=10_000,
+        validate_every=4000,
+    )
+
+
 def _shipped(method: TrainConfig, name: str, **changes: Any) -> TrainConfig:
     """What all shipped weights share: patches of 24 sigma cut from photos, averaged weights, the best of few validations."""
     shared = {"patch_scale": 24.0, "augmentation": "photos", "average": 0.999, "validate_every": 5000}
@@ -384,7 +424,8 @@ _ALL: tuple[Callable[[], TrainConfig], ...] = (
     doap_binary_rome, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_bn, hynet_sosr, hardnet_frn, hardnet_frn_hynet,
     sosnet_frn, sdgmnet, sdgmnet_standardized, sdgmnet_theta, sdgmnet_s, sdgmnet_l2, sdgmnet_theta_no_power,
     sdgmnet_s_no_power, sdgmnet_l2_no_power, sdgmnet_no_power, sdgmnet_step, sdgmnet_no_coupling, distill, sdgmnet_shipped,
-    hynet_shipped, hardnet_shipped, hardnet_small_shipped, doap_binary_shipped,
+    sdgmnet_large_shipped, sdgmnet_fast_shipped, sdgmnet_tiny_shipped, sdgmnet_bits_shipped, hynet_shipped,
+    hardnet_shipped, hardnet_small_shipped, doap_binary_shipped,
 )  # fmt: skip
 RECIPES: Registry[Callable[[], TrainConfig]] = Registry(
     "recipe", {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL} | IMAGE_RECIPES
