@@ -94,10 +94,11 @@ WHEELS ?= $(PIP_FIND_LINKS)
 lock: $(VENV)/.dev $(VENV)/.audit
 	$(BIN)/python -m tools.lock --uv $(AUDIT)/bin/uv $(WHEELS)
 
-# The tables in the documents and the numbers of patchprint models, from the files in results/.
+# The tables in the documents, the numbers of patchprint models and the picture of the README, from the files in results/.
 tables: $(VENV)/.dev
 	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md
 	$(BIN)/python -m tools.measured
+	$(BIN)/python -m tools.speed_accuracy
 
 # The documents as pages, with the API, in site/; broken links are errors.
 docs: $(VENV)/.docs

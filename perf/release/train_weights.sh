@@ -39,15 +39,40 @@ train hynet hynet-shipped
 train hardnet hardnet-shipped
 train hardnet.small hardnet-small-shipped
 train doap-binary doap-binary-shipped
-"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/*/best.safetensors \
-  --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian --scales 24 28 32 \
+
+# With warped copies of photos of anything, and the same photos without labels for the students: folders data/wild/1 to 4 of the
+# photos that results/training/wild-photos.json lists, brought to 1024 pixels.
+for part in 1 2 3 4; do
+  test -d "data/warped/wild-$part" || "$PATCHPRINT" data build homographies "data/wild/$part" "data/warped/wild-$part" \
+    --num-views 3 --strength 1.5 --max-keypoints 800 --max-side 640 --max-mb 25
+  test -d "data/any-wild-$part" || "$PATCHPRINT" data build unlabeled "data/wild/$part" "data/any-wild-$part" \
+    --max-side 768 --max-keypoints 900 --patch-scale 36 --max-mb 14
+done
+DATA="$DATA $(warped wild-1 wild-2 wild-3 wild-4)"
+train sdgmnet.large sdgmnet-large-shipped
+# data/any-one and data/any-two: the photos of the scenes but bodleian, in two halves (data build unlabeled).
+DATA="data/any-one data/any-two data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4"
+for student in fast tiny bits; do
+  train "sdgmnet.$student" "sdgmnet-$student-shipped" --teacher runs/weights/sdgmnet.large/best.safetensors
+done
+"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/sdgmnet.*/best.safetensors --tracks data/bodleian \
+  --images data/bodleian --scales 28 32 36 40 --out results/experiments/choice-fovea.json
+
+"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/[!s]*/best.safetensors \
+  runs/weights/sdgmnet/best.safetensors --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian --scales 24 28 32 \
   --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
-ship() { # NAME PATCH_SCALE
-  "$PYTHON" -m perf.release.ship_weights "$1" --weights "runs/weights/$1/best.safetensors" --patch-scale "$2"
-  "$PATCHPRINT" calibrate "src/patchprint/weights/$1.safetensors" --write --json > "results/ratio/$1.json"
+ship() { # NAME PATCH_SCALE FLAGS
+  name=$1 scale=$2
+  shift 2
+  "$PYTHON" -m perf.release.ship_weights "$name" --weights "runs/weights/$name/best.safetensors" --patch-scale "$scale" "$@"
+  "$PATCHPRINT" calibrate "src/patchprint/weights/$name.safetensors" --write --json > "results/ratio/$name.json"
 }
 ship sdgmnet 24
 ship hynet 24
 ship hardnet 24
 ship hardnet.small 24
 ship doap-binary 28
+ship sdgmnet.large 32 --choice results/experiments/choice-fovea.json
+for student in fast tiny bits; do
+  ship "sdgmnet.$student" 32 --choice results/experiments/choice-fovea.json --teacher sdgmnet.large
+done

@@ -120,7 +120,8 @@ class Keypoints:
         numbers = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
         # The smallest scale and a sum tell of anything wrong, quicker than a look at each; a sum of huge numbers does not.
         if len(keypoints) == 0 or (
-            keypoints.scale.min() > 0 and math.isfinite(sum(float(each.sum()) for each in numbers if each is not None))
+            keypoints.scale.min() > 0
+            and math.isfinite(sum(float(each.detach().sum()) for each in numbers if each is not None))
         ):
             return keypoints
         finite = all(bool(each.isfinite().all()) for each in numbers if each is not None)

@@ -120,8 +120,10 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
     center = (center + 0.5) * shrink[:, None] - 0.5
     frame = frame * shrink[:, None, None]
     u = (torch.arange(size, device=center.device, dtype=torch.float32) * 2 + 1) / size - 1
-    # Not for huge photos, whose pixels are turned into floats on the way.
-    if len(pyramids) == 1 and pyramids.device.type == "cpu" and pyramids.pixels.numel() <= _MOST_PIXELS_IN_FLOATS:
+    # Not for huge photos, whose pixels are turned into floats on the way, nor where places are learned.
+    moves = center.requires_grad or frame.requires_grad
+    few_pixels = pyramids.pixels.numel() <= _MOST_PIXELS_IN_FLOATS
+    if len(pyramids) == 1 and pyramids.device.type == "cpu" and few_pixels and not moves:
         return _read_level_by_level(pyramids, level, center, frame, u)
 
     offset, width, height = (t[image, level] for t in (pyramids.offset, pyramids.width, pyramids.height))
@@ -153,7 +155,7 @@ def _read_level_by_level(pyramids: ImagePyramids, level: Tensor, center: Tensor,
         # It counts from -1 in the middle of the first pixel to 1 in the middle of the last one.
         grid = torch.empty(len(rows), size, size, 2)
         for axis, per_pixel in enumerate((2.0 / max(width - 1, 1), 2.0 / max(height - 1, 1))):
-            grid[..., axis] = _along(center[rows, axis] * per_pixel - 1, frame[rows, axis] * per_pixel, u)
+            _along(center[rows, axis] * per_pixel - 1, frame[rows, axis] * per_pixel, u, grid[..., axis])
         found = F.grid_sample(pixels, grid.view(1, -1, size, 2), padding_mode="border", align_corners=True)
         patches[rows] = found.view(-1, 1, size, size)
     return patches
@@ -180,25 +182,24 @@ def cut_patches(
         image = torch.full((len(keypoints),), image, device=pyramids.device)
     patches = torch.empty(len(keypoints), 1, size, size, device=pyramids.device)
 
-    def cut(start: int) -> None:
-        part = slice(start, start + chunk)
-        center, frame = place[part, :2], place[part, 2:].unflatten(1, (2, 2))
-        patches[part] = sample_patches(pyramids, image[part], center, frame, size)
+    def cut(rows: slice | Tensor) -> None:
+        center, frame = place[rows, :2], place[rows, 2:].unflatten(1, (2, 2))
+        patches[rows] = sample_patches(pyramids, image[rows], center, frame, size)
 
-    divided = pyramids.device.type == "cpu" and not learns
-    chunk = max(_CHUNK_PIXELS // size**2, 1) if divided else _CHUNK
-    starts = range(0, len(keypoints), chunk)
-    if divided:
-        cores.each(lambda: contextlib.nullcontext(cut), starts)
+    if pyramids.device.type == "cpu" and not learns:
+        # Those of one size together, since they come from the same level.
+        parts = keypoints.scale.argsort().split(max(_CHUNK_PIXELS // size**2, 1))
+        cores.each(lambda: contextlib.nullcontext(cut), parts)
     else:
-        for start in starts:
-            cut(start)
+        for start in range(0, len(keypoints), _CHUNK):
+            cut(slice(start, start + _CHUNK))
     return patches
 
 
-def _along(center: Tensor, row: Tensor, u: Tensor) -> Tensor:
+def _along(center: Tensor, row: Tensor, u: Tensor, out: Tensor | None = None) -> Tensor:
     """One image coordinate of every patch pixel, (N, size, size): centre + row[0] * u_column + row[1] * u_row."""
-    return center[:, None, None] + row[:, 0, None, None] * u[None, None, :] + row[:, 1, None, None] * u[None, :, None]
+    columns, rows = row[:, 0, None, None] * u[None, None, :], row[:, 1, None, None] * u[None, :, None]
+    return torch.add(center[:, None, None] + columns, rows, out=out)
 
 
 def _checked(image: Tensor) -> Tensor:
