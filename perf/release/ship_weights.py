@@ -22,7 +22,7 @@ SCENES = (
     "densified; five of the scenes also as warped and re-lit copies"
 )
 WILD = "891 photos of anything from public repositories (results/training/wild-photos.json)"
-UNLABELED = f"keypoints without labels in the 441 photos of the same scenes and in {WILD}"
+UNLABELED = f"keypoints without labels in 441 photos of the eight scenes of sdgmnet, and in {WILD}"
 # What weights learned from, where it was not the scenes alone.
 IMAGES = {
     "sdgmnet.large": f"{SCENES}; warped copies of {WILD}",

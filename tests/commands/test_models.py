@@ -61,5 +61,6 @@ def test_the_shipped_weights_are_shown_with_what_was_measured(capsys: pytest.Cap
     for name in weights.weight_names():
         (row,) = (line for line in text.splitlines() if line.startswith(f"{name} ") and "Apache" in line)
         assert f" {measured[name]['oxford_map']:.3f} " in row
-        assert f" {measured[name]['patches_per_second'][kind]:,} " in row
-    assert "hessian-affine" in text and "hardnet.small is the one for CPUs" in text
+        speed = measured[name]["patches_per_second"].get(kind)
+        assert speed is None or f" {speed:,} " in row
+    assert "hessian-affine" in text and "sdgmnet.fast and sdgmnet.tiny are for CPUs" in text
