@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from patchprint import cli
@@ -48,3 +51,12 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATCHPRINT_DEBUG", "1")
     with pytest.raises(ValueError, match="did you mean"):
         cli.main(["modles"])
+
+
+@pytest.mark.parametrize("line", [["--help"], ["models"], ["match", "--help"]])
+def test_nothing_is_said_where_nobody_reads_any_more(line: list[str]) -> None:
+    command = [sys.executable, "-m", "patchprint", *line]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (1, b"")

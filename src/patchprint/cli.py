@@ -14,6 +14,7 @@ import inspect
 import io
 import os
 import re
+import select
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -46,9 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
     except UserError as error:
         return _fail(error, code=2)
+    except BrokenPipeError as error:
+        return 1 if _reader_is_gone() else _fail(error, code=1)
     except OSError as error:
         return _fail(error, code=1)
     except KeyboardInterrupt:
@@ -56,6 +61,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         return _fail("this is a fault of patchprint; please report it with the lines above and the command", code=1)
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads stdout any more, as after ``| head``; the rest goes nowhere then, and nothing is said at the end."""
+    look = select.poll()
+    look.register(sys.stdout.fileno(), 0)  # errors are told without being asked for
+    if not look.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -22,8 +22,13 @@ class OtherInputsError(UserError):
     """A folder holds the work of other inputs or settings than those that are to be worked on."""
 
 
+_ABOUT_AS_CLOSE = 0.15
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
-    """A hint for a word that is not among ``known``: the close ones, or all."""
+    """A hint for a word that is not among ``known``: those that are about as close as the closest, or all."""
     names = list(dict.fromkeys(known))
     close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    likeness = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
+    close = [name for name, like in zip(close, likeness, strict=True) if like > likeness[0] - _ABOUT_AS_CLOSE]
     return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names) or 'none yet'}"

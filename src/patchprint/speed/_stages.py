@@ -157,12 +157,14 @@ def matching(setup: Setup) -> Work:
     pair = zip(setup.photos.images[:2], setup.photos.keypoints[:2], strict=True)
     a, b = (describe(image, keypoints, MATCHED) for image, keypoints in pair)
     bits_a, bits_b = (compress(features, "bits") for features in (a, b))
+    int8_a, int8_b = (compress(features, "int8") for features in (a, b))
     arrays = {
         "floats": (a.descriptors.numpy(), b.descriptors.numpy()),
         "bits": (bits_a.descriptors.numpy(), bits_b.descriptors.numpy()),
     }
     tasks: dict[str, Task] = {
         "patchprint, floats": lambda: match(a, b, "mutual", device=setup.device),
+        "patchprint, int8": lambda: match(int8_a, int8_b, "mutual", device=setup.device),
         "patchprint, bits": lambda: match(bits_a, bits_b, "mutual", device=setup.device),
     }
     if setup.is_there("OpenCV", partial(require, "cv2", extra="images")):
@@ -175,7 +177,11 @@ def matching(setup: Setup) -> Work:
         nearest_of_each_other = require("kornia.feature", extra="eval").match_mnn
         tasks["kornia, floats"] = lambda: nearest_of_each_other(*(each.descriptors.to(setup.device) for each in (a, b)))
     vectors = tuple(name for name in tasks if name.endswith("floats") and not name.startswith("patchprint"))
-    peers = {"patchprint, floats": vectors, "patchprint, bits": ("OpenCV BFMatcher, bits", *vectors)}
+    peers = {
+        "patchprint, floats": vectors,
+        "patchprint, int8": vectors,
+        "patchprint, bits": ("OpenCV BFMatcher, bits", *vectors),
+    }
     title = f"{len(a)} descriptors with {len(b)}, mutual nearest neighbors"
     return Work(title, tasks, peers=peers)
 
