@@ -54,16 +54,15 @@ def draw(shown: list[Point], path: Path) -> None:
             axes.plot([point.milliseconds for point in own], [point.score for point in own], color=f"C{number}")
             for point in own:
                 axes.plot(point.milliseconds, point.score, _ENGINES[point.engine], color=f"C{number}")
-            axes.annotate(
-                model, (own[0].milliseconds, own[0].score), (0, 7), textcoords="offset points", fontsize="small"
-            )
+            end = (own[-1].milliseconds, own[-1].score)
+            axes.annotate(model, end, (8, -3), textcoords="offset points", fontsize="small")
         axes.set_xscale("log")
         axes.set(xlabel="ms for 2000 keypoints of a photo, two CPU cores", ylabel="Oxford mAP")
         axes.plot([], [], "ko", label="usual engine")
         axes.plot([], [], "ks", label="int8, for folders")
         axes.legend(loc="lower right", fontsize="small", frameon=False)
         axes.grid(alpha=0.3)
-        axes.margins(x=0.15, y=0.12)
+        axes.margins(x=0.2, y=0.12)
         with atomic_file(path) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
 
