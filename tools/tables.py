@@ -146,8 +146,9 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "reliability-defects": reliability_tables.defects,
         **{
             f"speed-{stage}": speed_tables.stage(stage, "bench-cpu.json")
-            for stage in ("describe", "photo", "sample", "latency", "detect", "match", "step")
+            for stage in ("describe", "photo", "sample", "latency", "detect", "step")
         },
+        "speed-match": speed_tables.stage("match", "match-cpu.json"),
         **{f"speed-busy-{stage}": speed_tables.stage(stage, "bench-cpu-busy.json") for stage in ("describe", "photo")},
         "speed-growth": speed_tables.growth("growth-cpu.json"),
         "speed-limits": speed_tables.limits("bench-cpu.json"),
