@@ -50,7 +50,17 @@ for part in 1 2 3 4; do
 done
 DATA="$DATA $(warped wild-1 wild-2 wild-3 wild-4)"
 train sdgmnet.large sdgmnet-large-shipped
-# data/any-one and data/any-two: the photos of the scenes but bodleian, in two halves (data build unlabeled).
+unlabeled() { # STORE SCENES
+  store=$1
+  shift
+  for scene; do
+    mkdir -p "data/photos/$store/$(basename "$scene")"
+    ln -sf "$(realpath "$PHOTOS/$scene/images")"/* "data/photos/$store/$(basename "$scene")/"
+  done
+  test -d "data/$store" || "$PATCHPRINT" data build unlabeled "data/photos/$store" "data/$store" --max-keypoints 2000 --max-mb 17
+}
+unlabeled any-one notredame liberty
+unlabeled any-two castle entry sceaux oxford-landmarks/radcliffe oxford-landmarks/allsouls oxford-landmarks/christchurch
 DATA="data/any-one data/any-two data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4"
 for student in fast tiny bits; do
   train "sdgmnet.$student" "sdgmnet-$student-shipped" --teacher runs/weights/sdgmnet.large/best.safetensors
@@ -59,8 +69,8 @@ done
   --images data/bodleian --scales 28 32 36 40 --out results/experiments/choice-fovea.json
 
 "$PYTHON" -m perf.experiments.choose_weights --models runs/weights/[!s]*/best.safetensors \
-  runs/weights/sdgmnet/best.safetensors --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian --scales 24 28 32 \
-  --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
+  runs/weights/sdgmnet/best.safetensors --tracks data/notredame data/radcliffe data/castle data/bodleian \
+  --images data/bodleian --scales 24 28 32 --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
 ship() { # NAME PATCH_SCALE FLAGS
   name=$1 scale=$2
   shift 2

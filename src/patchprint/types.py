@@ -117,17 +117,15 @@ class Keypoints:
                 f"keypoints are given as {type(keypoints).__name__}; make them patchprint.Keypoints(xy, scale, angle), or give "
                 "a list of cv2.KeyPoint"
             )
-        numbers = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
+        given = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
+        numbers = [each for each in given if each is not None]
         # The smallest scale and a sum tell of anything wrong, quicker than a look at each; a sum of huge numbers does not.
-        if len(keypoints) == 0 or (
-            keypoints.scale.min() > 0
-            and math.isfinite(sum(float(each.detach().sum()) for each in numbers if each is not None))
-        ):
+        total = sum(float(each.detach().sum()) for each in numbers)
+        if len(keypoints) == 0 or (keypoints.scale.min() > 0 and math.isfinite(total)):
             return keypoints
-        finite = all(bool(each.isfinite().all()) for each in numbers if each is not None)
-        if not finite or not bool((keypoints.scale > 0).all()):
-            rows = [each.flatten(1) if each.ndim > 1 else each[:, None] for each in numbers if each is not None]
-            wrong = (~(torch.cat(rows, 1).isfinite().all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
+        rows = [each.flatten(1) if each.ndim > 1 else each[:, None] for each in numbers]
+        wrong = (~(torch.cat(rows, 1).isfinite().all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
+        if wrong:
             x, y = keypoints.xy[wrong[0]].tolist()
             scale, angle = float(keypoints.scale[wrong[0]]), float(keypoints.angle[wrong[0]])
             raise UserError(

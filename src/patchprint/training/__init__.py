@@ -2,7 +2,6 @@
 
 from patchprint.training.config import TrainConfig
 from patchprint.training.loop import Outcome, train
-from patchprint.training.recipes import RECIPES
-from patchprint.training.resolving import resolve
+from patchprint.training.resolving import RECIPES, resolve
 
 __all__ = ["RECIPES", "Outcome", "TrainConfig", "resolve", "train"]

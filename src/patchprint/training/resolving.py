@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,11 @@ from patchprint.patches import augment
 from patchprint.registry import Registry, check_options, option_names
 from patchprint.training import batchers
 from patchprint.training.config import TrainConfig, checked, flag, read_config
-from patchprint.training.recipes import RECIPES
+from patchprint.training.image_recipes import IMAGE_RECIPES
+from patchprint.training.recipes import METHOD_RECIPES
+from patchprint.training.shipped_recipes import SHIPPED_RECIPES
+
+RECIPES: Registry[Callable[[], TrainConfig]] = Registry("recipe", METHOD_RECIPES | SHIPPED_RECIPES | IMAGE_RECIPES)
 
 # Settings that are chosen by name, and where the options of what was chosen stand.
 OPTIONS_OF = {"network": "network_options", "loss": "loss_settings", "batcher": "batcher_options"}
