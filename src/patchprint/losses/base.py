@@ -108,6 +108,24 @@ class Pairs(NamedTuple):
     step: Tensor
     rows: Rows
 
+    @staticmethod
+    def of(batch: DescriptorBatch) -> Pairs:
+        """The pairs of a batch in two views, in at least float32.
+
+        Shape:
+            batch.desc (P, 2, D).
+        """
+        anchor, positive = at_least_float32(batch.desc).unbind(1)
+        raw_anchor, raw_positive = at_least_float32(batch.raw).unbind(1)
+        maps = tuple((m[:, 0], m[:, 1]) for m in map(at_least_float32, batch.maps or ()))
+        ignore = batch.ignore
+        if ignore is not None:
+            count = batch.num_points
+            ignore = ignore.view(count, 2, count, 2).permute(1, 0, 3, 2).reshape(2 * count, 2 * count)
+        # Both are there already in training; a caller's number lives on the CPU.
+        progress, step = (torch.as_tensor(value, device=anchor.device) for value in (batch.progress, batch.step))
+        return Pairs(anchor, positive, raw_anchor, raw_positive, maps, ignore, progress, step, batch.rows)
+
     @property
     def ignore_across(self) -> Tensor | None:
         """The part of ``ignore`` between anchors (rows) and positives (columns).
@@ -134,7 +152,7 @@ class PairLoss(Loss):
             raise UserError(
                 f"{name} needs both views of every point, so batch.valid must be None; doap takes any groups"
             )
-        return self.compute_pairs(_split(batch))
+        return self.compute_pairs(Pairs.of(batch))
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         """What ``forward`` returns; a subclass implements it.
@@ -143,19 +161,6 @@ class PairLoss(Loss):
             pairs.anchor, pairs.positive (P, D), at least float32 -> ``total`` and detached parts, each 0-dim.
         """
         raise NotImplementedError
-
-
-def _split(batch: DescriptorBatch) -> Pairs:
-    anchor, positive = at_least_float32(batch.desc).unbind(1)
-    raw_anchor, raw_positive = at_least_float32(batch.raw).unbind(1)
-    maps = tuple((m[:, 0], m[:, 1]) for m in map(at_least_float32, batch.maps or ()))
-    ignore = batch.ignore
-    if ignore is not None:
-        count = batch.num_points
-        ignore = ignore.view(count, 2, count, 2).permute(1, 0, 3, 2).reshape(2 * count, 2 * count)
-    # Both are there already in training; a caller's number lives on the CPU.
-    progress, step = (torch.as_tensor(value, device=anchor.device) for value in (batch.progress, batch.step))
-    return Pairs(anchor, positive, raw_anchor, raw_positive, maps, ignore, progress, step, batch.rows)
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

@@ -74,10 +74,12 @@ def sdgmnet(
     input_norm: InputNorm = "frn",
     kind: Kind = "float",
     fovea: int = 0,
+    extra: int = 0,
 ) -> PatchNetwork:
     """HyNet's trunk, by the name of the paper that trains it by gradient modulation. The shipped weights have
-    ``input_norm="standard"``: patches are standardized first, so that brightness does not move the descriptor."""
-    return HyNet(dim, width, dropout, input_norm, kind, fovea)
+    ``input_norm="standard"``: patches are standardized first, so that brightness does not move the descriptor. For ``fovea``
+    and ``extra``, which are ours, see ``HyNet``."""
+    return HyNet(dim, width, dropout, input_norm, kind, fovea, extra)
 
 
 def embedding(
@@ -152,8 +154,8 @@ def create(name: str, **options: Any) -> PatchNetwork:
 
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` and ``strided`` ``fovea``, ``l2net`` ``learned_norm`` and
-    ``maps`` ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``, ``strided`` ``extra``.
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` and ``strided`` ``fovea`` and ``extra``, ``l2net``
+    ``learned_norm`` and ``maps`` ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``.
     ``embedding`` is for whole images and takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])

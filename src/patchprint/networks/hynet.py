@@ -22,7 +22,8 @@ class HyNet(PatchNetwork):
     unit deviation first, and both cancel.
 
     ``fovea`` is ours: of a patch of 64 x 64 pixels the first layer sees this many nested squares of 32 x 32 as channels, the
-    surroundings coarsely and the middle finely (see `Fovea`). Without it the patch has 32 x 32 pixels.
+    surroundings coarsely and the middle finely (see `Fovea`). Without it the patch has 32 x 32 pixels. ``extra`` is how many
+    3x3 layers are added to each of the two smaller sizes, 16x16 and 8x8; published networks have none.
 
     Shape:
         (N, 1, 32, 32), with a fovea (N, 1, 64, 64) -> (N, dim).
@@ -36,8 +37,11 @@ class HyNet(PatchNetwork):
         input_norm: InputNorm = "frn",
         kind: Kind = "float",
         fovea: int = 0,
+        extra: int = 0,
     ) -> None:
         super().__init__(dim, kind, input_size=64 if fovea else 32)
+        if extra < 0:
+            raise UserError(f"extra is a number of layers, not {extra}")
         self._fused: Callable[..., Tensor] | None = None
         if input_norm not in ("frn", "standard"):
             raise UserError(f"input_norm must be 'frn' or 'standard', not {input_norm!r}")
@@ -51,9 +55,9 @@ class HyNet(PatchNetwork):
         self.layer1 = nn.Sequential(FilterResponseNorm2d(seen), TLU(seen), *_block(seen, width))
         self.layer2 = nn.Sequential(*_block(width, width))
         self.layer3 = nn.Sequential(*_block(width, 2 * width, stride=2))
-        self.layer4 = nn.Sequential(*_block(2 * width, 2 * width))
+        self.layer4 = nn.Sequential(*_blocks(2 * width, 1 + extra))
         self.layer5 = nn.Sequential(*_block(2 * width, 4 * width, stride=2))
-        self.layer6 = nn.Sequential(*_block(4 * width, 4 * width))
+        self.layer6 = nn.Sequential(*_blocks(4 * width, 1 + extra))
         last = nn.Conv2d(4 * width, dim, 8, bias=False)
         self.layer7 = nn.Sequential(nn.Dropout(dropout), last, ViewBatchNorm2d(dim))
 
@@ -66,7 +70,7 @@ class HyNet(PatchNetwork):
         x = self.layer1[:2](x)
         first = self.layer1[2:4](x) if with_maps else None
         for layer in (self.layer1[2:], self.layer2, self.layer3, self.layer4, self.layer5, self.layer6):
-            x = self._run_block(layer, x)
+            x = self._run_blocks(layer, x)
         x = self.layer7[:-1](x)
         raw = self.layer7[-1](x.to(self.dtype)).flatten(1)
         return raw, None if first is None else (first.flatten(1), raw)
@@ -83,13 +87,19 @@ class HyNet(PatchNetwork):
 
             self._fused = bias_frn_tlu
 
-    def _run_block(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _run_blocks(self, layer: nn.Module, x: Tensor) -> Tensor:
         if self._fused is None:
             return layer(x)
-        convolution, norm, unit = cast(Any, tuple(layer.children()))
-        x = convolution._conv_forward(x, convolution.weight, None)
-        return self._fused(x, convolution.bias, norm.weight, norm.bias, unit.tau, norm.eps)
+        parts = cast(Any, tuple(layer.children()))
+        for convolution, norm, unit in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            x = convolution._conv_forward(x, convolution.weight, None)
+            x = self._fused(x, convolution.bias, norm.weight, norm.bias, unit.tau, norm.eps)
+        return x
 
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
     return [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), FilterResponseNorm2d(outputs), TLU(outputs)]
+
+
+def _blocks(channels: int, count: int) -> list[nn.Module]:
+    return [part for _ in range(count) for part in _block(channels, channels)]

@@ -7,6 +7,7 @@ import torch
 from patchprint import losses, networks
 from patchprint.errors import UserError
 from patchprint.losses import Distillation, Loss
+from patchprint.losses.ranking import MatchRanking
 from patchprint.losses.sec import SEC, NormPenalty
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork
@@ -97,6 +98,8 @@ def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None
 def _create_loss(config: TrainConfig) -> Loss:
     run = losses.LOSSES[config.loss].settings_for_run(steps=config.steps, batch=config.batch, seed=config.seed)
     loss = losses.create(config.loss, **{**run, **config.loss_settings})
+    if config.ranking:
+        loss = MatchRanking(loss, config.ranking)
     if config.teacher:
         loss = Distillation(loss, config.loss_weight, config.teacher_cosine, config.teacher_similarity)
     if config.sec:

@@ -42,6 +42,9 @@ class TrainConfig:
         1.0
     )
     norm_penalty: Annotated[float, "weight of the mean squared norm, in place of the constraint; 0 leaves it out"] = 0.0
+    ranking: Annotated[
+        float, "weight of the average precision of all nearest neighbors of a batch in one ranking; 0 leaves it out"
+    ] = 0.0
     # Who teaches, beside the loss or in its place.
     teacher: Annotated[
         tuple[str, ...], "weights to learn from, by name or file: distillation; of several, similarities are averaged"
@@ -142,7 +145,7 @@ class TrainConfig:
             raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
         if self.watch < 0:
             raise UserError(f"--watch is {self.watch}; it is a number of samples")
-        weights = ("sec", "norm_penalty", "teacher_cosine", "teacher_similarity", "loss_weight")
+        weights = ("sec", "norm_penalty", "ranking", "teacher_cosine", "teacher_similarity", "loss_weight")
         for name in ("lr", "weight_decay", *weights):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
