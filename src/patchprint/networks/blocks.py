@@ -52,11 +52,15 @@ class Fovea(nn.Module):
         self.standardize = PatchStandardization()
 
     def forward(self, patches: Tensor) -> Tensor:
-        return torch.cat([self.standardize(_middle(patches, quarters)) for quarters in self.quarters], 1)
+        return torch.cat([self.standardize(middle_square(patches, quarters)) for quarters in self.quarters], 1)
 
 
-def _middle(patches: Tensor, quarters: int) -> Tensor:
-    """The middle, so many quarters of the side, in half the pixels a side, (N, 1, S, S) -> (N, 1, S / 2, S / 2)."""
+def middle_square(patches: Tensor, quarters: int) -> Tensor:
+    """The middle of patches, so many quarters of the side (4, 3 or 2), in half the pixels a side.
+
+    Shape:
+        (N, 1, S, S) -> (N, 1, S / 2, S / 2), S a multiple of 8.
+    """
     size = patches.shape[-1]
     border = size * (4 - quarters) // 8
     middle = patches[:, :, border : size - border, border : size - border]

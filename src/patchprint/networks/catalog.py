@@ -15,6 +15,7 @@ from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.desdis import DesDis
 from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
 from patchprint.networks.hynet import HyNet, InputNorm
+from patchprint.networks.pooled import PooledNetwork
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
 from patchprint.networks.spatial_transformer import Padding, TransformedNetwork
 from patchprint.networks.tfeat import TFeat
@@ -75,11 +76,13 @@ def sdgmnet(
     kind: Kind = "float",
     fovea: int = 0,
     extra: int = 0,
+    pooled: bool = False,
 ) -> PatchNetwork:
     """HyNet's trunk, by the name of the paper that trains it by gradient modulation. The shipped weights have
-    ``input_norm="standard"``: patches are standardized first, so that brightness does not move the descriptor. For ``fovea``
-    and ``extra``, which are ours, see ``HyNet``."""
-    return HyNet(dim, width, dropout, input_norm, kind, fovea, extra)
+    ``input_norm="standard"``: patches are standardized first, so that brightness does not move the descriptor. For ``fovea``,
+    ``extra`` and ``pooled``, which are ours, see ``HyNet`` and ``PooledNetwork``."""
+    network = HyNet(dim, width, dropout, input_norm, kind, fovea, extra)
+    return PooledNetwork(network) if pooled else network
 
 
 def embedding(
@@ -154,8 +157,9 @@ def create(name: str, **options: Any) -> PatchNetwork:
 
     Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
     layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` and ``strided`` ``fovea`` and ``extra``, ``l2net``
-    ``learned_norm`` and ``maps`` ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"), ``tfeat`` ``standardize``.
+    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` and ``strided`` ``fovea`` and ``extra``, ``sdgmnet``
+    ``pooled``, ``l2net`` ``learned_norm`` and ``maps`` ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"),
+    ``tfeat`` ``standardize``.
     ``embedding`` is for whole images and takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])
