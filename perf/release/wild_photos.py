@@ -1,0 +1,102 @@
+"""The photos of anything that some weights learned from, out of copies of the repositories that hold them.
+
+    python -m perf.release.wild_photos --mirrors ../.mirror --out data/wild
+
+``results/training/wild-photos.json`` names repositories, commits, licenses and pictures. A copy of ``owner/name`` is a git
+folder ``MIRRORS/owner+name`` or ``MIRRORS/owner+name/repo``, with or without a work tree. Pictures are written in gray, at
+most 1024 pixels a side, into as many folders as there are parts. A repository or picture that is not there is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from patchprint.errors import UserError
+from patchprint.extras import require
+from patchprint.files import atomic_file
+from patchprint.interop.images import decode_gray, limit
+from patchprint.reading import read_json
+
+LIST = Path("results/training/wild-photos.json")
+QUALITY = 92
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mirrors", type=Path, required=True)
+    parser.add_argument("--list", type=Path, default=LIST)
+    parser.add_argument("--parts", type=int, default=4)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    listed = read_json(arguments.list, "a list of photos")
+    missing = unpack(listed, arguments.mirrors, arguments.out, arguments.parts)
+    for each in missing:
+        print(f"not found: {each}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def unpack(listed: dict[str, Any], mirrors: Path, out: Path, parts: int) -> list[str]:
+    """Write the pictures of a list below ``out``; returns what was not found."""
+    missing: list[str] = []
+    number = 0
+    for source in tqdm(listed["sources"], desc="repositories", disable=None):
+        repository = git_folder(mirrors, source["repository"])
+        if repository is None:
+            missing.append(f"a copy of {source['repository']}")
+            continue
+        paths = {
+            name_of(path): path for path in _git(repository, "ls-tree", "-r", "-z", "--name-only", source["commit"])
+        }
+        for name in source["names"]:
+            if name not in paths:
+                missing.append(f"{name} in {source['repository']}")
+                continue
+            content = _blob(repository, source["commit"], paths[name])
+            path = out / str(number % parts + 1) / f"{source['repository'].replace('/', '+')}+{name}"
+            _write(content, path, listed["longest_side"])
+            number += 1
+    return missing
+
+
+def name_of(path: str) -> str:
+    """What a picture of a repository is called in the list: its path as one plain word."""
+    return re.sub(r"[^A-Za-z0-9.-]", "_", str(Path(path).with_suffix(""))) + ".jpg"
+
+
+def git_folder(mirrors: Path, repository: str) -> Path | None:
+    """Where the copy of a repository lies."""
+    place = mirrors / repository.replace("/", "+")
+    return next((each for each in (place / "repo", place) if each.is_dir()), None)
+
+
+def _write(content: bytes, path: Path, longest_side: int) -> None:
+    cv2 = require("cv2", extra="images")
+    picture = limit(decode_gray(content, path.name), longest_side)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes())
+
+
+def _git(repository: Path, *arguments: str) -> list[str]:
+    found = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True, check=False)
+    if found.returncode:
+        raise UserError(f"{repository}: git {arguments[0]} failed: {found.stderr.decode(errors='replace').strip()}")
+    return found.stdout.decode(errors="surrogateescape").rstrip("\0").split("\0")
+
+
+def _blob(repository: Path, commit: str, path: str) -> bytes:
+    shown = subprocess.run(["git", "-C", str(repository), "show", f"{commit}:{path}"], capture_output=True, check=False)
+    if shown.returncode:
+        raise UserError(f"{path} cannot be read from {repository}: {shown.stderr.decode(errors='replace').strip()}")
+    return shown.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
