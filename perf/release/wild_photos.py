@@ -26,6 +26,7 @@ from patchprint.reading import read_json
 
 LIST = Path("results/training/wild-photos.json")
 QUALITY = 92
+LONGEST_NAME = 60
 
 
 def main() -> int:
@@ -66,8 +67,8 @@ def unpack(listed: dict[str, Any], mirrors: Path, out: Path, parts: int) -> list
 
 
 def name_of(path: str) -> str:
-    """What a picture of a repository is called in the list: its path as one plain word."""
-    return re.sub(r"[^A-Za-z0-9.-]", "_", str(Path(path).with_suffix(""))) + ".jpg"
+    """What a picture of a repository is called in the list: its path as one plain word, of which the end is kept."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", str(Path(path).with_suffix("")))[-LONGEST_NAME:] + ".jpg"
 
 
 def git_folder(mirrors: Path, repository: str) -> Path | None:

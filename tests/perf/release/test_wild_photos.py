@@ -38,4 +38,5 @@ def test_pictures_come_from_the_commit_of_the_list_and_what_is_missing_is_named(
 
 
 def test_a_name_is_the_path_as_one_word() -> None:
-    assert name_of("images/DSC 0005.v2.JPG") == "images_DSC_0005.v2.jpg"
+    assert name_of("images/DSC_0005 (2).v2.JPG") == "images_DSC_0005_2_.v2.jpg"
+    assert name_of(f"{'folder/' * 20}one.png") == f"{('folder_' * 20)[-57:]}one.jpg"
