@@ -127,6 +127,8 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries-groups": weights_tables.tries_groups,
         "tries-batch": weights_tables.tries_batch,
         "tries-fovea": weights_tables.tries_fovea,
+        "tries-pooled": weights_tables.tries_pooled,
+        "lost-matches": weights_tables.lost_matches,
         "chosen-scales": weights_tables.chosen_scales,
         "students": weights_tables.students,
         "inliers": use_tables.inliers,

@@ -85,6 +85,11 @@ def tries_fovea(results: Path) -> str:
     return _choices(results / "experiments" / "choice-fovea.json")
 
 
+def tries_pooled(results: Path) -> str:
+    """The mean over three sizes of what sees nested squares, by the side of the largest at test."""
+    return _choices(results / "experiments" / "choice-pooled.json")
+
+
 def doap_before(results: Path) -> str:
     """The binary model on whole groups beside the weights that were shipped before, on every test there is."""
     sets = ("liberty", "notredame", "oxford-landmarks")
@@ -114,6 +119,30 @@ def students(results: Path) -> str:
             [name, *(f"{scores['map']:.3f}" if key == "map" else f"{scores['sequences'][key]:.3f}" for key in _OXFORD)]
         )
     return table(["", *_OXFORD], rows, "mAP on the six Oxford sequences: results/experiments/students/.")
+
+
+def lost_matches(results: Path) -> str:
+    """Which right matches are not found, by how far the frames of the two keypoints differ."""
+    result = read(results / "experiments" / "lost-matches.json")
+    scores = result["scores"]
+    models = list(scores["found"])
+    rows = [
+        [
+            f"{_range(entry['octaves'], 'octaves')}, {_range(entry['degrees'], 'degrees')}",
+            f"{100 * entry['part']:.1f}",
+            *(f"{100 * entry['found'][name]:.0f}" for name in models),
+        ]
+        for entry in scores["classes"]
+    ]
+    rows.append(["all", "100", *(f"{100 * scores['found'][name]:.0f}" for name in models)])
+    header = ["scale and angle differ by", "part of the pairs, %", *(f"`{name}` finds, %" for name in models)]
+    caption = f"{scores['pairs']:,} pairs of keypoints of the Oxford sequences: results/experiments/lost-matches.json."
+    return table(header, rows, caption)
+
+
+def _range(ends: list[float | None], unit: str) -> str:
+    low, high = ends
+    return f"more than {low:g} {unit}" if high is None or high > 180 else f"{low:g} to {high:g} {unit}"
 
 
 def chosen_scales(results: Path) -> str:

@@ -37,3 +37,16 @@ def test_eth_shows_the_ratio_test_and_colmap(tmp_path: Path, ratio: float | None
     lines = weights_tables.eth(tmp_path).splitlines()
     assert cells(lines[2])[:5] == ["fountain, m", f"{ratio:g}" if ratio else "none", "11 of 11", "1,234", "5,678"]
     assert cells(lines[3])[0] == "fountain, COLMAP's own SIFT"
+
+
+def test_lost_matches_name_the_open_end_of_a_class(tmp_path: Path) -> None:
+    classes = [
+        {"octaves": [0.0, 0.25], "degrees": [0.0, 10.0], "part": 0.75, "found": {"m": 0.9}},
+        {"octaves": [1.0, None], "degrees": [45.0, 181.0], "part": 0.25, "found": {"m": 0.1}},
+    ]
+    scores = {"pairs": 1234, "found": {"m": 0.7}, "classes": classes}
+    save(tmp_path, "experiments/lost-matches.json", scores)
+    lines = weights_tables.lost_matches(tmp_path).splitlines()
+    assert cells(lines[2]) == ["0 to 0.25 octaves, 0 to 10 degrees", "75.0", "90"]
+    assert cells(lines[3]) == ["more than 1 octaves, more than 45 degrees", "25.0", "10"]
+    assert cells(lines[4]) == ["all", "100", "70"]
