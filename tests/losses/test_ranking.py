@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from support.loss_batches import batch_of, random_raw
 
 from patchprint.errors import UserError
 from patchprint.losses import create
 from patchprint.losses.ranking import MatchRanking
+from support.loss_batches import batch_of, random_raw
 
 
 def counted(raw: np.ndarray, temperature: float, guard: float = 0.0) -> float:

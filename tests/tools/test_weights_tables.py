@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patchprint.networks import weights
 from tools import weights_tables
 
 
@@ -37,3 +38,19 @@ def test_eth_shows_the_ratio_test_and_colmap(tmp_path: Path, ratio: float | None
     lines = weights_tables.eth(tmp_path).splitlines()
     assert cells(lines[2])[:5] == ["fountain, m", f"{ratio:g}" if ratio else "none", "11 of 11", "1,234", "5,678"]
     assert cells(lines[3])[0] == "fountain, COLMAP's own SIFT"
+
+
+def test_costs_are_counted_and_timed_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    infos = {info.name: info for info in weights.list_weights() if info.name in ("sdgmnet.tiny", "sdgmnet.bits")}
+    monkeypatch.setattr(weights, "list_weights", lambda: list(infos.values()))
+    tiny = {"best_ms": 50.0, "sha256": infos["sdgmnet.tiny"].sha256}
+    trained_again = {"best_ms": 60.0, "sha256": "another"}
+    contenders = {"patchprint sdgmnet.tiny, int8": tiny, "patchprint sdgmnet.bits": trained_again}
+    for machine in ("cpu", "h200"):
+        save(tmp_path, f"speed/bench-{machine}.json", {"keypoints": {"contenders": contenders if machine == "cpu" else {}}},
+             run={"machine": {"cpu": "a processor", "cores": 2, "gpu": None}})  # fmt: skip
+    for name, score in (("sdgmnet.tiny", 0.6), ("sdgmnet.bits", 0.7)):
+        save(tmp_path, f"oxford/{name}.json", {"map": score})
+    first, second = weights_tables.costs(tmp_path).splitlines()[2:4]
+    assert cells(first)[0] == "`sdgmnet.bits`" and cells(first)[3:] == ["–", "–", "–", "32", "0.700"]
+    assert cells(second) == ["`sdgmnet.tiny`", "238", "2.6", "–", "50", "–", "512", "0.600"]

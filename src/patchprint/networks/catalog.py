@@ -15,8 +15,8 @@ from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.desdis import DesDis
 from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
 from patchprint.networks.hynet import HyNet, InputNorm
-from patchprint.networks.pooled import PooledNetwork
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
+from patchprint.networks.pooled import PooledNetwork
 from patchprint.networks.spatial_transformer import Padding, TransformedNetwork
 from patchprint.networks.tfeat import TFeat
 from patchprint.registry import Registry, check_kinds, check_options

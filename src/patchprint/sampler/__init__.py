@@ -109,7 +109,7 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
     Shape:
         image (N,) int64, centre (N, 2) pixels, frame (N, 2, 2) pixels per half side -> (N, 1, size, size) float32 in [0, 1].
     """
-    return _read(pyramids, image, *_in_levels(pyramids, image, center, frame, size), size)
+    return _read(pyramids, size, image, *_in_levels(pyramids, image, center, frame, size))
 
 
 def _in_levels(
@@ -126,7 +126,7 @@ def _in_levels(
     return level, (center + 0.5) * shrink[:, None] - 0.5, frame * shrink[:, None, None]
 
 
-def _read(pyramids: ImagePyramids, image: Tensor, level: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
+def _read(pyramids: ImagePyramids, size: int, image: Tensor, level: Tensor, center: Tensor, frame: Tensor) -> Tensor:
     u = (torch.arange(size, device=center.device, dtype=torch.float32) * 2 + 1) / size - 1
     # Not for huge photos, whose pixels are turned into floats on the way, nor where places are learned.
     moves = center.requires_grad or frame.requires_grad
@@ -220,8 +220,8 @@ def cut_later(
     image = torch.zeros(len(keypoints), dtype=torch.int64)
     placed = _in_levels(pyramids, image, keypoints.xy, keypoint_frames(keypoints, patch_scale), size)
     rows = _of_one_size(keypoints)
-    parts = zip(*(each[rows].split(most) for each in (image, *placed)), strict=True)
-    return rows, [functools.partial(_read, pyramids, *part, size) for part in parts]
+    given = zip(*(each[rows].split(most) for each in (image, *placed)), strict=True)
+    return rows, [functools.partial(_read, pyramids, size, *part) for part in given]
 
 
 def _of_one_size(keypoints: Keypoints) -> Tensor:
