@@ -99,6 +99,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "oxford": oxford,
         "oxford-seeds": oxford_seeds,
         "shipped": weights_tables.shipped,
+        "costs": weights_tables.costs,
         "hpatches": weights_tables.hpatches,
         "eth": weights_tables.eth,
         "pipelines": pipeline_tables.pipelines(

@@ -6,7 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from patchprint.networks import weights
+from patchprint.networks import ModelInfo, weights
+from patchprint.networks.cost import multiply_adds
 from tools.markdown import read, table
 
 _OXFORD = ("map", "bikes", "boat", "graf", "leuven", "ubc", "wall")
@@ -26,6 +27,50 @@ def shipped(results: Path) -> str:
         rows.append([f"`{info.name}`", size, f"{info.patch_scale:g} sigma", megabytes, f"{score:.3f}", made_by])
     header = ["weights", "print", "patch", "file", "Oxford mAP", "made by"]
     return table(header, rows, "Size, run and mAP on the six Oxford sequences: results/oxford/.")
+
+
+def costs(results: Path) -> str:
+    """What a print of each of the weights in the package costs: counted in the network, and timed where these weights were."""
+    cpu, gpu = (read(results / "speed" / f"bench-{machine}.json") for machine in ("cpu", "h200"))
+    rows = []
+    for info in weights.list_weights():
+        network = weights.load_network(info.name)
+        size = info.dim // 8 if info.kind == "binary" else 4 * info.dim
+        score = read(results / "oxford" / f"{info.name}.json")["scores"]["map"]
+        parameters = sum(each.numel() for each in network.parameters())
+        counted = [f"{parameters / 1e3:,.0f}", f"{multiply_adds(network) / 1e6:.3g}"]
+        timed = [_milliseconds(cpu, info), _milliseconds(cpu, info, ", int8"), _milliseconds(gpu, info)]
+        rows.append([f"`{info.name}`", *counted, *timed, str(size), f"{score:.3f}"])
+    rows.sort(key=lambda row: row[-1], reverse=True)
+    header = [
+        "weights",
+        "thousand parameters",
+        "million multiply-adds",
+        "ms, CPU",
+        "ms, CPU, int8",
+        "ms, GPU",
+        "bytes",
+        "mAP",
+    ]
+    where = " and ".join(
+        f"{_machine(each)} (results/speed/bench-{name}.json)" for name, each in (("cpu", cpu), ("h200", gpu))
+    )
+    caption = (
+        f"Multiply-adds of a patch, milliseconds of 2000 keypoints of a photo, bytes of a print, mAP on Oxford; {where}. "
+        "A dash: these weights were not timed there."
+    )
+    return table(header, rows, caption)
+
+
+def _milliseconds(bench: dict[str, Any], info: ModelInfo, engine: str = "") -> str:
+    """Of the keypoints of a photo, where these very weights were timed."""
+    timed = bench["scores"]["keypoints"]["contenders"].get(f"patchprint {info.name}{engine}", {})
+    return f"{timed['best_ms']:.3g}" if timed.get("sha256") == info.sha256 else "–"
+
+
+def _machine(bench: dict[str, Any]) -> str:
+    machine = bench["run"]["machine"]
+    return machine["gpu"] or f"{machine['cores']} cores of {machine['cpu']}"
 
 
 def hpatches(results: Path) -> str:

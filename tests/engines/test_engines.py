@@ -15,7 +15,8 @@ from torch import Tensor
 from patchprint import engines, networks
 from patchprint.benchmarks import bundled
 from patchprint.distances import pair_distances
-from patchprint.engines import openvino
+from patchprint.engines import _exported, openvino
+from patchprint.engines._exported import exported
 from patchprint.engines.pytorch import inference_copy, multiplies_in_bfloat16
 from patchprint.errors import UserError
 from patchprint.features import load
@@ -82,6 +83,23 @@ def test_it_says_what_the_network_says(name: str, engine: str) -> None:
     assert model.describe_patches(given[:0]).shape == (0, model.dim)
     as_floats = model.describe_patches(given.float() / 255)
     assert (as_floats - found).abs().max() <= TOLERANCE[engine]
+
+
+@pytest.mark.parametrize("engine", ["float32", "bfloat16", *(engine for _, engine in EXPORTED)])
+def test_patches_cut_on_the_way_are_described_as_others(engine: str) -> None:
+    made = engines.create(narrow("hynet"), engine)
+    given = patches(narrow("hynet"), 100)
+    cuts = [lambda part=part: part for part in given.split(30)]
+    assert (made.describe_cut(cuts) - made.describe(given)).abs().max() <= (0 if engine == "float32" else 1e-2)
+
+
+def test_an_exported_network_is_known_by_the_code_of_its_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnx")
+    network = narrow("hynet")
+    before = exported(network)
+    assert exported(network) == before
+    monkeypatch.setattr(_exported, "_code", lambda: "other layers")
+    assert exported(network) != before
 
 
 @pytest.mark.parametrize("engine", ["float32", "bfloat16"])

@@ -49,6 +49,16 @@ def test_sift_at_ellipses_blurs_as_sift_does() -> None:
         assert float(cosine.median()) > 0.9
 
 
+def test_keypoints_have_the_descriptors_of_their_patches(network: PatchNetwork) -> None:
+    from patchprint.sampler import ImagePyramids, cut_patches
+
+    loaded, image = load(network), texture()
+    found = detect(image, "dog", 150)
+    assert len(found) > 64  # more than a core takes at once
+    patches = cut_patches(ImagePyramids.build([image]), 0, found, loaded.patch_scale, loaded.input_size)
+    assert torch.equal(loaded.describe_keypoints(image, found), loaded.describe_patches(patches))
+
+
 def test_sift_takes_patches_as_they_are_stored() -> None:
     assert [load("rootsift").patch_side(stored) for stored in (64, None)] == [64, 65]
     assert [load("rootsift-smoothed").patch_side(stored) for stored in (64, None)] == [32, 32]

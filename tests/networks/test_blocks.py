@@ -58,6 +58,14 @@ def test_standardised_patches_have_mean_zero_and_unbiased_deviation_one():
     assert torch.allclose(result.flatten(1).std(1), torch.ones(4), atol=1e-4)
 
 
+def test_each_channel_is_standardised_by_itself():
+    patches = torch.rand(2, 3, 8, 8) * torch.tensor([1.0, 5.0, 0.1]).view(3, 1, 1)
+    together = PatchStandardization()(patches)
+    for channel in range(3):
+        alone = PatchStandardization()(patches[:, channel : channel + 1])
+        assert torch.allclose(together[:, channel : channel + 1], alone, atol=1e-6)
+
+
 def test_standardisation_passes_no_gradient_through_its_statistics():
     patches = torch.rand(2, 1, 8, 8, requires_grad=True)
     PatchStandardization()(patches)[0, 0, 3, 3].backward()

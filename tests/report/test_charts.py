@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from patchprint.report.charts import Bars, Chart, Frame, Line, Moving
+from patchprint.report.charts import Bars, Chart, Dots, Frame, Line, Moving, Scatter
+from patchprint.report.page import Page, Section, render
 
 pytest.importorskip("matplotlib")
 
@@ -62,3 +63,13 @@ def test_drawings_take_the_colors_of_the_page(chart: Chart | Bars | Moving) -> N
     assert "#0100" not in drawn and "#0101" not in drawn, "stand-ins are all replaced"
     assert "var(--muted)" in drawn
     assert "<style" not in drawn and "<metadata" not in drawn
+
+
+def test_dots_are_named_in_the_drawing_and_need_no_script() -> None:
+    dots = [Dots("<one>", [10, 200], [0.5, 0.5], [1, 0], 0), Dots("two", [70], [0.4], [0], 1)]
+    chart = Scatter("speed", "ms", "mAP", dots, ["usual", "int8"], ["ours", "theirs"], "a note")
+    text = render(Page("t", sections=[Section("s", [chart])]))
+    for word in ("&lt;one&gt;", ">two<", ">usual<", ">int8<", ">theirs<", "a note", "var(--series-1)"):
+        assert word in text
+    assert "<one>" not in text and "uPlot" not in text
+    assert chart.file().startswith("<?xml")

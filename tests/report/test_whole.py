@@ -9,8 +9,9 @@ import numpy as np
 
 from patchprint.report.page import render
 from patchprint.report.runs import read_runs
+from patchprint.report.speed_accuracy import Bench
 from patchprint.report.whole import whole_page
-from support.made_runs import oxford_result, verification_result, write_run
+from support.made_runs import bench_result, oxford_result, verification_result, write_run
 
 
 def test_results_come_first_then_training_pictures_and_cost(tmp_path: Path) -> None:
@@ -35,6 +36,12 @@ def test_results_come_first_then_training_pictures_and_cost(tmp_path: Path) -> N
     for command in ("patchprint eval oxford --model m", "patchprint train sdgmnet --out mine"):
         assert command in text
     assert "a processor (2 cores)" in page.origin
+
+
+def test_speed_stands_before_results() -> None:
+    timed = {"patchprint m": {"best_ms": 100.0, "sha256": "0123456789abcdef", "model": "m"}}
+    page = whole_page([oxford_result("m", 0.5)], benches=[Bench.of(bench_result(timed))])
+    assert [section.heading for section in page.sections][:2] == ["Speed and accuracy, 2 cores, a processor", "oxford"]
 
 
 def test_titles_say_what_is_there() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.sampler import ImagePyramids, cut_patches, sample_patches
+from patchprint.sampler import ImagePyramids, cut_later, cut_patches, sample_patches
 from patchprint.types import Keypoints
 
 skimage_data = pytest.importorskip("skimage.data", reason="scikit-image ships the photographs used here")
@@ -105,6 +105,18 @@ def test_large_patches_do_not_alias() -> None:
     keypoints = Keypoints(torch.tensor([[256.0, 256.0]]), torch.tensor([20.0]), torch.tensor([0.0]))
     patch = cut_patches(ImagePyramids.build([noise]), 0, keypoints, 12.0, 32)
     assert patch.std() < 0.08  # the picture's own deviation is 0.29; aliasing would keep it
+
+
+@pytest.mark.parametrize("most", [7, 64])
+def test_what_is_cut_later_is_what_is_cut_now(most: int) -> None:
+    image = gray("camera")
+    keypoints = random_keypoints(image, 100)  # of several levels
+    pyramids = ImagePyramids.build([image])
+    rows, cuts = cut_later(pyramids, keypoints, 12.0, 32, most)
+    parts = [cut() for cut in cuts]
+    assert [len(part) for part in parts] == [most] * (100 // most) + [100 % most]
+    assert sorted(rows.tolist()) == list(range(100))
+    assert torch.equal(torch.cat(parts), cut_patches(pyramids, 0, keypoints, 12.0, 32)[rows])
 
 
 def test_empty_and_wrong_input() -> None:

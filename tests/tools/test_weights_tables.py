@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patchprint.networks import weights
 from tools import weights_tables
 
 
@@ -50,3 +51,19 @@ def test_lost_matches_name_the_open_end_of_a_class(tmp_path: Path) -> None:
     assert cells(lines[2]) == ["0 to 0.25 octaves, 0 to 10 degrees", "75.0", "90"]
     assert cells(lines[3]) == ["more than 1 octaves, more than 45 degrees", "25.0", "10"]
     assert cells(lines[4]) == ["all", "100", "70"]
+
+
+def test_costs_are_counted_and_timed_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    infos = {info.name: info for info in weights.list_weights() if info.name in ("sdgmnet.tiny", "sdgmnet.bits")}
+    monkeypatch.setattr(weights, "list_weights", lambda: list(infos.values()))
+    tiny = {"best_ms": 50.0, "sha256": infos["sdgmnet.tiny"].sha256}
+    trained_again = {"best_ms": 60.0, "sha256": "another"}
+    contenders = {"patchprint sdgmnet.tiny, int8": tiny, "patchprint sdgmnet.bits": trained_again}
+    for machine in ("cpu", "h200"):
+        save(tmp_path, f"speed/bench-{machine}.json", {"keypoints": {"contenders": contenders if machine == "cpu" else {}}},
+             run={"machine": {"cpu": "a processor", "cores": 2, "gpu": None}})  # fmt: skip
+    for name, score in (("sdgmnet.tiny", 0.6), ("sdgmnet.bits", 0.7)):
+        save(tmp_path, f"oxford/{name}.json", {"map": score})
+    first, second = weights_tables.costs(tmp_path).splitlines()[2:4]
+    assert cells(first)[0] == "`sdgmnet.bits`" and cells(first)[3:] == ["–", "–", "–", "32", "0.700"]
+    assert cells(second) == ["`sdgmnet.tiny`", "238", "2.6", "–", "50", "–", "512", "0.600"]

@@ -14,6 +14,7 @@ from patchprint.report.comparison import read_results
 from patchprint.report.page import write
 from patchprint.report.pictures import SUFFIXES
 from patchprint.report.runs import read_runs
+from patchprint.report.speed_accuracy import read_benches
 from patchprint.report.whole import whole_page
 
 
@@ -27,8 +28,8 @@ def main(
     """One HTML page from results, training runs and pictures; what can be compared shares its tables and charts.
 
     Args:
-        sources: result files of patchprint eval, folders of patchprint train, and pictures (.png, .jpg), such as
-            those of patchprint match.
+        sources: result files of patchprint eval and patchprint bench, folders of patchprint train, and pictures (.png,
+            .jpg), such as those of patchprint match.
         out: the page; it needs no other file and no network.
         title: its heading; by default what it shows.
         force: replace a page that exists.
@@ -42,8 +43,8 @@ def main(
     refuse_file(out, force)
     runs = read_runs([source for source in sources if source.is_dir()])
     pictures = [source for source in sources if source.suffix.lower() in SUFFIXES and not source.is_dir()]
-    files = [source for source in sources if not source.is_dir() and source not in pictures]
-    page = whole_page(read_results(files) if files else [], runs, pictures, title)
+    benches, files = read_benches([each for each in sources if not each.is_dir() and each not in pictures])
+    page = whole_page(read_results(files) if files else [], runs, pictures, title, benches)
     write(page, out)
-    counts = {"results": len(files), "runs": len(runs), "pictures": len(pictures)}
+    counts = {"results": len(files), "runs": len(runs), "pictures": len(pictures), "benches": len(benches)}
     emit({"out": str(out), **counts}, json, f"wrote {out}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -38,6 +39,10 @@ class Engine(ABC):
             patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> as `PatchNetwork.finish` has it.
         """
 
+    def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        """Descriptors of patches that are cut on the way, at most `CHUNK_ON_CPU` by each of ``cuts``; else as `describe`."""
+        return torch.cat([self.describe(cut()) for cut in cuts])
+
 
 class CpuEngine(Engine):
     """One whose chunks are divided among the cores."""
@@ -61,10 +66,17 @@ class CpuEngine(Engine):
         Shape:
             patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> (N, D) float32.
         """
-        return torch.cat(cores.each(self._in_session, list(patches.cpu().split(CHUNK_ON_CPU))))
+        return self._raw([partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)])
+
+    def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        return self.finish(self._raw(cuts))
+
+    def _raw(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        """A core cuts patches and computes them before it takes the next ones: they are in its cache."""
+        return torch.cat(cores.each(self._in_session, cuts))
 
     @contextlib.contextmanager
-    def _in_session(self) -> Iterator[Compute]:
+    def _in_session(self) -> Iterator[Callable[[Callable[[], Tensor]], Tensor]]:
         # Of each thread its own, like everything that PyTorch keeps about the way it computes.
         with torch.no_grad(), self.session() as compute:
-            yield compute
+            yield lambda cut: compute(cut())

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from pathlib import Path
 
 from torch import Tensor, nn
 
-from patchprint import __version__
+from patchprint import __version__, networks
 from patchprint.files import cache_folder
 from patchprint.interop.onnx import export_onnx
 from patchprint.networks import PatchNetwork, weights
 
 
 def exported(network: PatchNetwork) -> Path:
-    """The file of a network, which gives raw vectors; known by network, weights and our version."""
+    """The file of a network, which gives raw vectors; known by network, weights, and the code and version that wrote it."""
     checksum = weights.weights_sha256(network.state_dict())
-    known_by = [network.info.network, network.info.options, checksum, __version__]
+    known_by = [network.info.network, network.info.options, checksum, _code(), __version__]
     name = hashlib.sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder("engines")
     path = folder / f"{name}.onnx"
@@ -25,6 +26,13 @@ def exported(network: PatchNetwork) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         export_onnx(_Raw(network), network.input_size, path, {})
     return path
+
+
+@functools.cache
+def _code() -> str:
+    """A checksum of what the layers of networks are made of."""
+    folder = Path(networks.__file__).parent
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
 
 
 class _Raw(nn.Module):

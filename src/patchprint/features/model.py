@@ -22,10 +22,10 @@ from patchprint.features.compress import sign_bits
 from patchprint.interop import opencv
 from patchprint.interop.images import ImageLike, read_color
 from patchprint.networks import ModelInfo, PatchNetwork, weights
-from patchprint.networks.base import Kind
+from patchprint.networks.base import CHUNK_ON_CPU, Kind
 from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.patches.squares import central_square
-from patchprint.sampler import ImagePyramids, cut_patches
+from patchprint.sampler import ImagePyramids, cut_later, cut_patches
 from patchprint.types import Keypoints, KeypointsLike, ModelId
 
 DEFAULT_MODEL = "sdgmnet"
@@ -105,10 +105,8 @@ class Model(ABC):
         keypoints = Keypoints.given(keypoints)
         if len(keypoints) == 0:
             return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
-        device = self._sampling_device()
-        chunk = _CHUNK.get(device.type, _CHUNK["cpu"])
-        with one_core() if device.type == "cpu" else contextlib.nullcontext():
-            pyramids = ImagePyramids.build([image], device)
+        pyramids = self._pyramids(image)
+        chunk = _CHUNK.get(pyramids.device.type, _CHUNK["cpu"])
         parts = []
         for start in range(0, len(keypoints), chunk):
             chosen = keypoints if len(keypoints) <= chunk else keypoints[start : start + chunk]
@@ -148,6 +146,11 @@ class Model(ABC):
         Descriptors are those of ``compress(features, "bits")``: bit 1 where a component is above zero, Hamming distance.
         """
         return SignsModel(self)
+
+    def _pyramids(self, image: np.ndarray) -> ImagePyramids:
+        device = self._sampling_device()
+        with one_core() if device.type == "cpu" else contextlib.nullcontext():
+            return ImagePyramids.build([image], device)
 
     def _sampling_device(self) -> torch.device:
         return torch.device("cpu")
@@ -206,9 +209,20 @@ class NetworkModel(Model):
         if len(patches) == 0:
             return self.network.describe(torch.zeros(0, 1, size, size))
         self.network.check(patches)  # not every engine would say it in one sentence
+        return self._computing().describe(patches)
+
+    def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
+        keypoints = Keypoints.given(keypoints)
+        if len(keypoints) == 0 or self._sampling_device().type != "cpu":
+            return super().describe_keypoints(image, keypoints)
+        rows, cuts = cut_later(self._pyramids(image), keypoints, self.patch_scale, self.input_size, CHUNK_ON_CPU)
+        found = self._computing().describe_cut(cuts)
+        return torch.empty_like(found).index_copy_(0, rows, found)
+
+    def _computing(self) -> engines.Engine:
         if self._engine is None:
             self._engine = engines.create(self.network, self.engine)
-        return self._engine.describe(patches)
+        return self._engine
 
     def _sampling_device(self) -> torch.device:
         return next(self.network.parameters()).device

@@ -33,6 +33,6 @@ class PooledNetwork(PatchNetwork):
         self.cancels_brightness = network.cancels_brightness
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
-        squares = torch.stack([middle_square(patches, quarters) for quarters in _QUARTERS], 1)
-        raw, _ = self.network.encode(squares.flatten(0, 1), with_maps=False)
+        squares = torch.stack([middle_square(patches[:, 0], quarters) for quarters in _QUARTERS], 1)
+        raw, _ = self.network.encode(squares.flatten(0, 1)[:, None], with_maps=False)
         return unit_length(raw).unflatten(0, (-1, len(_QUARTERS))).mean(1), None

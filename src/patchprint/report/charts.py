@@ -1,7 +1,7 @@
-"""Charts of a page: lines, bars in groups, and lines that move through time.
+"""Charts of a page: lines, bars in groups, lines that move through time, and dots with their names.
 
-Each is drawn twice from the same numbers: as an SVG that needs no script, and by uPlot, where the reader finds the numbers
-under the pointer or with the arrow keys.
+Each but the last is drawn twice from the same numbers: as an SVG that needs no script, and by uPlot, where the reader finds the
+numbers under the pointer or with the arrow keys.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from patchprint.report import drawing
+from patchprint.report.naming import put_names
 from patchprint.report.thinning import Thinned
 
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js")
 _STYLES = ("uplot/uPlot.min.css",)
 _DIGITS = 6
 _SHOWN_FRAMES = 6
+_MARKERS = ("o", "s")  # signs of a scatter
 
 Values = Sequence[float | None]
 
@@ -202,6 +204,64 @@ class Moving:
             axes.set_xlabel(self.x_label)
         for axes in list(grid.flat)[len(frames) :]:
             axes.set_axis_off()
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Places that belong together, joined by a line and named once; ``kinds`` number the signs of a `Scatter`."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    kinds: Sequence[int]
+    color: int
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Dots over an axis in powers of ten, their names beside them where there is room.
+
+    ``signs`` and ``colors`` say what kinds of dots and which colors of the palette mean.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    dots: Sequence[Dots]
+    signs: Sequence[str]
+    colors: Sequence[str]
+    note: str = ""
+    wide: bool = True
+
+    template: ClassVar[str] = "drawing.html"
+    scripts: ClassVar[tuple[str, ...]] = ()
+    styles: ClassVar[tuple[str, ...]] = ()
+
+    def svg(self) -> str:
+        return drawing.svg(self._draw, width=10, height=5.2)
+
+    def file(self) -> str:
+        """The drawing as a file of its own."""
+        return drawing.as_file(self.svg())
+
+    def _draw(self, figure: Any) -> None:
+        axes = figure.subplots()
+        axes.set_xscale("log")
+        for dots in self.dots:
+            color = drawing.series_color(dots.color)
+            axes.plot(dots.x, dots.y, color=color, linewidth=1.0)
+            for x, y, kind in zip(dots.x, dots.y, dots.kinds, strict=True):
+                axes.plot(x, y, _MARKERS[kind], color=color, markersize=5.5)
+        for kind, meaning in enumerate(self.signs):
+            axes.plot([], [], _MARKERS[kind], color=drawing.INK, label=meaning)
+        for number, meaning in enumerate(self.colors):
+            axes.plot([], [], color=drawing.series_color(number), linewidth=5, label=meaning)
+        axes.legend(loc="lower right", frameon=False)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.xaxis.set_minor_formatter(lambda value, _: f"{value:,g}" if f"{value:.0e}"[0] in "25" else "")
+        axes.set(xlabel=self.x_label, ylabel=self.y_label)
+        axes.margins(x=0.08, y=0.08)
+        put_names(axes, [(dots.label, list(zip(dots.x, dots.y, strict=True))) for dots in self.dots])
 
 
 def _draw_line(axes: Any, line: Line, color: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from patchprint.extras import require
@@ -15,6 +16,7 @@ from patchprint.extras import require
 COLORS = 8  # of the palette in page.css
 INK, GRID = "#010001", "#010002"
 _SALT = itertools.count()
+_STYLE = Path(__file__).with_name("assets") / "page.css"
 
 
 def series_color(number: int) -> str:
@@ -55,6 +57,21 @@ def svg(draw: Callable[[Any], None], width: float = 6.4, height: float = 3.1) ->
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return _as_part_of_a_page(buffer.getvalue())
+
+
+def as_file(part: str) -> str:
+    """What `svg` drew as a file of its own, light or dark with whatever shows it."""
+    names = set(re.findall(r"var\(--([\w-]+)\)", part))
+    palette = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", _STYLE.read_text("utf-8"))
+    light, dark = (
+        "".join(f"--{color[0]}:{color[shade]};" for color in palette if color[0] in names) for shade in (1, 2)
+    )
+    style = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
+    width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', part).groups()  # type: ignore[union-attr]
+    head, _, body = part.replace(
+        '<svg aria-hidden="true" ', f'<svg width="{width}pt" height="{height}pt" ', 1
+    ).partition(">")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>\n {style}{body}'
 
 
 def _as_part_of_a_page(text: str) -> str:

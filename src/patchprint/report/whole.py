@@ -1,4 +1,4 @@
-"""The whole page of ``patchprint report``: results first, then training, pictures, cost; and what is first answers."""
+"""The whole page of ``patchprint report``: speed and results first, then training, pictures, cost; the first answers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ from patchprint.report.examples import example_sections
 from patchprint.report.page import Page, Part, Section
 from patchprint.report.pictures import Picture
 from patchprint.report.runs import Run
+from patchprint.report.speed_accuracy import Bench, speed_sections
 
 
 def whole_page(
-    results: Sequence[dict[str, Any]] = (), runs: Sequence[Run] = (), pictures: Sequence[Path] = (), title: str = ""
+    results: Sequence[dict[str, Any]] = (),
+    runs: Sequence[Run] = (),
+    pictures: Sequence[Path] = (),
+    title: str = "",
+    benches: Sequence[Bench] = (),
 ) -> Page:
-    """A page of results that ``patchprint eval`` wrote, of runs, and of pictures such as ``patchprint match`` draws."""
+    """A page of results that ``patchprint eval`` wrote, of runs, of pictures such as ``patchprint match`` draws, and of what
+    ``patchprint bench`` timed."""
     shown: list[Part] = [Picture.from_file(path, path.name) for path in pictures]
     sections = [
+        *speed_sections(benches, results),
         *of_results.result_sections(results),
         *curve_sections(results),
         *of_runs.run_sections(runs),
@@ -48,7 +55,7 @@ def _title(results: Sequence[dict[str, Any]], runs: Sequence[Run], pictures: Seq
     names = list(dict.fromkeys(result["benchmark"] for result in results))
     if names:
         return f"Results of {', '.join(names)}" if len(names) < 4 else f"Results of {len(names)} benchmarks"
-    return ", ".join(path.name for path in pictures[:3])
+    return ", ".join(path.name for path in pictures[:3]) or "Speed"
 
 
 def _lead(results: Sequence[dict[str, Any]], runs: Sequence[Run]) -> str:

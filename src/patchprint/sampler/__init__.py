@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,16 +109,24 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
     Shape:
         image (N,) int64, centre (N, 2) pixels, frame (N, 2, 2) pixels per half side -> (N, 1, size, size) float32 in [0, 1].
     """
+    return _read(pyramids, size, image, *_in_levels(pyramids, image, center, frame, size))
+
+
+def _in_levels(
+    pyramids: ImagePyramids, image: Tensor, center: Tensor, frame: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The levels of patches, (N,) int64, with centre and frame in pixels of these."""
     # Written out, since torch.linalg.det goes through a solver that a CUDA graph cannot hold.
     area = frame[:, 0, 0] * frame[:, 1, 1] - frame[:, 0, 1] * frame[:, 1, 0]
     spacing = area.abs().sqrt() * (2.0 / size)
     level = torch.log2(spacing.clamp(min=1e-6)).round().clamp(min=0).long()
     level = torch.minimum(level, pyramids.num_levels[image] - 1)
-
     # In a level, pixels are 2**level times as large, and the outer edge of the picture (-0.5) stays where it is.
     shrink = torch.exp2(-level.float())
-    center = (center + 0.5) * shrink[:, None] - 0.5
-    frame = frame * shrink[:, None, None]
+    return level, (center + 0.5) * shrink[:, None] - 0.5, frame * shrink[:, None, None]
+
+
+def _read(pyramids: ImagePyramids, size: int, image: Tensor, level: Tensor, center: Tensor, frame: Tensor) -> Tensor:
     u = (torch.arange(size, device=center.device, dtype=torch.float32) * 2 + 1) / size - 1
     # Not for huge photos, whose pixels are turned into floats on the way, nor where places are learned.
     moves = center.requires_grad or frame.requires_grad
@@ -146,19 +154,25 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
 
 def _read_level_by_level(pyramids: ImagePyramids, level: Tensor, center: Tensor, frame: Tensor, u: Tensor) -> Tensor:
     """The same out of one photo by ``grid_sample``, the fastest way on a CPU; the values differ by roundings."""
-    size = len(u)
-    patches = torch.empty(len(level), 1, size, size)
-    for number in torch.unique(level).tolist():
+    numbers = torch.unique(level).tolist()
+    if len(numbers) == 1:
+        return _read_level(pyramids.level(numbers[0]), center, frame, u)
+    patches = torch.empty(len(level), 1, len(u), len(u))
+    for number in numbers:
         rows = (level == number).nonzero()[:, 0]
-        pixels = pyramids.level(number)
-        height, width = pixels.shape[2:]
-        # It counts from -1 in the middle of the first pixel to 1 in the middle of the last one.
-        grid = torch.empty(len(rows), size, size, 2)
-        for axis, per_pixel in enumerate((2.0 / max(width - 1, 1), 2.0 / max(height - 1, 1))):
-            _along(center[rows, axis] * per_pixel - 1, frame[rows, axis] * per_pixel, u, grid[..., axis])
-        found = F.grid_sample(pixels, grid.view(1, -1, size, 2), padding_mode="border", align_corners=True)
-        patches[rows] = found.view(-1, 1, size, size)
+        patches[rows] = _read_level(pyramids.level(number), center[rows], frame[rows], u)
     return patches
+
+
+def _read_level(pixels: Tensor, center: Tensor, frame: Tensor, u: Tensor) -> Tensor:
+    count, size, (height, width) = len(center), len(u), pixels.shape[2:]
+    # It counts from -1 in the middle of the first pixel to 1 in the middle of the last one. All x lie before all y: both are
+    # written in one go, and read in one row.
+    grid = torch.empty(2, count, size, size)
+    for axis, per_pixel in enumerate((2.0 / max(width - 1, 1), 2.0 / max(height - 1, 1))):
+        _along(center[:, axis] * per_pixel - 1, frame[:, axis] * per_pixel, u, grid[axis])
+    places = grid.view(2, 1, 1, -1).permute(1, 2, 3, 0)
+    return F.grid_sample(pixels, places, padding_mode="border", align_corners=True).view(count, 1, size, size)
 
 
 def keypoint_frames(keypoints: Keypoints, patch_scale: float) -> Tensor:
@@ -187,19 +201,38 @@ def cut_patches(
         patches[rows] = sample_patches(pyramids, image[rows], center, frame, size)
 
     if pyramids.device.type == "cpu" and not learns:
-        # Those of one size together, since they come from the same level.
-        parts = keypoints.scale.argsort().split(max(_CHUNK_PIXELS // size**2, 1))
-        cores.each(lambda: contextlib.nullcontext(cut), parts)
+        cores.each(lambda: contextlib.nullcontext(cut), _of_one_size(keypoints).split(max(_CHUNK_PIXELS // size**2, 1)))
     else:
         for start in range(0, len(keypoints), _CHUNK):
             cut(slice(start, start + _CHUNK))
     return patches
 
 
+def cut_later(
+    pyramids: ImagePyramids, keypoints: Keypoints, patch_scale: float, size: int, most: int
+) -> tuple[Tensor, list[Callable[[], Tensor]]]:
+    """Patches of the first image that are cut when they are wanted, so that they are used before they leave the cache.
+
+    Shape:
+        rows (N,): the keypoints in the order in which their patches come; each of the functions gives the next ones,
+        (M, 1, size, size), M at most ``most``.
+    """
+    image = torch.zeros(len(keypoints), dtype=torch.int64)
+    placed = _in_levels(pyramids, image, keypoints.xy, keypoint_frames(keypoints, patch_scale), size)
+    rows = _of_one_size(keypoints)
+    given = zip(*(each[rows].split(most) for each in (image, *placed)), strict=True)
+    return rows, [functools.partial(_read, pyramids, size, *part) for part in given]
+
+
+def _of_one_size(keypoints: Keypoints) -> Tensor:
+    """Their rows, those of one size together, since they come from the same level."""
+    return keypoints.scale.argsort()
+
+
 def _along(center: Tensor, row: Tensor, u: Tensor, out: Tensor | None = None) -> Tensor:
     """One image coordinate of every patch pixel, (N, size, size): centre + row[0] * u_column + row[1] * u_row."""
-    columns, rows = row[:, 0, None, None] * u[None, None, :], row[:, 1, None, None] * u[None, :, None]
-    return torch.add(center[:, None, None] + columns, rows, out=out)
+    columns, rows = center[:, None] + row[:, :1] * u, row[:, 1:] * u
+    return torch.add(columns[:, None, :], rows[:, :, None], out=out)
 
 
 def _checked(image: Tensor) -> Tensor:

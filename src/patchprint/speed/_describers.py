@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class Ours(Describer):
 
     @staticmethod
     def called(model: str, engine: str) -> str:
-        return f"patchprint {model}" + ("" if engine == AUTO else f", {engine}")
+        return f"patchprint {Path(model).name}" + ("" if engine == AUTO else f", {engine}")
 
     def of_patches(self, patches: Tensor) -> Task:
         return lambda: self.model.describe_patches(patches)

@@ -15,7 +15,7 @@ from fuzz.mutators import Mutator, Random
 from fuzz.reader import Reader
 from patchprint import files, networks
 from patchprint.networks import weights
-from patchprint.report import angles, comparison, cost, examples, runs, whole
+from patchprint.report import angles, comparison, cost, examples, runs, speed_accuracy, whole
 from patchprint.training import checkpoint, resolve
 from patchprint.training.config import TrainConfig, read_config
 from support import made_runs, training_data
@@ -129,12 +129,14 @@ def write_result(folder: Path) -> None:
     files.write_json(folder / "a.json", result)
     files.write_json(folder / "b.json", {**result, "benchmark": "someone's"})
     files.write_json(folder / "c.json", made_runs.verification_result("ours", 0.5))
+    files.write_json(folder / "d.json", made_runs.bench_result({"OpenCV SIFT": {"best_ms": 70.0}}))
 
 
 def read_result(folder: Path) -> None:
-    found = comparison.read_results(sorted(folder.glob("*.json")))
+    benches, others = speed_accuracy.read_benches(sorted(folder.glob("*.json")))
+    found = comparison.read_results(others)
     comparison.compare(found)
-    whole.whole_page(found)
+    whole.whole_page(found, benches=benches)
 
 
 READERS: dict[str, Reader] = {

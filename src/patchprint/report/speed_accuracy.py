@@ -1,0 +1,141 @@
+"""How good descriptors are against how long they take: weights that ``patchprint bench`` timed and ``eval oxford`` scored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchprint.networks.weights import weight_names
+from patchprint.reading import parsing, read_json
+from patchprint.report.charts import Dots, Scatter
+from patchprint.report.comparison import cell, comparable
+from patchprint.report.page import Part, Section, Text
+from patchprint.report.tables import Table
+
+_BASELINES = {"OpenCV SIFT": "sift"}  # contenders without weights, and their names on Oxford
+_ENGINES = {"": "usual engine", "int8": "int8, for folders"}  # as contenders are called, and what that means
+_OWN, _OTHER = 0, 1  # colors
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Milliseconds of one contender; ``known_by`` is the checksum of its weights, or a name on Oxford; ``own``: shipped."""
+
+    engine: str
+    milliseconds: float
+    known_by: str
+    own: bool
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What ``patchprint bench`` says about the keypoints of a photo; ``what`` was timed ``where``, in words."""
+
+    what: str
+    where: str
+    contenders: list[Timed]
+
+    @staticmethod
+    def of(result: dict[str, Any]) -> Bench:
+        settings, machine = result["settings"], result["run"]["machine"]
+        shipped = weight_names()
+        contenders = [
+            Timed(
+                name.partition(", ")[2],
+                _positive(score["best_ms"]),
+                str(score.get("sha256") or _BASELINES.get(name, "")),
+                score.get("model") in shipped,
+            )
+            for name, score in result["scores"].get("keypoints", {"contenders": {}})["contenders"].items()
+        ]
+        where = machine["gpu"] if settings["device"] == "cuda" else f"{machine['cores']} cores, {machine['cpu']}"
+        return Bench(f"{settings['keypoints']:,} keypoints of a photo", str(where), contenders)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Descriptors of one model by one engine: milliseconds for the keypoints of a photo, mAP on Oxford; ``own``: shipped."""
+
+    model: str
+    engine: str
+    milliseconds: float
+    score: float
+    own: bool
+
+
+def read_benches(files: Sequence[Path]) -> tuple[list[Bench], list[Path]]:
+    """What ``patchprint bench`` wrote, and the files that hold something else."""
+    benches, others = [], []
+    for path in files:
+        value = read_json(path, "a result file, as in results/oxford/*.json", object)
+        if isinstance(value, dict) and value.get("benchmark") == "speed":
+            with parsing(path, "a result of patchprint bench"):
+                benches.append(Bench.of(value))
+        else:
+            others.append(path)
+    return benches, others
+
+
+def points(bench: Bench, results: Sequence[dict[str, Any]]) -> list[Point]:
+    """All contenders that were scored on Oxford with the same weights; of several patch scales the best counts."""
+    groups = comparable([result for result in results if result["benchmark"] == "oxford"])
+    best: dict[str, dict[str, Any]] = {}
+    largest: list[dict[str, Any]] = max(groups, key=len, default=[])
+    for result in sorted(largest, key=lambda result: result["scores"]["map"]):
+        if math.isfinite(result["scores"]["map"]):
+            best[result["model"]["sha256"] or result["model"]["name"]] = result
+    return [
+        Point(found["model"]["name"], timed.engine, timed.milliseconds, found["scores"]["map"], timed.own)
+        for timed in bench.contenders
+        if timed.engine in _ENGINES and (found := best.get(timed.known_by)) is not None
+    ]
+
+
+def _positive(value: Any) -> float:
+    """A time, which has a place on an axis in powers of ten."""
+    if not (isinstance(value, int | float) and 0 < value < math.inf):
+        raise ValueError(f"{value!r} is no time")
+    return float(value)
+
+
+def chart(bench: Bench, shown: Sequence[Point]) -> Scatter:
+    """Up and to the left is better; a line joins the engines of one model."""
+    dots = []
+    for model in dict.fromkeys(point.model for point in sorted(shown, key=lambda point: -point.score)):
+        own = sorted((point for point in shown if point.model == model), key=lambda point: -point.milliseconds)
+        dots.append(
+            Dots(
+                model,
+                [point.milliseconds for point in own],
+                [point.score for point in own],
+                [list(_ENGINES).index(point.engine) for point in own],
+                _OWN if own[0].own else _OTHER,
+            )
+        )
+    return Scatter(
+        "Speed and accuracy",
+        f"ms for {bench.what}, {bench.where}",
+        "Oxford mAP",
+        dots,
+        list(_ENGINES.values()),
+        ["shipped with patchprint", "others"],
+        "Up and to the left is better. A line joins two engines of the same weights.",
+    )
+
+
+def speed_sections(benches: Sequence[Bench], results: Sequence[dict[str, Any]]) -> list[Section]:
+    """A section for each bench, with what Oxford says about its contenders."""
+    return [Section(f"Speed and accuracy, {bench.where}", _parts(bench, points(bench, results))) for bench in benches]
+
+
+def _parts(bench: Bench, shown: list[Point]) -> list[Part]:
+    if not shown:
+        return [Text("No contender of this bench has a result on Oxford here.")]
+    rows = [
+        [point.model, _ENGINES[point.engine], f"{point.milliseconds:.4g}", cell(point.score)]
+        for point in sorted(shown, key=lambda point: point.milliseconds)
+    ]
+    return [chart(bench, shown), Table(["model", "engine", "ms", "Oxford mAP"], rows)]
