@@ -14,52 +14,65 @@ from patchprint.geometry import transport
 from patchprint.patches.sources.homographies import find_again, render_views
 from patchprint.types import Keypoints
 
+LEARNED = [name for name in DETECTORS if name.endswith("-learned")]
 
-def test_keypoints_with_a_high_score_are_found_again_more_often() -> None:
+
+def candidates(image: np.ndarray, learned: str) -> Keypoints:
+    """What the learned detector chooses from, by response."""
+    return DETECTORS[learned].find(image, 1500, None, score="response")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("learned", LEARNED)
+def test_keypoints_with_a_high_score_are_found_again_more_often(learned: str) -> None:
     picture = np.round(255 * color.rgb2gray(data.astronaut())).astype(np.uint8)
     original, *copies = render_views(picture, 2, seed=1)
-    learned = with_matchability(original.image, find_dog(original.image, contrast=0.01, edge=20.0))
-    by_response = find_dog(original.image, contrast=0.01, edge=20.0)
+    by_response = candidates(original.image, learned)
+    scored = with_matchability(original.image, by_response, learned.removesuffix("-learned"))
+    found = [(copy.homography, candidates(copy.image, learned)) for copy in copies]
 
     def share(keypoints: Keypoints) -> float:
-        again = [
-            find_again(transport(keypoints, copy.homography), find_dog(copy.image, contrast=0.01, edge=20.0)) >= 0
-            for copy in copies
-        ]
+        again = [find_again(transport(keypoints, homography), there) >= 0 for homography, there in found]
         return float(torch.stack(again).float().mean())
 
-    assert learned.score is not None
-    best = learned[learned.score.argsort(descending=True)[:400]]
-    assert share(best) > share(by_response[:400]) + 0.03
-    assert share(best) > 1.5 * share(learned[learned.score.argsort()[:400]])
+    assert scored.score is not None
+    order = scored.score.argsort(descending=True)
+    assert share(scored[order[:400]]) > share(by_response[:400])
+    assert share(scored[order[:400]]) > 1.5 * share(scored[order[-400:]])
 
 
 def test_only_scores_change() -> None:
     image = data.camera()
     found = find_dog(image)
-    scored = with_matchability(image, found)
+    scored = with_matchability(image, found, "dog")
     assert scored.score is not None
     assert found.score is not None
     assert torch.equal(scored.xy, found.xy)
     assert torch.equal(scored.angle, found.angle)
     assert 0 <= scored.score.min() < scored.score.max() <= 1
     assert not torch.equal(scored.score.argsort(), found.score.argsort())
-    alone = with_matchability(image, found[700:701])
+    alone = with_matchability(image, found[700:701], "dog")
     assert alone.score is not None
     assert float(alone.score[0]) == pytest.approx(float(scored.score[700]), abs=1e-5)
 
 
-def test_flat_images_and_no_keypoints() -> None:
+@pytest.mark.parametrize("learned", LEARNED)
+def test_flat_images_and_no_keypoints(learned: str) -> None:
     flat = np.full((64, 64), 7, np.uint8)
-    assert len(detect(flat, "dog-learned")) == 0
+    assert len(detect(flat, learned)) == 0
     place = Keypoints(torch.tensor([[30.0, 30.0]]), torch.tensor([2.0]), torch.zeros(1), torch.zeros(1))
-    scored = with_matchability(flat, place)
+    scored = with_matchability(flat, place, learned.removesuffix("-learned"))
     assert scored.score is not None
     assert scored.score.isfinite().all()
 
 
-def test_its_candidates_hold_those_of_dog() -> None:
-    settings = DETECTORS["dog-learned"].find.keywords  # type: ignore[attr-defined]
-    usual = find_dog(data.camera())
-    candidates = find_dog(data.camera(), **{**settings, "score": "response"})
-    assert {tuple(row) for row in usual.xy.tolist()} < {tuple(row) for row in candidates.xy.tolist()}
+@pytest.mark.parametrize("learned", LEARNED)
+def test_it_chooses_among_more_than_are_wanted(learned: str) -> None:
+    image = data.camera()
+    strongest = {tuple(row) for row in candidates(image, learned)[:200].xy.tolist()}
+    chosen = {tuple(row) for row in detect(image, learned, 200, spread=False).xy.tolist()}
+    assert len(chosen - strongest) > 20
+
+
+def test_more_layers_find_more_keypoints_at_the_same_thresholds() -> None:
+    image = data.camera()
+    assert len(find_dog(image, layers=5)) > 1.2 * len(find_dog(image))
