@@ -45,7 +45,6 @@ FOUND = {  # detector, spread
     "dog-learned": ("dog-learned", True),
     "dog-learned, strongest": ("dog-learned", False),
     "hessian, strongest": ("hessian", False),
-    "hessian-learned, strongest": ("hessian-learned", False),
 }
 MATCHED: dict[str, tuple[Mode, float | None]] = {  # mode, ratio; None: that of the model
     "mutual": ("mutual", None),

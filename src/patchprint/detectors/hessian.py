@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from patchprint.detectors._base import FAINTEST, Detector, strongest_first
-from patchprint.detectors._matchability import CANDIDATES, Score, with_matchability
+from patchprint.detectors._base import FAINTEST, Detector
 from patchprint.detectors._shape import add_shape_and_angle, to_tensor
 from patchprint.extras import require
 from patchprint.interop.kornia import MR_SIZE
@@ -17,25 +16,17 @@ MOST = 4096  # where no number is asked for: kornia fills up to a number, it has
 
 @torch.no_grad()
 def find_hessian(
-    image: np.ndarray,
-    max_keypoints: int | None = None,
-    mask: np.ndarray | None = None,
-    affine: bool = False,
-    score: Score = "response",
+    image: np.ndarray, max_keypoints: int | None = None, mask: np.ndarray | None = None, affine: bool = False
 ) -> Keypoints:
     """Maxima over position and scale of the Hessian's determinant, strongest first; ``affine`` adds an elliptic shape."""
     features = require("kornia.feature", extra="eval")
     if min(image.shape) < 32:  # smaller than the finest frame with its margin
         return Keypoints.empty()
-    wanted = (max_keypoints or MOST) * (CANDIDATES if score == "matchability" else 1)
-    detector = features.ScaleSpaceDetector(wanted, MR_SIZE, resp_module=features.BlobHessian()).eval()
+    detector = features.ScaleSpaceDetector(max_keypoints or MOST, MR_SIZE, resp_module=features.BlobHessian()).eval()
     pixels = to_tensor(image)
-    lafs, responses = detector(pixels, None if mask is None else torch.from_numpy(np.asarray(mask) != 0)[None, None])
-    clear = responses[0] > FAINTEST
-    found = add_shape_and_angle(pixels, lafs[:, clear], responses[0, clear], affine)
-    return strongest_first(with_matchability(image, found, "hessian")) if score == "matchability" else found
+    lafs, scores = detector(pixels, None if mask is None else torch.from_numpy(np.asarray(mask) != 0)[None, None])
+    found = scores[0] > FAINTEST
+    return add_shape_and_angle(pixels, lafs[:, found], scores[0, found], affine)
 
 
-detector = Detector(
-    "Hessian blobs (kornia)", "blobs", find_hessian, {"affine": {"affine": True}, "learned": {"score": "matchability"}}
-)
+detector = Detector("Hessian blobs (kornia)", "blobs", find_hessian, {"affine": {"affine": True}})
