@@ -110,6 +110,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
             "1 deg",
             "Means of 83 pairs of the photos of fountain and Herz-Jesu, CPU time in units of `opencv-sift`",
         ),
+        "keypoint-choice": pipeline_tables.keypoint_choice,
         "comparison": study_tables.page("comparison", 1),
         "statistics": study_tables.statistics,
         **{

@@ -68,6 +68,20 @@ def test_settings_reach_the_keypoints(sequences: Path) -> None:
         scores_of("pipelines", "rootsift", sequences, detector="dgo")
 
 
+def test_rules_of_matching_share_features(sequences: Path, tmp_path: Path) -> None:
+    cache = PredictionCache(tmp_path / "cache")
+    both, one = (
+        scores_of("pipelines", "rootsift", sequences, cache=cache, keypoints=200, mode=mode)
+        for mode in ("mutual+ratio", "mutual")
+    )
+    assert (cache.hits, cache.misses) == (5, 5 + 3 + 3)
+    assert both["matches"] < one["matches"]
+    assert both["pipeline"]["matches"] == "mutual nearest neighbors, ratio 0.8"
+    assert one["pipeline"]["matches"] == "mutual nearest neighbors"
+    with pytest.raises(ValueError, match="a ratio belongs to the modes"):
+        scores_of("pipelines", "rootsift", sequences, mode="mutual", ratio=0.8)
+
+
 def test_a_place_counts_once() -> None:
     """Two angles at one point are two keypoints, whose two matches say the same."""
     xy = torch.tensor([[10.0, 10], [10, 10], [40, 20], [70, 60]])

@@ -1,11 +1,11 @@
-"""The table of pipelines: best first, times as multiples."""
+"""The table of pipelines: best first, times as multiples; that of the choice of keypoints: loss by loss."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from tools.pipeline_tables import pipelines
+from tools.pipeline_tables import keypoint_choice, pipelines
 
 
 def save(folder: Path, name: str, area: float, milliseconds: float) -> None:
@@ -30,3 +30,20 @@ def test_best_first_and_times_as_multiples(tmp_path: Path) -> None:
         "| `opencv-sift` | found by opencv-sift (100) | mutual | 10 | 0.50 | 0.200 | 0.400 | 1 | 1 |",
     ]
     assert lines[-1] == "Made: results/pipelines/."
+
+
+def test_what_is_left_of_keypoints(tmp_path: Path) -> None:
+    rules = {
+        rule: {"right": right, "AUC 3 px": right / 100, "AUC 10 deg": right / 200}
+        for rule, right in (("mutual", 60.2), ("mutual+ratio", 40), ("fginn", 50))
+    }
+    kind = {"places": 90.0, "inside": 80.0, "repeated": 70.4, **rules, "pairs": 3}
+    (tmp_path / "experiments").mkdir()
+    for name, found in (("keypoint-choice", "dog"), ("keypoint-choice-hessian", "hessian")):
+        made = {"model": {"name": "tiny"}, "scores": {found: {"warped": kind, "real": kind}}}
+        (tmp_path / "experiments" / f"{name}.json").write_text(json.dumps(made))
+    lines = keypoint_choice(tmp_path).splitlines()
+    numbers = "| 90 | 80 | 70 | 60 | 40 | 50 | 60 | 40 | 50 | 0.400 | 0.500 | 0.200 | 0.250 |"
+    assert lines[2:4] == [f"| dog {numbers}", f"| hessian {numbers}"]
+    assert lines[0].count("|") == lines[2].count("|")
+    assert lines[-1].startswith("`tiny`, means of 3 warped and 3 real pairs")

@@ -33,13 +33,20 @@ from patchprint.detectors import check_detector
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
 from patchprint.features.extract import extract
-from patchprint.features.matching import check_ratio, match
-from patchprint.features.model import Model
+from patchprint.features.matching import DEFAULT_MODE, RATIO_MODES, Mode, check_rule, match
+from patchprint.features.model import LOWE_RATIO, Model
 from patchprint.interop.images import read_gray
 from patchprint.metrics.two_view import error_auc
 from patchprint.types import Features, Keypoints, Matches
 
 T = TypeVar("T")
+MATCHED_BY: dict[Mode, str] = {
+    "mutual": "mutual nearest neighbors",
+    "ratio": "nearest neighbors",
+    "mutual+ratio": "mutual nearest neighbors",
+    "fginn": "mutual nearest neighbors, second one elsewhere",
+    "nearest": "nearest neighbors",
+}
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Settings:
     spread: bool = True
     # Ignore the angles of the keypoints of a model of patchprint.
     upright: bool = False
+    # How descriptors of a model of patchprint are matched; a mode of patchprint match.
+    mode: Mode = DEFAULT_MODE
     # Threshold of the ratio test of a model of patchprint; its own if not given.
     ratio: float | None = None
     # Largest error in pixels of a right match.
@@ -80,7 +89,8 @@ class Pipelines(Benchmark):
     """From pixels to homography or pose, beside ALIKED, DISK, XFeat, SIFT, ORB: right matches, AUC."""
 
     settings = Settings
-    scoring = frozenset({"px", "sequences"})
+    # Keypoints are found and described once for all rules of matching; matches are kept under the name of theirs.
+    scoring = frozenset({"px", "sequences", "mode", "ratio"})
     lower_is_better = frozenset({"CPU ms an image", "CPU ms a pair"})
 
     def load(self, name: str, device: str, engine: str) -> Model:
@@ -97,8 +107,7 @@ class Pipelines(Benchmark):
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """Scores of every pair, of every scene, and of all."""
         check_detector(settings.detector, settings.keypoints)
-        if settings.ratio is not None:
-            check_ratio(settings.ratio)
+        check_rule(settings.mode, settings.ratio)
         pipeline: Pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.model, settings)
         pairs: dict[str, dict[str, Any]] = {}
         scenes: dict[str, Scores] = {}
@@ -148,8 +157,8 @@ class _Ours:
         self.model, self.settings = model, settings
         spread = "spread" if settings.spread else "strongest"
         self.finds = f"{settings.detector}, {spread}{', upright' * settings.upright}; {model.info.name}"
-        ratio = settings.ratio or model.ratio
-        self.matches = f"mutual nearest neighbors, ratio {'0.8' if ratio is None else f'{ratio:g}'}"
+        ratio = settings.ratio or model.ratio or LOWE_RATIO
+        self.matches = MATCHED_BY[settings.mode] + (f", ratio {ratio:g}" if settings.mode in RATIO_MODES else "")
 
     def read(self, path: Path) -> np.ndarray:
         return read_gray(path)
@@ -166,7 +175,7 @@ class _Ours:
         )
 
     def match(self, a: Features, b: Features) -> Matches:
-        return match(a, b, ratio=self.settings.ratio)
+        return match(a, b, self.settings.mode, self.settings.ratio)
 
 
 def score_pair(a: Features, b: Features, matches: Matches, truth: Truth, px: float) -> dict[str, Any]:
@@ -211,7 +220,7 @@ def _matches_of(run: Run, pipeline: Pipeline, name: str, a: Features, b: Feature
         matches, spent = _timed(lambda: pipeline.match(a, b))
         return {"indices": matches.indices.numpy(), "distance": matches.distance.numpy(), **spent}
 
-    arrays = run.predictions(f"matches {name}", compute)
+    arrays = run.predictions(f"matches {name}, {pipeline.matches}", compute)
     indices, distance = (torch.from_numpy(arrays[part]) for part in ("indices", "distance"))
     return Matches(indices, distance), _milliseconds(arrays)
 

@@ -22,7 +22,7 @@ from patchprint.features import colmap_files, load
 from patchprint.features.formats import open_features
 from patchprint.features.match_files import check_outputs, names_of_two, write_matches
 from patchprint.features.match_folder import match_folder
-from patchprint.features.matching import RATIO_MODES, Mode, check_rule
+from patchprint.features.matching import DEFAULT_MODE, RATIO_MODES, Mode, check_rule
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO
 from patchprint.features.pair_lists import MatchRule, Pair, check_pairs, choose_pairs
 from patchprint.features.two_images import Geometry, MatchSettings, answer
@@ -47,7 +47,7 @@ def main(
     upright: bool = False,
     spread: bool = True,
     exif: bool = False,
-    mode: Mode = "mutual+ratio",
+    mode: Mode = DEFAULT_MODE,
     ratio: float | None = None,
     geometry: Geometry = "auto",
     pairs: str = "exhaustive",

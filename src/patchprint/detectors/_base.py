@@ -13,6 +13,8 @@ import torch
 
 from patchprint.types import Keypoints
 
+FAINTEST = 1e-10  # responses below this are rounding errors on flat ground
+
 # Image uint8 (H, W), how many keypoints are wanted at least (None: the detector's own number), mask (H, W) or None.
 Find = Callable[[np.ndarray, int | None, np.ndarray | None], Keypoints]
 

@@ -1,9 +1,9 @@
-"""How likely it is that a keypoint is found again and matched in another photo, learned from photos.
+"""How likely it is that a keypoint is found again and matched rightly in another photo, learned from photos.
 
-A detector's own response says how clearly a point stands out in *this* photo. What counts is whether it does in the next one
-too. A small network looks at 16 x 16 pixels around the keypoint, its scale and its response, and answers two questions: is the
-keypoint found again under another view and other light (learned from warped photos), and would it become part of a track of
-three photos or more (learned from COLMAP's models)? ``perf/release/train_matchability.py`` makes its weights.
+A detector's own response says how clearly a point stands out in *this* photo. What counts is whether the next one has it too,
+and whether its descriptor is told from all others there. A small network looks at 16 x 16 pixels around the keypoint, its scale
+and its response, and answers that; it learned from warped photos and what `dog` finds in them.
+``perf/release/train_matchability.py`` makes the weights.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from patchprint.detectors._base import FAINTEST
 from patchprint.devices import one_core
 from patchprint.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints
@@ -27,32 +29,48 @@ SIDE = 16  # pixels
 PATCH_SCALE = 16.0  # side of the patch in units of the keypoint's scale
 _WIDTH, _HIDDEN = 8, 32
 _CHUNK = 1024  # keypoints at a time; more of them leave the cache
-_DARK = 1e-3  # contrasts and responses below this are all alike
+_DARK = 1e-3  # contrasts below this are all alike
+
+Score = Literal["response", "matchability"]
 
 
 class MatchabilityNetwork(nn.Module):
-    """Log-odds that keypoints are found again under a warp, and that they are part of a track.
+    """Log-odds that keypoints are matched rightly. ``center`` and ``spread`` are those of `numbers` in the examples.
 
     Shape:
-        patches (N, 1, 16, 16) in [0, 1], scale (N,), response (N,) -> (N, 2)
+        patches (N, 1, 16, 16) in [0, 1], scale (N,), response (N,) -> (N,)
     """
+
+    center: Tensor
+    spread: Tensor
 
     def __init__(self) -> None:
         super().__init__()
+        self.register_buffer("center", torch.zeros(3))
+        self.register_buffer("spread", torch.ones(3))
         self.first = nn.Conv2d(1, _WIDTH, 3, stride=2, padding=1)
         self.second = nn.Conv2d(_WIDTH, 2 * _WIDTH, 3, stride=2, padding=1)
         self.third = nn.Linear(2 * _WIDTH * (SIDE // 4) ** 2 + 3, _HIDDEN)
-        self.last = nn.Linear(_HIDDEN, 2)
+        self.last = nn.Linear(_HIDDEN, 1)
 
     def forward(self, patches: Tensor, scale: Tensor, response: Tensor) -> Tensor:
+        deviation = _deviation(patches)
         centered = patches - patches.mean((2, 3), keepdim=True)
-        # Several times faster than torch.std.
-        deviation = (centered.flatten(1).square().sum(1) / (SIDE**2 - 1)).sqrt()
         maps = F.relu(self.first(centered / (deviation + 0.01)[:, None, None, None]))
         maps = F.relu(self.second(maps)).flatten(1)
-        # About -2 to 2 each.
-        numbers = [scale.log(), response.clamp(min=_DARK).log() + 4, (deviation + _DARK).log() + 2]
-        return self.last(F.relu(self.third(torch.cat([maps, torch.stack(numbers, 1)], 1))))
+        standardized = (numbers(patches, scale, response) - self.center) / self.spread
+        return self.last(F.relu(self.third(torch.cat([maps, standardized.clamp(-4, 4)], 1))))[:, 0]
+
+
+def numbers(patches: Tensor, scale: Tensor, response: Tensor) -> Tensor:
+    """Logarithms of scale, response and contrast of keypoints, (N, 3)."""
+    return torch.stack([scale.log(), response.clamp(min=FAINTEST).log(), (_deviation(patches) + _DARK).log()], 1)
+
+
+def _deviation(patches: Tensor) -> Tensor:
+    """Standard deviation of the pixels of each patch, (N,); several times faster than torch.std."""
+    centered = (patches - patches.mean((2, 3), keepdim=True)).flatten(1)
+    return (centered.square().sum(1) / (SIDE**2 - 1)).sqrt()
 
 
 @cache
@@ -69,7 +87,7 @@ def cut(image: np.ndarray, keypoints: Keypoints) -> Tensor:
 
 @torch.no_grad()
 def with_matchability(image: np.ndarray, keypoints: Keypoints) -> Keypoints:
-    """The keypoints of an image, uint8 (H, W), with their matchability in [0, 1] as score; they must have responses."""
+    """The keypoints of an image, uint8 (H, W), with their matchability in [0, 1] as score; they must have `dog`'s responses."""
     if len(keypoints) == 0:
         return keypoints
     assert keypoints.score is not None
@@ -78,5 +96,4 @@ def with_matchability(image: np.ndarray, keypoints: Keypoints) -> Keypoints:
         log_odds = torch.cat(
             [_network()(*parts) for parts in zip(*(each.split(_CHUNK) for each in inputs), strict=True)]
         )
-    found_again, tracked = torch.sigmoid(log_odds).unbind(1)
-    return dataclasses.replace(keypoints, score=found_again * tracked.sqrt())
+    return dataclasses.replace(keypoints, score=torch.sigmoid(log_odds))

@@ -13,7 +13,6 @@ from patchprint.extras import require
 from patchprint.interop.kornia import from_lafs
 from patchprint.types import Keypoints
 
-FAINTEST = 1e-10  # responses below this are rounding errors on flat ground
 _WINDOW = 19  # pixels of the patch that kornia looks at
 
 

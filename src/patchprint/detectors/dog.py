@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from patchprint.detectors._base import Detector, strongest_first
-from patchprint.detectors._matchability import with_matchability
+from patchprint.detectors._matchability import Score, with_matchability
 from patchprint.interop import opencv
 from patchprint.types import Keypoints
 
@@ -22,13 +20,14 @@ def find_dog(
     mask: np.ndarray | None = None,
     contrast: float = CONTRAST,
     edge: float = EDGE,
-    score: Literal["response", "matchability"] = "response",
+    layers: int = opencv.LAYERS_PER_OCTAVE,
+    score: Score = "response",
 ) -> Keypoints:
     """All keypoints above ``contrast``, strongest first; a point with two orientations counts twice."""
     if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
         return Keypoints.empty()
     allowed = None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)
-    found = Keypoints.from_opencv(opencv.create_sift(contrast, edge).detect(image, allowed))
+    found = Keypoints.from_opencv(opencv.create_sift(contrast, edge, layers).detect(image, allowed))
     return strongest_first(with_matchability(image, found) if score == "matchability" else found)
 
 
@@ -39,6 +38,6 @@ detector = Detector(
     {
         "published": {"contrast": PUBLISHED_CONTRAST},
         # A learned score can choose among more candidates than a threshold should let through.
-        "learned": {"contrast": 0.01, "edge": 20.0, "score": "matchability"},
+        "learned": {"contrast": 0.01, "edge": 20.0, "layers": 5, "score": "matchability"},
     },
 )

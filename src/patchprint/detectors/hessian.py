@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from patchprint.detectors._base import Detector
-from patchprint.detectors._shape import FAINTEST, add_shape_and_angle, to_tensor
+from patchprint.detectors._base import FAINTEST, Detector
+from patchprint.detectors._shape import add_shape_and_angle, to_tensor
 from patchprint.extras import require
 from patchprint.interop.kornia import MR_SIZE
 from patchprint.types import Keypoints

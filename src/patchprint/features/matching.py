@@ -14,13 +14,14 @@ from patchprint.types import Features, Matches
 
 Mode = Literal["mutual", "ratio", "mutual+ratio", "fginn", "nearest"]
 RATIO_MODES: tuple[Mode, ...] = ("ratio", "mutual+ratio", "fginn")
+DEFAULT_MODE: Mode = "mutual+ratio"
 FGINN_RADIUS = 10.0  # pixels
 
 
 def match(
     a: Features,
     b: Features,
-    mode: Mode = "mutual+ratio",
+    mode: Mode = DEFAULT_MODE,
     ratio: float | None = None,
     fginn_radius: float = FGINN_RADIUS,
     max_distance: float | None = None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from patchprint import pooling
 from patchprint.errors import UserError
 from patchprint.features import image_vectors
-from patchprint.features.matching import Mode, match
+from patchprint.features.matching import DEFAULT_MODE, Mode, match
 from patchprint.features.two_view import Kind, verify
 from patchprint.progress import progress
 from patchprint.types import Features, Matches
@@ -90,7 +90,7 @@ class MatchRule:
     """How pairs are matched: as `matching.match` does it, verified where a ``geometry`` is asked for; pairs with fewer than
     ``fewest`` matches come out empty."""
 
-    mode: Mode = "mutual+ratio"
+    mode: Mode = DEFAULT_MODE
     ratio: float | None = None
     geometry: Kind | None = None
     fewest: int = 0
@@ -106,7 +106,7 @@ class MatchRule:
 def match_pairs(
     features: Mapping[str, Features],
     pairs: list[Pair],
-    mode: Mode = "mutual+ratio",
+    mode: Mode = DEFAULT_MODE,
     ratio: float | None = None,
     geometry: Kind | None = None,
     fewest: int = 0,

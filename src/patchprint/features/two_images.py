@@ -10,7 +10,7 @@ from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.errors import UserError
 from patchprint.features.extract import check_max_size, extract
 from patchprint.features.match_files import as_json
-from patchprint.features.matching import Mode, check_rule
+from patchprint.features.matching import DEFAULT_MODE, Mode, check_rule
 from patchprint.features.model import DEFAULT_MODEL, Model
 from patchprint.features.pair_lists import match_pairs
 from patchprint.interop.images import ImageLike
@@ -30,7 +30,7 @@ class MatchSettings:
     upright: bool = False
     spread: bool = True
     exif: bool = False
-    mode: Mode = "mutual+ratio"
+    mode: Mode = DEFAULT_MODE
     ratio: float | None = None
     geometry: Geometry = "auto"
 

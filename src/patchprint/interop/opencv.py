@@ -21,12 +21,12 @@ SIFT_GRID = 12.0  # side of SIFT's 4 x 4 grid in units of sigma: each bin is 3 s
 TOOLBOX_SIDE = 5.303  # side of a patch in units of ``cv2.KeyPoint.size``, in the toolbox of HPatches
 
 
-def create_sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0) -> Any:
+def create_sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0, layers: int = LAYERS_PER_OCTAVE) -> Any:
     """``cv2.SIFT`` without a limit on the number of keypoints, and with positions that are not off by a quarter pixel."""
     cv2 = require("cv2", extra="images")
     return cv2.SIFT_create(
         nfeatures=0,
-        nOctaveLayers=LAYERS_PER_OCTAVE,
+        nOctaveLayers=layers,
         contrastThreshold=contrast_threshold,
         edgeThreshold=edge_threshold,
         sigma=SIFT_SIGMA,

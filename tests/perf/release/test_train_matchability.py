@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import torch
+from skimage import data
 
+from patchprint.detectors.dog import find_dog
 from patchprint.types import Keypoints
 from perf.release import train_matchability
 
 
-def test_the_same_keypoint_lies_near_with_like_scale_and_angle() -> None:
-    one = Keypoints(torch.tensor([[10.0, 10.0]]), torch.tensor([2.0]), torch.tensor([3.1]))
-    others = Keypoints(
-        torch.tensor([[11.0, 10.0], [14.0, 10.0], [10.0, 10.0], [10.0, 10.0]]),
-        torch.tensor([2.2, 2.0, 4.0, 2.0]),
-        torch.tensor([-3.1, 3.1, 3.1, 1.0]),
-    )
-    first, second = train_matchability.same_keypoints(one, others, 2.0)
-    assert (first.tolist(), second.tolist()) == ([0], [0])
+def test_matched_are_those_that_are_found_again_and_look_alike() -> None:
+    image = data.camera()[::2, ::2].copy()
+
+    def find(pixels: np.ndarray) -> Keypoints:
+        found = find_dog(pixels)
+        if pixels is image:
+            # Three more that no copy can have found: where the sky is flat, a detector finds nothing.
+            flat = dataclasses.replace(found[:3], xy=torch.tensor([[60.0, 20.0], [70.0, 24.0], [80.0, 20.0]]))
+            return Keypoints.concatenate([flat, found])
+        return found
+
+    examples = train_matchability.examples_of(image, 1, find)
+    assert examples["patches"].shape[1:] == (16, 16)
+    assert examples["target"][:3].tolist() == [0, 0, 0]
+    assert set(np.round(6 * examples["target"]).astype(int)) <= {0, 2, 3, 4, 6}  # of two or of three copies
+    assert 0.2 < examples["target"].mean() < 0.9
 
 
-def test_it_learns_which_of_two_kinds_is_found_again() -> None:
+def test_it_learns_which_of_two_kinds_is_matched() -> None:
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 2, 600)
     patches = rng.integers(100, 130, (600, 16, 16))
@@ -30,7 +41,6 @@ def test_it_learns_which_of_two_kinds_is_found_again() -> None:
         "scale": np.full(600, 2, np.float32),
         "response": np.full(600, 0.02, np.float32),
         "target": kind.astype(np.float32),
-        "weight": np.ones(600, np.float32),
     }
-    network = train_matchability.train([examples], seed=0, steps=25)
-    assert train_matchability.area(network, examples, 0) > 0.95
+    network = train_matchability.train(examples, seed=0, steps=25)
+    assert train_matchability.area(network, examples) > 0.95
