@@ -66,13 +66,16 @@ def test_scales_grow_with_the_picture(detector: str) -> None:
 
 
 @pytest.mark.parametrize("detector", BLOB_DETECTORS)
-@pytest.mark.parametrize("degrees", [30, 120, -100])
-def test_angle_points_to_the_brighter_side(detector: str, degrees: float) -> None:
-    found = detect(lopsided_blob(degrees), detector)
-    central = found[(found.xy - 79.5).norm(dim=1) < 6]
-    error = wrap_angle(central.angle - math.radians(degrees)).abs()
-    assert len(central)
-    assert error.min() < math.radians(15)
+def test_angle_points_to_the_brighter_side(detector: str) -> None:
+    """All around: the gradients of a round blob nearly cancel, so that any detector is 20 degrees off in some directions."""
+    errors = []
+    for degrees in range(0, 360, 30):
+        found = detect(lopsided_blob(degrees), detector)
+        central = found[(found.xy - 79.5).norm(dim=1) < 6]
+        assert len(central)
+        errors.append(wrap_angle(central.angle - math.radians(degrees)).abs().min())
+    assert torch.stack(errors).median() < math.radians(12)
+    assert torch.stack(errors).max() < math.radians(30)
 
 
 def test_mask_and_count() -> None:
