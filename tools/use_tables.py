@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchprint.pipelines.adapt_judge import MEASURES
+from patchprint.pipelines.adapt_judge import measured_in
 from tools.markdown import read, table
 
 
@@ -82,7 +82,7 @@ def compression(results: Path) -> str:
 def adapted(results: Path) -> str:
     """``patchprint adapt`` on a scene that the start model has not seen."""
     result = read(results / "experiments" / "adapt.json")
-    measures = MEASURES.items()
+    measures = measured_in(result["scores"]).items()
     rows = [[name, *(each.shown(score[key]) for key, each in measures)] for name, score in result["scores"].items()]
     run = result["run"]
     time = f"{run['seconds'] / 60:.0f} minutes on {run['machine']['cores']} cores, reconstruction included"

@@ -20,7 +20,7 @@ from patchprint.patches.codecs import encode_png  # noqa: E402
 from patchprint.patches.sources import bundled, homographies  # noqa: E402
 from patchprint.patches.tracks import TrackStore  # noqa: E402
 from patchprint.pipelines import adapt  # noqa: E402
-from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS  # noqa: E402
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS, Measured  # noqa: E402
 from patchprint.training import TrainConfig, assembly  # noqa: E402
 
 
@@ -106,7 +106,7 @@ def test_the_start_weights_are_kept_unless_something_was_gained(
 ) -> None:
     monkeypatch.setattr(adapt, "verdict", lambda *_: answer)
     # What is measured is measured by the command above.
-    monkeypatch.setattr(adapt.HeldOutPhotos, "measure", lambda *_: (dict.fromkeys(MEASURES, 0.5), None))
+    monkeypatch.setattr(adapt.HeldOutPhotos, "measure", lambda *_: Measured(dict.fromkeys(MEASURES, 0.5), {}))
     monkeypatch.setattr(adapt, "_ratio", lambda *_: 0.8)
     plan = adapt.AdaptPlan(model=str(start), steps=4, batch=64, device="cpu")
     result = adapt.adapt(tmp_path, tmp_path / "out.safetensors", scene, plan, report=lambda _: None)
@@ -116,6 +116,7 @@ def test_the_start_weights_are_kept_unless_something_was_gained(
     )
     assert same == (answer != "gained")
     assert result.model["verdict"] == answer
+    assert "observations in the 3D model" in written.info.notes
     assert ("the weights of" in written.info.notes and answer in written.info.notes) == (answer != "gained")
 
 

@@ -64,5 +64,5 @@ def test_compressions_from_large_to_small(tmp_path: Path) -> None:
 def test_tuning_shows_every_measure_and_its_time(tmp_path: Path) -> None:
     save(tmp_path, "adapt.json", {"start": dict.fromkeys(MEASURES, 0.02), "tuned": dict.fromkeys(MEASURES, 0.01)})
     text = use_tables.adapted(tmp_path)
-    assert rows(text)[3] == ["tuned", "1.00 %", "0.0", "1.00 %"]
+    assert rows(text)[3] == ["tuned", "1.00 %", "0.0", "1.00 %", "0", "0", "0"]
     assert "10 minutes on 2 cores" in text

@@ -1,8 +1,8 @@
 """A descriptor tuned to your own photos: reconstruct them, learn from their tracks, and say what was gained.
 
 Two things are held out of the tuning: a region of the scene (points that no training batch holds) and some of the photos, which
-are matched with others afterwards (``adapt_judge``). The start model, SIFT and RootSIFT are measured on the same keypoints.
-Written is what matches better: where nothing was gained, the start weights.
+are matched with others and mapped afterwards (``adapt_judge``). The start model, SIFT and RootSIFT are measured on the same
+keypoints. Written is what does better: where nothing was gained, the start weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from patchprint.interop.images import list_images
 from patchprint.networks import ModelInfo, weights
 from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.tracks import Tracks, TrackStore
-from patchprint.pipelines.adapt_judge import MEASURES, HeldOutPhotos, Scores, verdict
+from patchprint.pipelines.adapt_judge import HeldOutPhotos, Scores, measured_in, verdict
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from patchprint.types import Result
@@ -113,9 +113,12 @@ def adapt(
     info = _write_tuned(outcome.last, tuned, Path(out).stem, start.info, store)
     judge = HeldOutPhotos(store, unseen_images, plan.seed)
     models = {"start": plan.model, "tuned": str(tuned), **{name: name for name in BASELINES}}
-    measured = {name: judge.measure(load(model, engine="float32")) for name, model in models.items()}
-    answer = verdict(measured["start"][1], measured["tuned"][1])
-    info = _write_chosen(answer, start, tuned, Path(out), {name: scores for name, (scores, _) in measured.items()})
+    measured, mapped = judge.compare({name: load(model, engine="float32") for name, model in models.items()})
+    if "left_out" in mapped:
+        report(str(mapped["left_out"]))
+    scores = {name: each.scores for name, each in measured.items()}
+    answer = verdict(measured["start"], measured["tuned"])
+    info = _write_chosen(answer, start, tuned, Path(out), scores)
     return provenance.record(
         "adapt",
         settings=dataclasses.asdict(plan),
@@ -126,9 +129,10 @@ def adapt(
             "held_out_photos": len(unseen_images),
             "pairs": len(judge.pairs),
             "points": store.num_points,
+            "mapped": mapped,
         },
         seed=plan.seed,
-        scores={name: scores for name, (scores, _) in measured.items()},
+        scores=scores,
         started=started,
     )
 
@@ -198,7 +202,7 @@ def _write_chosen(answer: str, start: NetworkModel, tuned: Path, out: Path, scor
     """The tuned weights where they gained something, else those they started from; the notes say which and why."""
     change = ", ".join(
         f"{measure.label} {measure.shown(scores['start'][name])} to {measure.shown(scores['tuned'][name])}"
-        for name, measure in MEASURES.items()
+        for name, measure in measured_in(scores).items()
     )
     if answer == "gained":
         network = weights.load_network(tuned)

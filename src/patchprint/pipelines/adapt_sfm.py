@@ -1,0 +1,102 @@
+"""What tuning gained in 3D models: held-out photos and those around them, mapped by COLMAP from the matches of a model.
+
+Everybody has the same keypoints. Two photos that training saw are not matched with each other, so that whatever is mapped was
+found in a photo that was held out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchprint.errors import MissingPackageError, UserError
+from patchprint.features import match
+from patchprint.interop.colmap_sfm import reconstruct, summarize
+from patchprint.patches.codecs import encode_png
+from patchprint.patches.tracks import TrackStore
+from patchprint.pipelines.sfm import FEWEST_MATCHES
+from patchprint.types import Features, Keypoints
+
+MOST_PHOTOS = 20  # so that a mapping takes seconds
+COUNTS = ("registered", "points", "observations")
+
+
+class PhotosToMap:
+    """Photos of a store that are mapped, and the pairs of them that are matched; ``numbers`` and ``pairs`` name them.
+
+    Args:
+        candidates: numbers of the photos that may be chosen.
+        unseen: numbers of those that training never sees.
+    """
+
+    def __init__(self, store: TrackStore, candidates: Sequence[int], unseen: Sequence[int], seed: int) -> None:
+        self.numbers = _that_hang_together(store, list(candidates), set(unseen))
+        self.pairs = [pair for pair in itertools.combinations(self.numbers, 2) if not set(pair).isdisjoint(unseen)]
+        self._store, self._seed = store, seed
+
+    def map(self, described: Mapping[int, Features]) -> tuple[dict[str, float], np.ndarray]:
+        """COUNTS of the largest 3D model, all 0 where there is none, and the observations in each photo.
+
+        Args:
+            described: by number of the photo.
+
+        Shape:
+            observations (len(self.numbers),), 0 in a photo that was not registered.
+        """
+        matches = {
+            (_name(a), _name(b)): match(described[a], described[b], "mutual").indices.numpy() for a, b in self.pairs
+        }
+        matches = {pair: indices for pair, indices in matches.items() if len(indices) >= FEWEST_MATCHES}
+        keypoints = {_name(number): described[number].keypoints for number in self.numbers}
+        by_photo = dict.fromkeys(keypoints, 0)
+        counts = dict.fromkeys(COUNTS, 0.0)
+        if matches:
+            with tempfile.TemporaryDirectory() as folder:
+                model = self._reconstruct(Path(folder), keypoints, matches)
+            if model is not None:
+                counts = {name: float(summarize(model, len(keypoints))[name]) for name in COUNTS}
+                by_photo |= {image.name: image.num_points3D for image in model.images.values()}
+        return counts, np.array(list(by_photo.values()), np.float64)
+
+    def _reconstruct(
+        self, folder: Path, keypoints: dict[str, Keypoints], matches: dict[tuple[str, str], np.ndarray]
+    ) -> Any:
+        for number in self.numbers:
+            (folder / _name(number)).write_bytes(encode_png(self._store.images.pixels(number)))
+        try:
+            return reconstruct(folder, keypoints, matches, folder / "model", seed=self._seed)
+        except MissingPackageError:
+            raise
+        except UserError:  # it says that these matches give no model
+            return None
+
+
+def _name(number: int) -> str:
+    return f"{number:06d}.png"
+
+
+def _that_hang_together(store: TrackStore, candidates: list[int], unseen: set[int]) -> list[int]:
+    """At most MOST_PHOTOS, one after the other: that which shares most points with those that are chosen.
+
+    Points that two photos share count where training did not see both of them, since only such photos are matched.
+    """
+    tracks = store.tracks
+    shows = np.zeros((tracks.num_points, len(candidates)), np.float32)
+    for column, number in enumerate(candidates):
+        shows[tracks.point[tracks.image == number], column] = 1
+    is_unseen = np.array([number in unseen for number in candidates])
+    shared = (shows.T @ shows) * (is_unseen[:, None] | is_unseen)
+    np.fill_diagonal(shared, 0)
+    chosen = [int((shared.sum(1) * is_unseen).argmax())]
+    while len(chosen) < min(MOST_PHOTOS, len(candidates)):
+        with_chosen = shared[chosen].sum(0)
+        with_chosen[chosen] = 0
+        if not with_chosen.any():
+            break
+        chosen.append(int(with_chosen.argmax()))
+    return sorted(candidates[index] for index in chosen)
