@@ -85,6 +85,28 @@ def test_points_are_written_as_colmap_writes_them(tmp_path: Path) -> None:
     assert (tmp_path / "ours.ply").read_bytes() == (tmp_path / "theirs.ply").read_bytes()
 
 
+def test_a_quick_model_keeps_the_cameras_that_it_is_given(matched_views: MatchedViews, tmp_path: Path) -> None:
+    images, features, matches = matched_views
+    keypoints = {name: item.keypoints for name, item in features.items()}
+    width, height, focal = THREE_VIEWS.width, THREE_VIEWS.height, THREE_VIEWS.focal
+    camera = colmap.pycolmap.Camera(
+        camera_id=9, model="SIMPLE_PINHOLE", width=width, height=height, params=[focal, width / 2, height / 2]
+    )
+    model = colmap_sfm.quick_model(images, keypoints, matches, tmp_path, dict.fromkeys(keypoints, camera))
+    assert camera.camera_id == 9, "cameras that are given are not written to"
+    numbers = colmap_sfm.summarize(model, 3)
+    assert numbers["registered"] == 3 and numbers["points"] > 50 and numbers["reprojection_error_px"] < 1.5
+    found = colmap.intrinsics_of_model(model)
+    assert set(found) == set(keypoints)
+    assert all(each.params.tolist() == camera.params.tolist() for each in found.values())
+
+
+def test_a_quick_model_of_photos_that_match_nowhere_is_none(matched_views: MatchedViews, tmp_path: Path) -> None:
+    images, features, _ = matched_views
+    keypoints = {name: item.keypoints for name, item in features.items()}
+    assert colmap_sfm.quick_model(images, keypoints, {}, tmp_path, {}) is None
+
+
 @pytest.mark.parametrize("mapper", ["hierarchical", "global"])
 def test_other_mappers_find_the_same_cameras(
     mapper: colmap_sfm.Mapper, matched_views: MatchedViews, tmp_path: Path

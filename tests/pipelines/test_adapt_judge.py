@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -13,8 +15,9 @@ from patchprint.features import load
 from patchprint.patches.sources import bundled, homographies
 from patchprint.patches.tracks import TrackStore
 from patchprint.pipelines import adapt_judge
-from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS, HeldOutPhotos, Measured, measured_in, verdict
-from patchprint.pipelines.adapt_sfm import COUNTS, PhotosToMap
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS, HeldOutPhotos, Measured, Scores, measured_in, verdict
+from patchprint.pipelines.adapt_sfm import COUNTS
+from patchprint.types import Features
 from support.fake_models import ConstantModel
 
 
@@ -26,7 +29,7 @@ def store() -> TrackStore:
 
 @pytest.fixture(scope="module")
 def judge(store: TrackStore) -> HeldOutPhotos:
-    return HeldOutPhotos(store, np.array([1, 4]), seed=0)
+    return HeldOutPhotos(store, np.array([1, 4]), None, seed=0)
 
 
 def test_each_pair_has_a_held_out_photo_and_none_comes_twice(judge: HeldOutPhotos) -> None:
@@ -46,10 +49,7 @@ def test_known_places_are_those_of_the_warp(judge: HeldOutPhotos) -> None:
     assert np.median(np.linalg.norm(moved - there, axis=1)) < 2
 
 
-def test_better_models_have_better_numbers(judge: HeldOutPhotos, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        PhotosToMap, "map", lambda *_: ({}, np.zeros(4))
-    )  # photos of a plane; mapping has a test of its own
+def test_better_models_have_better_numbers(judge: HeldOutPhotos) -> None:
     measured = [judge.measure(model) for model in (ConstantModel(), load("pixels"), load("hardnet.small"))]
     constant, pixels, learned = (each.scores for each in measured)
     assert constant["ap"] < pixels["ap"] < learned["ap"] <= 1
@@ -60,31 +60,47 @@ def test_better_models_have_better_numbers(judge: HeldOutPhotos, monkeypatch: py
     assert verdict(measured[1], measured[1]) == "no difference"
 
 
+class MadeMap:
+    """Stands for ``adapt_sfm.PhotosToMap``, which has tests of its own."""
+
+    numbers, pairs = (0, 1, 2, 4), ((0, 1), (1, 2), (1, 4))
+
+    def __init__(self, registered: float) -> None:
+        self.registered = registered
+
+    def map(self, described: dict[int, Features]) -> tuple[Scores, np.ndarray]:
+        assert set(self.numbers) <= set(described)
+        return dict.fromkeys(COUNTS, self.registered), np.full(4, self.registered)
+
+
 @pytest.mark.parametrize("registered", [0.0, 3.0])
 def test_3d_models_are_compared_where_there_are_any(
     judge: HeldOutPhotos, monkeypatch: pytest.MonkeyPatch, registered: float
 ) -> None:
-    monkeypatch.setattr(PhotosToMap, "map", lambda *_: (dict.fromkeys(COUNTS, registered), np.full(4, registered)))
+    monkeypatch.setattr(judge, "_to_map", MadeMap(registered))
     measured, mapped = judge.compare({"start": ConstantModel()})
-    scores = measured["start"].scores
+    start = measured["start"]
+    shown = list(measured_in({"start": start.scores}))
     if registered:
-        assert mapped["photos"] >= 3 and mapped["pairs"] >= 2
-        assert measured_in({"start": scores}) == MEASURES
-        assert "observations" in measured["start"].samples
+        assert mapped == {"photos": 4, "pairs": 3}
+        assert shown == list(MEASURES) and "observations" in start.samples
     else:
         assert "no 3D model" in mapped["left_out"]
-        assert list(measured_in({"start": scores})) == ["ap", "inliers", "confused"]
-        assert "observations" not in measured["start"].samples
+        assert shown == ["ap", "inliers", "confused"] and "observations" not in start.samples
 
 
-def test_without_pycolmap_the_rest_is_measured(judge: HeldOutPhotos, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_reconstruction_or_pycolmap_the_rest_is_measured(
+    judge: HeldOutPhotos, store: TrackStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
-        raise MissingPackageError("pip install pycolmap")
+        raise MissingPackageError("this needs the package 'pycolmap'")
 
-    monkeypatch.setattr(PhotosToMap, "map", refuse)
-    measured, mapped = judge.compare({"start": ConstantModel()})
-    assert "pycolmap is not installed" in mapped["left_out"]
-    assert set(measured["start"].samples) == {"ap", "inliers"}
+    monkeypatch.setattr(adapt_judge, "PhotosToMap", refuse)
+    without_package = HeldOutPhotos(store, np.array([1, 4]), Path("sparse"), seed=0)
+    for made, reason in ((judge, "the 3D model that the points come from is gone"), (without_package, "'pycolmap'")):
+        measured, mapped = made.compare({"start": ConstantModel()})
+        assert reason in mapped["left_out"]
+        assert set(measured["start"].samples) == {"ap", "inliers"}
 
 
 @pytest.mark.parametrize(
@@ -123,4 +139,4 @@ def test_observations_count_where_they_change_by_more_than_a_second_mapping_does
 def test_photos_that_share_too_little_are_refused(store: TrackStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapt_judge, "FEWEST_KNOWN", 10_000)
     with pytest.raises(UserError, match="overlap more"):
-        HeldOutPhotos(store, np.array([1]), seed=0)
+        HeldOutPhotos(store, np.array([1]), None, seed=0)

@@ -63,7 +63,7 @@ def test_it_says_why_nothing_was_mapped(tmp_path: Path) -> None:
         page(made, tmp_path / "t.safetensors", tmp_path / "work")
     )
     without = {name: {"ap": 0.1, "inliers": 7, "confused": 0.2} for name in made.scores}
-    data = {**made.data, "mapped": {"left_out": "pycolmap is not installed"}}
+    data = {**made.data, "mapped": {"left_out": "No photos were mapped."}}
     made = dataclasses.replace(made, scores=without, data=data)
     text = render(page(made, tmp_path / "t.safetensors", tmp_path / "work"))
-    assert "3D model: pycolmap is not installed." in text and "points in the 3D model" not in text
+    assert "No photos were mapped." in text and "points in the 3D model" not in text

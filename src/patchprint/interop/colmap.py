@@ -10,6 +10,7 @@ are stored as N x 2 (positions), N x 4 (with scale and angle) or N x 6 (with the
 from __future__ import annotations
 
 import contextlib
+import copy
 import sqlite3
 import struct
 import zlib  # noqa: F401  (before pycolmap, see above)
@@ -88,6 +89,11 @@ def poses_of_model(model: Any) -> dict[str, Pose]:
             rotation = np.asarray(image.cam_from_world().rotation.matrix())
             poses[image.name] = Pose(rotation, np.asarray(image.projection_center()))
     return poses
+
+
+def intrinsics_of_model(model: Any) -> dict[str, Any]:
+    """Copies of the cameras (``pycolmap.Camera``) by photo name of a ``pycolmap.Reconstruction``."""
+    return {image.name: copy.copy(model.cameras[image.camera_id]) for image in model.images.values()}
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def adapt(
     report("3/3  measuring on what was held out")
     tuned = work / "tuned.safetensors"
     info = _write_tuned(outcome.last, tuned, Path(out).stem, start.info, store)
-    judge = HeldOutPhotos(store, unseen_images, plan.seed)
+    judge = HeldOutPhotos(store, unseen_images, reconstruction_in(Path(folder), work), plan.seed)
     models = {"start": plan.model, "tuned": str(tuned), **{name: name for name in BASELINES}}
     measured, mapped = judge.compare({name: load(model, engine="float32") for name, model in models.items()})
     if "left_out" in mapped:

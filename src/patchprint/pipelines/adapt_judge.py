@@ -7,10 +7,10 @@ known, and so is which matches are right. The same photos are mapped by COLMAP (
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,9 +102,14 @@ class Measured:
 
 
 class HeldOutPhotos:
-    """The judge: pairs of photos, of which at least one is held out, and points of a region that training never sees."""
+    """The judge: pairs of photos, of which at least one is held out, and points of a region that training never sees.
 
-    def __init__(self, store: TrackStore, unseen: np.ndarray, seed: int) -> None:
+    Args:
+        unseen: numbers of the held-out photos.
+        reconstruction: folder of the sparse model that the points come from, whose cameras are needed to map photos.
+    """
+
+    def __init__(self, store: TrackStore, unseen: np.ndarray, reconstruction: Path | None, seed: int) -> None:
         self.store = store
         partners = _partners(store, unseen)
         needed = sorted({number for images in partners for number in images})
@@ -117,23 +122,26 @@ class HeldOutPhotos:
             )
         self._keypoints = found
         self._region = HeldOutPoints(store.split("val"), HELD_OUT_POINTS, seed)
-        self._to_map = PhotosToMap(store, needed, unseen.tolist(), seed)
+        self._to_map: PhotosToMap | None = None
+        self._not_mapped = "No photos were mapped, since the 3D model that the points come from is gone."
+        if reconstruction is not None:
+            try:
+                self._to_map = PhotosToMap(store, needed, unseen.tolist(), reconstruction, seed)
+            except MissingPackageError as error:
+                self._not_mapped = f"No photos were mapped: {error}."
 
     def compare(self, models: Mapping[str, Model]) -> tuple[dict[str, Measured], dict[str, Any]]:
         """What was measured of each model, and how many ``photos`` and ``pairs`` were mapped; or ``left_out``, why not."""
         measured = {name: self.measure(model) for name, model in models.items()}
-        if any(each.scores.get("registered") for each in measured.values()):
-            return measured, {"photos": len(self._to_map.numbers), "pairs": len(self._to_map.pairs)}
-        installed = all("registered" in each.scores for each in measured.values())
-        reason = (
-            "COLMAP can make no 3D model of the held-out photos and those around them"
-            if installed
-            else "pycolmap is not installed, so no photos were mapped: pip install 'patchprint[sfm]'"
-        )
-        return {name: each.without(COUNTS) for name, each in measured.items()}, {"left_out": reason}
+        if self._to_map is None:
+            return measured, {"left_out": self._not_mapped}
+        if not any(each.scores["registered"] for each in measured.values()):
+            left_out = "COLMAP can make no 3D model of the held-out photos and those around them."
+            return {name: each.without(COUNTS) for name, each in measured.items()}, {"left_out": left_out}
+        return measured, {"photos": len(self._to_map.numbers), "pairs": len(self._to_map.pairs)}
 
     def measure(self, model: Model) -> Measured:
-        """All MEASURES of a model; those of 3D models only where pycolmap is installed."""
+        """All MEASURES of a model; those of 3D models only where photos are mapped."""
         described = {
             number: describe(self.store.images.pixels(number), keypoints, model)
             for number, keypoints in self._keypoints.items()
@@ -147,7 +155,7 @@ class HeldOutPhotos:
         samples = {name: np.array(values, np.float64) for name, values in by_pair.items()}
         scores = {name: float(values.mean()) for name, values in samples.items()}
         scores["confused"] = self._confused(model)
-        with contextlib.suppress(MissingPackageError):
+        if self._to_map is not None:
             counts, samples["observations"] = self._to_map.map(described)
             scores |= counts
         return Measured(scores, samples)
@@ -168,9 +176,9 @@ def verdict(start: Measured, tuned: Measured) -> str:
 
     A number has changed where the mean difference over pairs is more than twice its standard error; of observations in a 3D
     model, over its photos. Pairs are taken for independent; those of one held-out photo are not quite, so the true error is
-    somewhat larger. Photos of one model even share points, and COLMAP draws at random: another seed alone gives about one per
-    cent more or fewer observations, in all photos alike. So these must also change by ``least_change``, 2 per cent. Points and
-    registered photos are not judged beside observations, which count both: a photo that is not in the model has none.
+    somewhat larger. Photos of one model even share their points, and a few matches decide whether a photo is registered at all,
+    so observations must also change by ``least_change``, 2 per cent. Points and registered photos are not judged beside
+    observations, which count both: a photo that is not in the model has none.
     """
     changes = {
         _change(after - before, MEASURES[name].least_change * float(before.mean()))

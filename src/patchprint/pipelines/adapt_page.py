@@ -61,10 +61,10 @@ def _table(result: Result) -> Table:
 def _mapped(result: Result) -> str:
     mapped = result.data["mapped"]
     if "left_out" in mapped:
-        return f"3D model: {mapped['left_out']}."
+        return str(mapped["left_out"])
     return (
-        f"3D model: what COLMAP maps of {mapped['photos']} held-out photos and photos around them, from the mutual nearest "
-        f"neighbors of {mapped['pairs']} pairs, of which training never saw at least one photo either."
+        f"3D model: what COLMAP maps of {mapped['photos']} held-out photos and photos around them, from the matches of "
+        f"{mapped['pairs']} pairs, of which training never saw at least one photo either."
     )
 
 

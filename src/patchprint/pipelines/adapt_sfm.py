@@ -1,7 +1,7 @@
 """What tuning gained in 3D models: held-out photos and those around them, mapped by COLMAP from the matches of a model.
 
-Everybody has the same keypoints. Two photos that training saw are not matched with each other, so that whatever is mapped was
-found in a photo that was held out.
+Everybody has the same keypoints, and the intrinsics that the reconstruction of all photos found. Two photos that training saw
+are not matched with each other, so that whatever is mapped was found in a photo that was held out.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.errors import MissingPackageError, UserError
 from patchprint.features import match
-from patchprint.interop.colmap_sfm import reconstruct, summarize
+from patchprint.interop.colmap import intrinsics_of_model, read_model
+from patchprint.interop.colmap_sfm import quick_model, summarize
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import TrackStore
 from patchprint.pipelines.sfm import FEWEST_MATCHES
@@ -32,15 +32,19 @@ class PhotosToMap:
     Args:
         candidates: numbers of the photos that may be chosen.
         unseen: numbers of those that training never sees.
+        reconstruction: folder of the sparse model of all photos.
     """
 
-    def __init__(self, store: TrackStore, candidates: Sequence[int], unseen: Sequence[int], seed: int) -> None:
+    def __init__(
+        self, store: TrackStore, candidates: Sequence[int], unseen: Sequence[int], reconstruction: Path, seed: int
+    ) -> None:
         self.numbers = _that_hang_together(store, list(candidates), set(unseen))
         self.pairs = [pair for pair in itertools.combinations(self.numbers, 2) if not set(pair).isdisjoint(unseen)]
         self._store, self._seed = store, seed
+        self._intrinsics = intrinsics_of_model(read_model(reconstruction))
 
     def map(self, described: Mapping[int, Features]) -> tuple[dict[str, float], np.ndarray]:
-        """COUNTS of the largest 3D model, all 0 where there is none, and the observations in each photo.
+        """COUNTS of the 3D model, all 0 where there is none, and the observations in each photo.
 
         Args:
             described: by number of the photo.
@@ -48,32 +52,25 @@ class PhotosToMap:
         Shape:
             observations (len(self.numbers),), 0 in a photo that was not registered.
         """
-        matches = {
-            (_name(a), _name(b)): match(described[a], described[b], "mutual").indices.numpy() for a, b in self.pairs
-        }
-        matches = {pair: indices for pair, indices in matches.items() if len(indices) >= FEWEST_MATCHES}
-        keypoints = {_name(number): described[number].keypoints for number in self.numbers}
-        by_photo = dict.fromkeys(keypoints, 0)
-        counts = dict.fromkeys(COUNTS, 0.0)
-        if matches:
-            with tempfile.TemporaryDirectory() as folder:
-                model = self._reconstruct(Path(folder), keypoints, matches)
-            if model is not None:
-                counts = {name: float(summarize(model, len(keypoints))[name]) for name in COUNTS}
-                by_photo |= {image.name: image.num_points3D for image in model.images.values()}
-        return counts, np.array(list(by_photo.values()), np.float64)
+        found = {(a, b): match(described[a], described[b]).indices.numpy() for a, b in self.pairs}
+        model = self._model(
+            {_name(number): described[number].keypoints for number in self.numbers},
+            {(_name(a), _name(b)): pairs for (a, b), pairs in found.items() if len(pairs) >= FEWEST_MATCHES},
+        )
+        if model is None:
+            return dict.fromkeys(COUNTS, 0.0), np.zeros(len(self.numbers))
+        summary = summarize(model, len(self.numbers))
+        in_photo = {image.name: image.num_points3D for image in model.images.values()}
+        observations = [in_photo.get(_name(number), 0) for number in self.numbers]
+        return {name: float(summary[name]) for name in COUNTS}, np.array(observations, np.float64)
 
-    def _reconstruct(
-        self, folder: Path, keypoints: dict[str, Keypoints], matches: dict[tuple[str, str], np.ndarray]
-    ) -> Any:
-        for number in self.numbers:
-            (folder / _name(number)).write_bytes(encode_png(self._store.images.pixels(number)))
-        try:
-            return reconstruct(folder, keypoints, matches, folder / "model", seed=self._seed)
-        except MissingPackageError:
-            raise
-        except UserError:  # it says that these matches give no model
-            return None
+    def _model(self, keypoints: dict[str, Keypoints], matches: dict[tuple[str, str], np.ndarray]) -> Any | None:
+        with tempfile.TemporaryDirectory() as folder:
+            for number in self.numbers:
+                (Path(folder) / _name(number)).write_bytes(encode_png(self._store.images.pixels(number)))
+            names = self._store.names.images
+            intrinsics = {_name(number): self._intrinsics[names[number]] for number in self.numbers}
+            return quick_model(folder, keypoints, matches, folder, intrinsics, seed=self._seed)
 
 
 def _name(number: int) -> str:
