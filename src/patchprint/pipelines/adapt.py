@@ -109,16 +109,20 @@ def adapt(
     begun = checkpoint.any_in(run / "checkpoints")
     outcome = train(config, learned, run, resume=begun, force=not begun)
     report("3/3  measuring on what was held out")
-    tuned = work / "tuned.safetensors"
-    info = _write_tuned(outcome.last, tuned, Path(out).stem, start.info, store)
+    candidates = {name: work / f"{name}.safetensors" for name in ("start", "tuned")}
+    # Matches depend on the threshold of the ratio test, so both have the one that these photos ask for.
+    weights.save(
+        start.network, candidates["start"], dataclasses.replace(start.info, ratio=_ratio(plan.model, store)), half=True
+    )
+    _write_tuned(outcome.last, candidates["tuned"], Path(out).stem, start.info, store)
     judge = HeldOutPhotos(store, unseen_images, reconstruction_in(Path(folder), work), plan.seed)
-    models = {"start": plan.model, "tuned": str(tuned), **{name: name for name in BASELINES}}
+    models = {**{name: str(path) for name, path in candidates.items()}, **{name: name for name in BASELINES}}
     measured, mapped = judge.compare({name: load(model, engine="float32") for name, model in models.items()})
     if "left_out" in mapped:
         report(str(mapped["left_out"]))
     scores = {name: each.scores for name, each in measured.items()}
     answer = verdict(measured["start"], measured["tuned"])
-    info = _write_chosen(answer, start, tuned, Path(out), scores)
+    info = _write_chosen(answer, candidates, Path(out), scores)
     return provenance.record(
         "adapt",
         settings=dataclasses.asdict(plan),
@@ -180,7 +184,7 @@ def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackSt
     return TrackStore(store.images, fewer, store.names, store.patch_scale), unseen
 
 
-def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: TrackStore) -> ModelInfo:
+def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: TrackStore) -> None:
     network = weights.load_network(trained)
     info = dataclasses.replace(
         start,
@@ -190,33 +194,31 @@ def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: T
             data=f"{start.training.data}; then {len(store.images)} photos of {', '.join(store.names.scenes)}",
             start=start.name,
         ),
-        notes=f"tuned from {start.name} by patchprint adapt",
         sha256="",
         ratio=_ratio(trained, store),
         provisional=False,
     )
-    return weights.save(network, out, info, half=True)
+    weights.save(network, out, info, half=True)
 
 
-def _write_chosen(answer: str, start: NetworkModel, tuned: Path, out: Path, scores: dict[str, Scores]) -> ModelInfo:
+def _write_chosen(answer: str, candidates: dict[str, Path], out: Path, scores: dict[str, Scores]) -> ModelInfo:
     """The tuned weights where they gained something, else those they started from; the notes say which and why."""
     change = ", ".join(
         f"{measure.label} {measure.shown(scores['start'][name])} to {measure.shown(scores['tuned'][name])}"
         for name, measure in measured_in(scores).items()
     )
+    start = weights.load_network(candidates["start"])
+    network, notes = start, f"the weights of {start.info.name}, since patchprint adapt ended with {answer!r}: {change}"
     if answer == "gained":
-        network = weights.load_network(tuned)
-        return weights.save(
-            network, out, dataclasses.replace(network.info, notes=f"{network.info.notes}; {change}"), half=True
-        )
-    notes = f"the weights of {start.info.name}, since patchprint adapt ended with {answer!r}: {change}"
-    return weights.save(start.network, out, dataclasses.replace(start.info, notes=notes), half=True)
+        network = weights.load_network(candidates["tuned"])
+        notes = f"tuned from {start.info.name} by patchprint adapt; {change}"
+    return weights.save(network, out, dataclasses.replace(network.info, notes=notes), half=True)
 
 
-def _ratio(trained: Path, store: TrackStore) -> float | None:
+def _ratio(model: str | Path, store: TrackStore) -> float | None:
     """The threshold of the ratio test on warped copies of some of the photos; None where they have too little to match."""
     try:
         chosen = spread_over(len(store.images), CALIBRATION_IMAGES)
-        return calibrate(trained, map(store.images.pixels, chosen)).ratio
+        return calibrate(model, map(store.images.pixels, chosen)).ratio
     except UserError:
         return None
