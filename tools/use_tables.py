@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from patchprint.pipelines.adapt_judge import measured_in
@@ -79,15 +80,17 @@ def compression(results: Path) -> str:
     return table([f"`{result['model']['name']}`", "bytes a print", "Oxford mAP", "loss"], rows, caption)
 
 
-def adapted(results: Path) -> str:
-    """``patchprint adapt`` on a scene that the start model has not seen."""
-    result = read(results / "experiments" / "adapt.json")
-    measures = measured_in(result["scores"]).items()
-    rows = [[name, *(each.shown(score[key]) for key, each in measures)] for name, score in result["scores"].items()]
-    run = result["run"]
-    time = f"{run['seconds'] / 60:.0f} minutes on {run['machine']['cores']} cores, reconstruction included"
-    return table(
-        ["", *(each.label for _, each in measures)],
-        rows,
-        f"`patchprint adapt` on bodleian, {time}: results/experiments/adapt.json.",
-    )
+def adapted(name: str, photos: str) -> Callable[[Path], str]:
+    """``patchprint adapt`` on photos that the start model has not seen."""
+
+    def adapted_to(results: Path) -> str:
+        result = read(results / "experiments" / name)
+        measures, data = measured_in(result["scores"]).items(), result["data"]
+        rows = [[name, *(each.shown(score[key]) for key, each in measures)] for name, score in result["scores"].items()]
+        caption = (
+            f"`patchprint adapt` on {photos}, {data['photos']} photos of which {data['held_out_photos']} held out, "
+            f'verdict "{result["model"]["verdict"]}": results/experiments/{name}.'
+        )
+        return table(["", *(each.label for _, each in measures)], rows, caption)
+
+    return adapted_to

@@ -80,11 +80,12 @@ def test_bits_are_tuned_by_a_loss_for_bits(scene: Path, tmp_path: Path, monkeypa
         raise InterruptedError
 
     monkeypatch.setattr(adapt, "train", stop)
-    plan = adapt.AdaptPlan(model=str(tmp_path / "bits.safetensors"), batch=64, device="cpu")
+    plan = adapt.AdaptPlan(model=str(tmp_path / "bits.safetensors"), batch=72, device="cpu")
     with pytest.raises(InterruptedError):
         adapt.adapt(tmp_path, tmp_path / "tuned.safetensors", scene, plan)
     state = assembly.create(seen[0], torch.device("cpu"))
     assert state.loss.binary and state.network.kind == "binary"
+    assert seen[0].batcher == "neighbors" and seen[0].batcher_options == {"run": 8}, "as many as divide the batch"
 
 
 def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:

@@ -20,7 +20,7 @@ def main(
     images: tyro.conf.Positional[Path],
     out: Path,
     model: Annotated[str, tyro.conf.arg(metavar=WEIGHTS)] = "sdgmnet",
-    steps: int = 400,
+    steps: int = 200,
     batch: int = 128,
     lr: float = 0.1,
     held_out: float = 0.1,

@@ -8,6 +8,7 @@ keypoints. Written is what does better: where nothing was gained, the start weig
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from patchprint.types import Result
 SFM = "sfm"  # folder in the work folder
 FEWEST_POINTS = 200
 BASELINES = ("sift", "rootsift")
+NEIGHBORS = 64  # points of one photo that stand together in a batch
 BESIDE = (".json", ".html")  # what `patchprint adapt` writes beside the weights
 
 
@@ -41,7 +43,7 @@ class AdaptPlan:
     """How to tune. ``held_out`` is the part of the photos that training never sees."""
 
     model: str = "sdgmnet"
-    steps: int = 400
+    steps: int = 200
     batch: int = 128
     lr: float = 0.1
     held_out: float = 0.1
@@ -79,6 +81,10 @@ def adapt(
         network=start.info.network,
         network_options=start.info.options,
         loss="doap-binary" if start.kind == "binary" else "sdgm",
+        # Against other places of the same photo, and with frames as wrong as a detector's, as the shipped weights learned.
+        batcher="neighbors",
+        batcher_options={"run": math.gcd(plan.batch, NEIGHBORS)},
+        augmentation="wide",
         init=plan.model,
         steps=plan.steps,
         batch=plan.batch,
