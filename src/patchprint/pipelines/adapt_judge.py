@@ -2,7 +2,7 @@
 
 Each held-out photo is matched with the photos that share most points with it. Everybody describes the same keypoints, all that
 the detector finds. Where one of them lies on a reconstructed point that the other photo shows as well, its true place there is
-known, and so is which matches are right. The same photos are mapped by COLMAP (``adapt_sfm``).
+known, and so is which matches are right. Held-out photos are also mapped by COLMAP, with photos around them (``adapt_sfm``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from patchprint.features.model import Model
 from patchprint.features.observations import describe_observations
 from patchprint.metrics.ranking import average_precision
 from patchprint.patches.tracks import TrackStore
-from patchprint.pipelines.adapt_sfm import COUNTS, PhotosToMap
+from patchprint.pipelines.adapt_sfm import COUNTS, PhotosToMap, shared_points
 from patchprint.training.held_out import HeldOutPoints
 from patchprint.types import Features, Keypoints
 
@@ -111,24 +111,26 @@ class HeldOutPhotos:
 
     def __init__(self, store: TrackStore, unseen: np.ndarray, reconstruction: Path | None, seed: int) -> None:
         self.store = store
+        self._to_map: PhotosToMap | None = None
+        self._not_mapped = "No photos were mapped, since the 3D model that the points come from is gone."
+        if reconstruction is not None:
+            try:
+                self._to_map = PhotosToMap(store, unseen.tolist(), reconstruction, seed)
+            except MissingPackageError as error:
+                self._not_mapped = f"No photos were mapped: {error}."
         partners = _partners(store, unseen)
-        needed = sorted({number for images in partners for number in images})
-        found = {number: detect(store.images.pixels(number), max_keypoints=KEYPOINTS) for number in needed}
-        pairs = (_pair(store, images, found) for images in partners)
+        needed = {number for images in partners for number in images}
+        needed |= set() if self._to_map is None else set(self._to_map.numbers)
+        self._keypoints = {
+            number: detect(store.images.pixels(number), max_keypoints=KEYPOINTS) for number in sorted(needed)
+        }
+        pairs = (_pair(store, images, self._keypoints) for images in partners)
         self.pairs = [pair for pair in pairs if int(torch.isfinite(pair.truth[:, 0]).sum()) >= FEWEST_KNOWN]
         if not self.pairs:
             raise UserError(
                 "the held-out photos show too few of the points of the others; give photos that overlap more"
             )
-        self._keypoints = found
         self._region = HeldOutPoints(store.split("val"), HELD_OUT_POINTS, seed)
-        self._to_map: PhotosToMap | None = None
-        self._not_mapped = "No photos were mapped, since the 3D model that the points come from is gone."
-        if reconstruction is not None:
-            try:
-                self._to_map = PhotosToMap(store, needed, unseen.tolist(), reconstruction, seed)
-            except MissingPackageError as error:
-                self._not_mapped = f"No photos were mapped: {error}."
 
     def compare(self, models: Mapping[str, Model]) -> tuple[dict[str, Measured], dict[str, Any]]:
         """What was measured of each model, and how many ``photos`` and ``pairs`` were mapped; or ``left_out``, why not."""
@@ -209,12 +211,9 @@ def _matching_ap(a: Features, b: Features, truth: Tensor) -> float:
 
 def _partners(store: TrackStore, unseen: np.ndarray) -> list[tuple[int, int]]:
     """Each held-out photo with those that share most points with it."""
-    tracks = store.tracks
     chosen: list[tuple[int, int]] = []
     for number in unseen.tolist():
-        points = np.unique(tracks.point[tracks.image == number])
-        shared = np.bincount(tracks.image[np.isin(tracks.point, points)], minlength=len(store.images))
-        shared[number] = 0
+        shared = shared_points(store, number)
         best = np.argsort(-shared, kind="stable")[:PARTNERS]
         chosen += [(number, int(other)) for other in best if shared[other] and (int(other), number) not in chosen]
     return chosen

@@ -30,15 +30,12 @@ class PhotosToMap:
     """Photos of a store that are mapped, and the pairs of them that are matched; ``numbers`` and ``pairs`` name them.
 
     Args:
-        candidates: numbers of the photos that may be chosen.
-        unseen: numbers of those that training never sees.
+        unseen: numbers of the photos that training never sees.
         reconstruction: folder of the sparse model of all photos.
     """
 
-    def __init__(
-        self, store: TrackStore, candidates: Sequence[int], unseen: Sequence[int], reconstruction: Path, seed: int
-    ) -> None:
-        self.numbers = _that_hang_together(store, list(candidates), set(unseen))
+    def __init__(self, store: TrackStore, unseen: Sequence[int], reconstruction: Path, seed: int) -> None:
+        self.numbers = _that_hang_together(store, unseen)
         self.pairs = [pair for pair in itertools.combinations(self.numbers, 2) if not set(pair).isdisjoint(unseen)]
         self._store, self._seed = store, seed
         self._intrinsics = intrinsics_of_model(read_model(reconstruction))
@@ -77,23 +74,32 @@ def _name(number: int) -> str:
     return f"{number:06d}.png"
 
 
-def _that_hang_together(store: TrackStore, candidates: list[int], unseen: set[int]) -> list[int]:
+def _that_hang_together(store: TrackStore, unseen: Sequence[int]) -> list[int]:
     """At most MOST_PHOTOS, one after the other: that which shares most points with those that are chosen.
 
     Points that two photos share count where training did not see both of them, since only such photos are matched.
     """
-    tracks = store.tracks
-    shows = np.zeros((tracks.num_points, len(candidates)), np.float32)
-    for column, number in enumerate(candidates):
-        shows[tracks.point[tracks.image == number], column] = 1
-    is_unseen = np.array([number in unseen for number in candidates])
-    shared = (shows.T @ shows) * (is_unseen[:, None] | is_unseen)
-    np.fill_diagonal(shared, 0)
-    chosen = [int((shared.sum(1) * is_unseen).argmax())]
-    while len(chosen) < min(MOST_PHOTOS, len(candidates)):
+    shared = np.zeros((len(store.images), len(store.images)), np.int64)
+    for number in unseen:
+        shared[number] = shared[:, number] = shared_points(store, number)
+    chosen = [max(unseen, key=lambda number: int(shared[number].sum()))]
+    while len(chosen) < MOST_PHOTOS:
         with_chosen = shared[chosen].sum(0)
         with_chosen[chosen] = 0
         if not with_chosen.any():
             break
         chosen.append(int(with_chosen.argmax()))
-    return sorted(candidates[index] for index in chosen)
+    return sorted(chosen)
+
+
+def shared_points(store: TrackStore, number: int) -> np.ndarray:
+    """How many of the points that a photo shows each photo shows; 0 for itself.
+
+    Shape:
+        (num_photos,) integers.
+    """
+    tracks = store.tracks
+    points = np.unique(tracks.point[tracks.image == number])
+    counts = np.bincount(tracks.image[np.isin(tracks.point, points)], minlength=len(store.images))
+    counts[number] = 0
+    return counts
