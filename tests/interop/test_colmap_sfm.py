@@ -85,26 +85,23 @@ def test_points_are_written_as_colmap_writes_them(tmp_path: Path) -> None:
     assert (tmp_path / "ours.ply").read_bytes() == (tmp_path / "theirs.ply").read_bytes()
 
 
-def test_a_quick_model_keeps_the_cameras_that_it_is_given(matched_views: MatchedViews, tmp_path: Path) -> None:
+def test_known_cameras_stay_where_they_are_and_points_follow_from_matches(
+    matched_views: MatchedViews, tmp_path: Path
+) -> None:
     images, features, matches = matched_views
     keypoints = {name: item.keypoints for name, item in features.items()}
-    width, height, focal = THREE_VIEWS.width, THREE_VIEWS.height, THREE_VIEWS.focal
-    camera = colmap.pycolmap.Camera(
-        camera_id=9, model="SIMPLE_PINHOLE", width=width, height=height, params=[focal, width / 2, height / 2]
-    )
-    model = colmap_sfm.quick_model(images, keypoints, matches, tmp_path, dict.fromkeys(keypoints, camera))
-    assert camera.camera_id == 9, "cameras that are given are not written to"
-    numbers = colmap_sfm.summarize(model, 3)
-    assert numbers["registered"] == 3 and numbers["points"] > 50 and numbers["reprojection_error_px"] < 1.5
-    found = colmap.intrinsics_of_model(model)
-    assert set(found) == set(keypoints)
-    assert all(each.params.tolist() == camera.params.tolist() for each in found.values())
-
-
-def test_a_quick_model_of_photos_that_match_nowhere_is_none(matched_views: MatchedViews, tmp_path: Path) -> None:
-    images, features, _ = matched_views
-    keypoints = {name: item.keypoints for name, item in features.items()}
-    assert colmap_sfm.quick_model(images, keypoints, {}, tmp_path, {}) is None
+    mapped = colmap_sfm.reconstruct(images, keypoints, matches, tmp_path / "mapped")
+    cameras = colmap.cameras_of_model(mapped)
+    made = {}
+    for name, given in (("all", matches), ("some", {pair: rows[:60] for pair, rows in matches.items()}), ("none", {})):
+        (tmp_path / name).mkdir()
+        made[name] = colmap_sfm.triangulate(images, keypoints, given, tmp_path / name, cameras)
+    assert abs(made["all"].num_points3D() - mapped.num_points3D()) < 0.05 * mapped.num_points3D()
+    assert 0 < made["some"].num_points3D() < made["all"].num_points3D()
+    assert made["none"].num_points3D() == 0
+    for name, (camera, pose) in colmap.cameras_of_model(made["all"]).items():
+        assert camera.params.tolist() == cameras[name][0].params.tolist()
+        assert np.allclose(pose.matrix(), cameras[name][1].matrix())
 
 
 @pytest.mark.parametrize("mapper", ["hierarchical", "global"])

@@ -85,7 +85,7 @@ def test_3d_models_are_compared_where_there_are_any(
         assert mapped == {"photos": 4, "pairs": 3}
         assert shown == list(MEASURES) and "observations" in start.samples
     else:
-        assert "no 3D model" in mapped["left_out"]
+        assert "no points" in mapped["left_out"]
         assert shown == ["ap", "inliers", "confused"] and "observations" not in start.samples
 
 

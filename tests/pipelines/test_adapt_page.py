@@ -59,9 +59,7 @@ def test_the_verdict_comes_first_and_the_scene_is_there_where_it_is_known(tmp_pa
 def test_it_says_why_nothing_was_mapped(tmp_path: Path) -> None:
     write_run(tmp_path / "work" / "training", recipe="sdgmnet")
     made = result(tmp_path / "castle")
-    assert "8 held-out photos and photos around them" in render(
-        page(made, tmp_path / "t.safetensors", tmp_path / "work")
-    )
+    assert "the matches of 13 pairs of 8 photos" in render(page(made, tmp_path / "t.safetensors", tmp_path / "work"))
     without = {name: {"ap": 0.1, "inliers": 7, "confused": 0.2} for name in made.scores}
     data = {**made.data, "mapped": {"left_out": "No photos were mapped."}}
     made = dataclasses.replace(made, scores=without, data=data)

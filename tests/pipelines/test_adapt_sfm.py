@@ -23,19 +23,22 @@ from support.scenes import Room
 ROOM = Room(views=4, height=300, width=400, focal=360.0)
 
 
-FOCAL = [ROOM.focal, ROOM.width / 2, ROOM.height / 2]
-
-
 @pytest.fixture(scope="module")
 def reconstruction(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sparse model that knows the cameras of the photos of a store, and no points."""
     folder = tmp_path_factory.mktemp("sparse")
     model = pycolmap.Reconstruction()
-    camera = pycolmap.Camera(camera_id=1, model="SIMPLE_PINHOLE", width=ROOM.width, height=ROOM.height, params=FOCAL)
-    model.add_camera_with_trivial_rig(camera)
-    for number in range(7):
+    middle = [ROOM.width / 2, ROOM.height / 2]
+    model.add_camera_with_trivial_rig(
+        pycolmap.Camera(
+            camera_id=1, model="SIMPLE_PINHOLE", width=ROOM.width, height=ROOM.height, params=[ROOM.focal, *middle]
+        )
+    )
+    for number, (_, pose) in enumerate(ROOM.photos()):
         image = pycolmap.Image(name=f"{number:06d}.png", camera_id=1, image_id=number + 1)
-        model.add_image_with_trivial_frame(image, pycolmap.Rigid3d())
+        model.add_image_with_trivial_frame(
+            image, pycolmap.Rigid3d(pycolmap.Rotation3d(pose.rotation), -pose.rotation @ pose.center)
+        )
     model.write(folder)
     return folder
 
@@ -63,19 +66,18 @@ def test_photos_are_mapped_and_each_counts_its_observations(room: TrackStore, re
     to_map = PhotosToMap(room, [1, 2], reconstruction, seed=0)
     counts, by_photo = to_map.map(described(room, load("rootsift")))
     assert set(counts) == set(COUNTS)
-    assert counts["registered"] == (by_photo > 0).sum() >= 3
+    assert counts["registered"] == 4
     assert counts["observations"] == by_photo.sum() >= 2 * counts["points"] > 100
 
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_poor_descriptors_map_nothing(room: TrackStore, reconstruction: Path, mixed: bool) -> None:
-    """One without matches, and one whose matches agree with nothing."""
+    """One without matches, and one whose matches agree with nothing but by chance."""
     features = described(room, load("rootsift") if mixed else ConstantModel())
     for item in features.values():
         item.descriptors[:] = item.descriptors[np.random.default_rng(0).permutation(len(item))]
     counts, by_photo = PhotosToMap(room, [1], reconstruction, seed=0).map(features)
-    assert counts == dict.fromkeys(COUNTS, 0)
-    assert by_photo.tolist() == [0] * 4
+    assert counts["registered"] == 0 and counts["observations"] == by_photo.sum() < 20
 
 
 def test_photos_that_training_saw_are_not_matched_with_each_other(room: TrackStore, reconstruction: Path) -> None:

@@ -91,9 +91,13 @@ def poses_of_model(model: Any) -> dict[str, Pose]:
     return poses
 
 
-def intrinsics_of_model(model: Any) -> dict[str, Any]:
-    """Copies of the cameras (``pycolmap.Camera``) by photo name of a ``pycolmap.Reconstruction``."""
-    return {image.name: copy.copy(model.cameras[image.camera_id]) for image in model.images.values()}
+def cameras_of_model(model: Any) -> dict[str, tuple[Any, Any]]:
+    """Intrinsics (``pycolmap.Camera``) and pose (``pycolmap.Rigid3d``, camera from world) by photo name of a reconstruction."""
+    return {
+        image.name: (copy.copy(model.cameras[image.camera_id]), image.cam_from_world())
+        for image in model.images.values()
+        if image.has_pose
+    }
 
 
 @dataclass(frozen=True)

@@ -82,36 +82,38 @@ def reconstruct(
     return read_model(work / "sparse")
 
 
-def quick_model(
+def triangulate(
     image_folder: str | Path,
     keypoints: Mapping[str, Keypoints],
     matches: Mapping[Pair, np.ndarray],
     work_folder: str | Path,
-    intrinsics: Mapping[str, Any],
+    cameras: Mapping[str, tuple[Any, Any]],
     max_error: float = 4.0,
     seed: int = 0,
-) -> Any | None:
-    """A sparse model of photos whose intrinsics are known, to compare matches by: the one that COLMAP makes first, or None.
+) -> Any:
+    """The points that matches give where all cameras are known, as a ``pycolmap.Reconstruction``.
 
-    Cameras that need not be found, and no second start, make it a matter of seconds, and nearly free of chance.
+    No camera is sought, so that it takes seconds, and differs with the matches alone.
 
     Args:
         work_folder: an empty folder, for the database.
-        intrinsics: ``pycolmap.Camera`` by name of the photo; they stay as they are.
+        cameras: intrinsics and pose by name of the photo (`cameras_of_model`).
     """
     from patchprint.interop.colmap import pycolmap
 
     database = Path(work_folder) / "database.db"
     write_features(database, image_folder, keypoints)
-    set_cameras(database, intrinsics)
+    set_cameras(database, {name: camera for name, (camera, _) in cameras.items()})
     write_matches(database, matches)
     verify(database, max_error, seed)
-    options = pycolmap.IncrementalPipelineOptions(min_model_size=SMALLEST_MODEL, random_seed=seed)
-    options.multiple_models = options.structure_less_registration_fallback = False
-    options.ba_refine_focal_length = options.ba_refine_extra_params = False
-    options.mapper.abs_pose_refine_focal_length = options.mapper.abs_pose_refine_extra_params = False
-    models = pycolmap.incremental_mapping(database, image_folder, work_folder, options)
-    return models.get(0)
+    model = pycolmap.Reconstruction()
+    with pycolmap.Database.open(database) as store:
+        for camera in store.read_all_cameras():
+            model.add_camera_with_trivial_rig(camera)
+        for image in store.read_all_images():
+            bare = pycolmap.Image(name=image.name, camera_id=image.camera_id, image_id=image.image_id)
+            model.add_image_with_trivial_frame(bare, cameras[image.name][1])
+    return pycolmap.triangulate_points(model, database, image_folder, work_folder)
 
 
 def extend(

@@ -2,7 +2,7 @@
 
 Each held-out photo is matched with the photos that share most points with it. Everybody describes the same keypoints, all that
 the detector finds. Where one of them lies on a reconstructed point that the other photo shows as well, its true place there is
-known, and so is which matches are right. Held-out photos are also mapped by COLMAP, with photos around them (``adapt_sfm``).
+known, and so is which matches are right. COLMAP makes points of the matches, too (``adapt_sfm``).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class HeldOutPhotos:
         if self._to_map is None:
             return measured, {"left_out": self._not_mapped}
         if not any(each.scores["registered"] for each in measured.values()):
-            left_out = "COLMAP can make no 3D model of the held-out photos and those around them."
+            left_out = "COLMAP can make no points of the matches of the held-out photos with those around them."
             return {name: each.without(COUNTS) for name, each in measured.items()}, {"left_out": left_out}
         return measured, {"photos": len(self._to_map.numbers), "pairs": len(self._to_map.pairs)}
 
@@ -178,9 +178,9 @@ def verdict(start: Measured, tuned: Measured) -> str:
 
     A number has changed where the mean difference over pairs is more than twice its standard error; of observations in a 3D
     model, over its photos. Pairs are taken for independent; those of one held-out photo are not quite, so the true error is
-    somewhat larger. Photos of one model even share their points, and a few matches decide whether a photo is registered at all,
-    so observations must also change by ``least_change``, 2 per cent. Points and registered photos are not judged beside
-    observations, which count both: a photo that is not in the model has none.
+    somewhat larger. Photos of one model even share its points, and COLMAP draws samples at random (another seed changed
+    observations by one per cent), so that these must also change by ``least_change``, 2 per cent. Points and registered photos
+    are not judged beside observations, which count both.
     """
     changes = {
         _change(after - before, MEASURES[name].least_change * float(before.mean()))

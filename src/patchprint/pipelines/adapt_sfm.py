@@ -1,7 +1,9 @@
-"""What tuning gained in 3D models: held-out photos and those around them, mapped by COLMAP from the matches of a model.
+"""What tuning gained in 3D models: the points that COLMAP makes of the matches of held-out photos with those around them.
 
-Everybody has the same keypoints, and the intrinsics that the reconstruction of all photos found. Two photos that training saw
-are not matched with each other, so that whatever is mapped was found in a photo that was held out.
+Everybody has the same keypoints, and the cameras that the reconstruction of all photos found: COLMAP verifies the matches and
+triangulates. To let it seek the cameras as well was tried. Of so few pairs it finds them or not by chance, so that models
+differed more with COLMAP's seed than with the weights, and it can take minutes. Two photos that training saw are not matched
+with each other, so that every point was found in a photo that was held out.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from patchprint.features import match
-from patchprint.interop.colmap import intrinsics_of_model, read_model
-from patchprint.interop.colmap_sfm import quick_model, summarize
+from patchprint.interop.colmap import cameras_of_model, read_model
+from patchprint.interop.colmap_sfm import triangulate
 from patchprint.patches.codecs import encode_png
 from patchprint.patches.tracks import TrackStore
 from patchprint.pipelines.sfm import FEWEST_MATCHES
 from patchprint.types import Features, Keypoints
 
-MOST_PHOTOS = 20  # so that a mapping takes seconds
+MOST_PHOTOS = 20  # so that it takes seconds
+FEWEST_OBSERVATIONS = 30  # of a photo that counts as registered: what COLMAP asks for by default
 COUNTS = ("registered", "points", "observations")
 
 
@@ -38,36 +41,35 @@ class PhotosToMap:
         self.numbers = _that_hang_together(store, unseen)
         self.pairs = [pair for pair in itertools.combinations(self.numbers, 2) if not set(pair).isdisjoint(unseen)]
         self._store, self._seed = store, seed
-        self._intrinsics = intrinsics_of_model(read_model(reconstruction))
+        self._cameras = cameras_of_model(read_model(reconstruction))
 
     def map(self, described: Mapping[int, Features]) -> tuple[dict[str, float], np.ndarray]:
-        """COUNTS of the 3D model, all 0 where there is none, and the observations in each photo.
+        """COUNTS of the 3D model, and the observations in each photo.
 
         Args:
             described: by number of the photo.
 
         Shape:
-            observations (len(self.numbers),), 0 in a photo that was not registered.
+            observations (len(self.numbers),).
         """
         found = {(a, b): match(described[a], described[b]).indices.numpy() for a, b in self.pairs}
-        model = self._model(
+        model = self._triangulate(
             {_name(number): described[number].keypoints for number in self.numbers},
             {(_name(a), _name(b)): pairs for (a, b), pairs in found.items() if len(pairs) >= FEWEST_MATCHES},
         )
-        if model is None:
-            return dict.fromkeys(COUNTS, 0.0), np.zeros(len(self.numbers))
-        summary = summarize(model, len(self.numbers))
         in_photo = {image.name: image.num_points3D for image in model.images.values()}
-        observations = [in_photo.get(_name(number), 0) for number in self.numbers]
-        return {name: float(summary[name]) for name in COUNTS}, np.array(observations, np.float64)
+        observations = np.array([in_photo[_name(number)] for number in self.numbers], np.float64)
+        registered = int((observations >= FEWEST_OBSERVATIONS).sum())
+        counts = (registered, model.num_points3D(), observations.sum())
+        return dict(zip(COUNTS, map(float, counts), strict=True)), observations
 
-    def _model(self, keypoints: dict[str, Keypoints], matches: dict[tuple[str, str], np.ndarray]) -> Any | None:
+    def _triangulate(self, keypoints: dict[str, Keypoints], matches: dict[tuple[str, str], np.ndarray]) -> Any:
         with tempfile.TemporaryDirectory() as folder:
             for number in self.numbers:
                 (Path(folder) / _name(number)).write_bytes(encode_png(self._store.images.pixels(number)))
             names = self._store.names.images
-            intrinsics = {_name(number): self._intrinsics[names[number]] for number in self.numbers}
-            return quick_model(folder, keypoints, matches, folder, intrinsics, seed=self._seed)
+            cameras = {_name(number): self._cameras[names[number]] for number in self.numbers}
+            return triangulate(folder, keypoints, matches, folder, cameras, seed=self._seed)
 
 
 def _name(number: int) -> str:
