@@ -134,7 +134,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "sfm": use_tables.sfm,
         "compression": use_tables.compression,
         "adapt": use_tables.adapted("adapt.json", "Bodleian"),
-        "adapt-underwater": use_tables.adapted("adapt-underwater.json", "frames of an underwater camera in a pool"),
+        "adapt-underwater": use_tables.adapted("adapt-underwater.json", "frames from under water"),
         "metric-losses": metric_tables.losses,
         "metric-large": metric_tables.large,
         "metric-norms": metric_tables.norms,

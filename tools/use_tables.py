@@ -85,12 +85,11 @@ def adapted(name: str, photos: str) -> Callable[[Path], str]:
 
     def adapted_to(results: Path) -> str:
         result = read(results / "experiments" / name)
-        measures, data = measured_in(result["scores"]).items(), result["data"]
-        rows = [[name, *(each.shown(score[key]) for key, each in measures)] for name, score in result["scores"].items()]
-        caption = (
-            f"`patchprint adapt` on {photos}, {data['photos']} photos of which {data['held_out_photos']} held out, "
-            f'verdict "{result["model"]["verdict"]}": results/experiments/{name}.'
-        )
+        measures = measured_in(result["scores"]).items()
+        rows = [
+            [model, *(each.shown(score[key]) for key, each in measures)] for model, score in result["scores"].items()
+        ]
+        caption = f"`patchprint adapt` on {photos}, verdict: {result['model']['verdict']}: results/experiments/{name}."
         return table(["", *(each.label for _, each in measures)], rows, caption)
 
     return adapted_to

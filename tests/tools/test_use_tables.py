@@ -63,16 +63,13 @@ def test_compressions_from_large_to_small(tmp_path: Path) -> None:
 
 def test_tuning_shows_every_measure_that_all_have_and_the_verdict(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
-    result = {
-        "scores": {"start": dict.fromkeys(MEASURES, 0.02), "tuned": dict.fromkeys(MEASURES, 0.01)},
-        "data": {"photos": 30, "held_out_photos": 3},
-        "model": {"verdict": "gained"},
-    }
+    scores = {"start": dict.fromkeys(MEASURES, 0.02), "tuned": dict.fromkeys(MEASURES, 0.01)}
+    result = {"scores": scores, "model": {"verdict": "gained"}}
     made = tmp_path / "experiments" / "adapt-sea.json"
     made.write_text(json.dumps(result), encoding="utf-8")
     text = use_tables.adapted("adapt-sea.json", "the sea")(tmp_path)
     assert rows(text)[3] == ["tuned", "1.00 %", "0.0", "1.00 %", "0", "0", "0"]
-    assert "on the sea, 30 photos of which 3 held out" in text and '"gained"' in text
-    del result["scores"]["start"]["points"]
+    assert "on the sea, verdict: gained" in text
+    del scores["start"]["points"]
     made.write_text(json.dumps(result), encoding="utf-8")
     assert len(rows(use_tables.adapted("adapt-sea.json", "the sea")(tmp_path))[3]) == 6

@@ -116,11 +116,10 @@ def adapt(
     outcome = train(config, learned, run, resume=begun, force=not begun)
     report("3/3  measuring on what was held out")
     candidates = {name: work / f"{name}.safetensors" for name in ("start", "tuned")}
-    # Matches depend on the threshold of the ratio test, so both have the one that these photos ask for.
-    weights.save(
-        start.network, candidates["start"], dataclasses.replace(start.info, ratio=_ratio(plan.model, store)), half=True
-    )
-    _write_tuned(outcome.last, candidates["tuned"], Path(out).stem, start.info, store)
+    # One threshold of the ratio test for both: a looser one alone gives more matches and points.
+    ratio = _ratio(plan.model, store)
+    weights.save(start.network, candidates["start"], dataclasses.replace(start.info, ratio=ratio), half=True)
+    _write_tuned(outcome.last, candidates["tuned"], Path(out).stem, start.info, store, ratio)
     judge = HeldOutPhotos(store, unseen_images, reconstruction_in(Path(folder), work), plan.seed)
     models = {**{name: str(path) for name, path in candidates.items()}, **{name: name for name in BASELINES}}
     measured, mapped = judge.compare({name: load(model, engine="float32") for name, model in models.items()})
@@ -128,7 +127,7 @@ def adapt(
         report(str(mapped["left_out"]))
     scores = {name: each.scores for name, each in measured.items()}
     answer = verdict(measured["start"], measured["tuned"])
-    info = _write_chosen(answer, candidates, Path(out), scores)
+    info = _write_chosen(answer, candidates, Path(out), scores, store)
     return provenance.record(
         "adapt",
         settings=dataclasses.asdict(plan),
@@ -190,7 +189,7 @@ def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackSt
     return TrackStore(store.images, fewer, store.names, store.patch_scale), unseen
 
 
-def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: TrackStore) -> None:
+def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: TrackStore, ratio: float | None) -> None:
     network = weights.load_network(trained)
     info = dataclasses.replace(
         start,
@@ -201,24 +200,32 @@ def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: T
             start=start.name,
         ),
         sha256="",
-        ratio=_ratio(trained, store),
+        ratio=ratio,
         provisional=False,
     )
     weights.save(network, out, info, half=True)
 
 
-def _write_chosen(answer: str, candidates: dict[str, Path], out: Path, scores: dict[str, Scores]) -> ModelInfo:
-    """The tuned weights where they gained something, else those they started from; the notes say which and why."""
+def _write_chosen(
+    answer: str, candidates: dict[str, Path], out: Path, scores: dict[str, Scores], store: TrackStore
+) -> ModelInfo:
+    """The tuned weights where they gained something, else those they started from, calibrated; the notes say which and why."""
     change = ", ".join(
         f"{measure.label} {measure.shown(scores['start'][name])} to {measure.shown(scores['tuned'][name])}"
         for name, measure in measured_in(scores).items()
     )
-    start = weights.load_network(candidates["start"])
-    network, notes = start, f"the weights of {start.info.name}, since patchprint adapt ended with {answer!r}: {change}"
+    start = weights.load_network(candidates["start"]).info
     if answer == "gained":
-        network = weights.load_network(candidates["tuned"])
-        notes = f"tuned from {start.info.name} by patchprint adapt; {change}"
-    return weights.save(network, out, dataclasses.replace(network.info, notes=notes), half=True)
+        chosen, notes = candidates["tuned"], f"tuned from {start.name} by patchprint adapt; {change}"
+    else:
+        chosen, notes = (
+            candidates["start"],
+            f"the weights of {start.name}, since patchprint adapt ended with {answer!r}: {change}",
+        )
+    network = weights.load_network(chosen)
+    return weights.save(
+        network, out, dataclasses.replace(network.info, notes=notes, ratio=_ratio(chosen, store)), half=True
+    )
 
 
 def _ratio(model: str | Path, store: TrackStore) -> float | None:

@@ -63,8 +63,8 @@ def _mapped(result: Result) -> str:
     if "left_out" in mapped:
         return str(mapped["left_out"])
     return (
-        f"3D model: what COLMAP triangulates from the matches of {mapped['pairs']} pairs of {mapped['photos']} photos; training "
-        "never saw at least one photo of each pair. Photos are in it that show at least 30 points."
+        f"3D model: what COLMAP triangulates from the matches of {mapped['pairs']} pairs of {mapped['photos']} photos; "
+        "training never saw at least one photo of each pair. Photos are in it that show at least 30 points."
     )
 
 
