@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from patchprint.pipelines.adapt_judge import MEASURES
+from patchprint.pipelines.adapt_judge import measured_in
 from tools.markdown import read, table
 
 
@@ -79,15 +80,16 @@ def compression(results: Path) -> str:
     return table([f"`{result['model']['name']}`", "bytes a print", "Oxford mAP", "loss"], rows, caption)
 
 
-def adapted(results: Path) -> str:
-    """``patchprint adapt`` on a scene that the start model has not seen."""
-    result = read(results / "experiments" / "adapt.json")
-    measures = MEASURES.items()
-    rows = [[name, *(each.shown(score[key]) for key, each in measures)] for name, score in result["scores"].items()]
-    run = result["run"]
-    time = f"{run['seconds'] / 60:.0f} minutes on {run['machine']['cores']} cores, reconstruction included"
-    return table(
-        ["", *(each.label for _, each in measures)],
-        rows,
-        f"`patchprint adapt` on bodleian, {time}: results/experiments/adapt.json.",
-    )
+def adapted(name: str, photos: str) -> Callable[[Path], str]:
+    """``patchprint adapt`` on photos that the start model has not seen."""
+
+    def adapted_to(results: Path) -> str:
+        result = read(results / "experiments" / name)
+        measures = measured_in(result["scores"]).items()
+        rows = [
+            [model, *(each.shown(score[key]) for key, each in measures)] for model, score in result["scores"].items()
+        ]
+        caption = f"`patchprint adapt` on {photos}, verdict: {result['model']['verdict']}: results/experiments/{name}."
+        return table(["", *(each.label for _, each in measures)], rows, caption)
+
+    return adapted_to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,14 @@ def result(photos: Path) -> Result:
         "adapt",
         settings={},
         model={"name": "tuned", "sha256": "", "start": "sdgmnet", "verdict": "gained"},
-        data={"path": str(photos), "photos": 20, "held_out_photos": 2, "points": 5000, "pairs": 6},
+        data={
+            "path": str(photos),
+            "photos": 20,
+            "held_out_photos": 2,
+            "points": 5000,
+            "pairs": 6,
+            "mapped": {"photos": 8, "pairs": 13},
+        },
         seed=0,
         scores=scores,
         run=made_cost("patchprint adapt photos"),
@@ -46,3 +54,14 @@ def test_the_verdict_comes_first_and_the_scene_is_there_where_it_is_known(tmp_pa
     text = render(made)
     assert "10.00 %" in text and "patchprint adapt photos" in text
     assert f"--model &#39;{tmp_path}/my tuned.safetensors&#39;" in text, "the command works as it stands"
+
+
+def test_it_says_why_nothing_was_mapped(tmp_path: Path) -> None:
+    write_run(tmp_path / "work" / "training", recipe="sdgmnet")
+    made = result(tmp_path / "castle")
+    assert "the matches of 13 pairs of 8 photos" in render(page(made, tmp_path / "t.safetensors", tmp_path / "work"))
+    without = {name: {"ap": 0.1, "inliers": 7, "confused": 0.2} for name in made.scores}
+    data = {**made.data, "mapped": {"left_out": "No photos were mapped."}}
+    made = dataclasses.replace(made, scores=without, data=data)
+    text = render(page(made, tmp_path / "t.safetensors", tmp_path / "work"))
+    assert "No photos were mapped." in text and "points in the 3D model" not in text

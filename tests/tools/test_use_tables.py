@@ -61,8 +61,15 @@ def test_compressions_from_large_to_small(tmp_path: Path) -> None:
     assert [row[:2] for row in rows(use_tables.compression(tmp_path))[2:]] == [["`fp16`", "256"], ["`bits`", "16"]]
 
 
-def test_tuning_shows_every_measure_and_its_time(tmp_path: Path) -> None:
-    save(tmp_path, "adapt.json", {"start": dict.fromkeys(MEASURES, 0.02), "tuned": dict.fromkeys(MEASURES, 0.01)})
-    text = use_tables.adapted(tmp_path)
-    assert rows(text)[3] == ["tuned", "1.00 %", "0.0", "1.00 %"]
-    assert "10 minutes on 2 cores" in text
+def test_tuning_shows_every_measure_that_all_have_and_the_verdict(tmp_path: Path) -> None:
+    (tmp_path / "experiments").mkdir()
+    scores = {"start": dict.fromkeys(MEASURES, 0.02), "tuned": dict.fromkeys(MEASURES, 0.01)}
+    result = {"scores": scores, "model": {"verdict": "gained"}}
+    made = tmp_path / "experiments" / "adapt-sea.json"
+    made.write_text(json.dumps(result), encoding="utf-8")
+    text = use_tables.adapted("adapt-sea.json", "the sea")(tmp_path)
+    assert rows(text)[3] == ["tuned", "1.00 %", "0.0", "1.00 %", "0", "0", "0"]
+    assert "on the sea, verdict: gained" in text
+    del scores["start"]["points"]
+    made.write_text(json.dumps(result), encoding="utf-8")
+    assert len(rows(use_tables.adapted("adapt-sea.json", "the sea")(tmp_path))[3]) == 6

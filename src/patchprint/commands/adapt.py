@@ -11,7 +11,7 @@ from patchprint import files
 from patchprint.commands.flags import WEIGHTS
 from patchprint.commands.output import emit, say, table
 from patchprint.pipelines.adapt import AdaptPlan, adapt
-from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
+from patchprint.pipelines.adapt_judge import VERDICTS, measured_in
 from patchprint.pipelines.adapt_page import page
 from patchprint.report.page import write
 
@@ -20,7 +20,7 @@ def main(
     images: tyro.conf.Positional[Path],
     out: Path,
     model: Annotated[str, tyro.conf.arg(metavar=WEIGHTS)] = "sdgmnet",
-    steps: int = 400,
+    steps: int = 200,
     batch: int = 128,
     lr: float = 0.1,
     held_out: float = 0.1,
@@ -53,7 +53,7 @@ def main(
     result = adapt(images, out, place, plan, force, report=say)
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out, place), out.with_suffix(".html"))
-    measures = MEASURES.items()
+    measures = measured_in(result.scores).items()
     rows = [(name, *(each.shown(score[key]) for key, each in measures)) for name, score in result.scores.items()]
     text = f"{table(['', *(each.label for _, each in measures)], rows)}\n\n{VERDICTS[result.model['verdict']]}"
     emit(result.to_json(), json, text)

@@ -1,13 +1,14 @@
 """A descriptor tuned to your own photos: reconstruct them, learn from their tracks, and say what was gained.
 
 Two things are held out of the tuning: a region of the scene (points that no training batch holds) and some of the photos, which
-are matched with others afterwards (``adapt_judge``). The start model, SIFT and RootSIFT are measured on the same keypoints.
-Written is what matches better: where nothing was gained, the start weights.
+are matched with others and mapped afterwards (``adapt_judge``). The start model, SIFT and RootSIFT are measured on the same
+keypoints. Written is what does better: where nothing was gained, the start weights.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from patchprint.interop.images import list_images
 from patchprint.networks import ModelInfo, weights
 from patchprint.patches.sources import bare_images, colmap
 from patchprint.patches.tracks import Tracks, TrackStore
-from patchprint.pipelines.adapt_judge import MEASURES, HeldOutPhotos, Scores, verdict
+from patchprint.pipelines.adapt_judge import HeldOutPhotos, Scores, measured_in, verdict
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from patchprint.types import Result
@@ -33,6 +34,7 @@ from patchprint.types import Result
 SFM = "sfm"  # folder in the work folder
 FEWEST_POINTS = 200
 BASELINES = ("sift", "rootsift")
+NEIGHBORS = 64  # points of one photo that stand together in a batch
 BESIDE = (".json", ".html")  # what `patchprint adapt` writes beside the weights
 
 
@@ -41,7 +43,7 @@ class AdaptPlan:
     """How to tune. ``held_out`` is the part of the photos that training never sees."""
 
     model: str = "sdgmnet"
-    steps: int = 400
+    steps: int = 200
     batch: int = 128
     lr: float = 0.1
     held_out: float = 0.1
@@ -79,6 +81,10 @@ def adapt(
         network=start.info.network,
         network_options=start.info.options,
         loss="doap-binary" if start.kind == "binary" else "sdgm",
+        # Against other places of the same photo, and with frames as wrong as a detector's, as the shipped weights learned.
+        batcher="neighbors",
+        batcher_options={"run": math.gcd(plan.batch, NEIGHBORS)},
+        augmentation="wide",
         init=plan.model,
         steps=plan.steps,
         batch=plan.batch,
@@ -109,13 +115,19 @@ def adapt(
     begun = checkpoint.any_in(run / "checkpoints")
     outcome = train(config, learned, run, resume=begun, force=not begun)
     report("3/3  measuring on what was held out")
-    tuned = work / "tuned.safetensors"
-    info = _write_tuned(outcome.last, tuned, Path(out).stem, start.info, store)
-    judge = HeldOutPhotos(store, unseen_images, plan.seed)
-    models = {"start": plan.model, "tuned": str(tuned), **{name: name for name in BASELINES}}
-    measured = {name: judge.measure(load(model, engine="float32")) for name, model in models.items()}
-    answer = verdict(measured["start"][1], measured["tuned"][1])
-    info = _write_chosen(answer, start, tuned, Path(out), {name: scores for name, (scores, _) in measured.items()})
+    candidates = {name: work / f"{name}.safetensors" for name in ("start", "tuned")}
+    # One threshold of the ratio test for both: a looser one alone gives more matches and points.
+    ratio = _ratio(plan.model, store)
+    weights.save(start.network, candidates["start"], dataclasses.replace(start.info, ratio=ratio), half=True)
+    _write_tuned(outcome.last, candidates["tuned"], Path(out).stem, start.info, store, ratio)
+    judge = HeldOutPhotos(store, unseen_images, reconstruction_in(Path(folder), work), plan.seed)
+    models = {**{name: str(path) for name, path in candidates.items()}, **{name: name for name in BASELINES}}
+    measured, mapped = judge.compare({name: load(model, engine="float32") for name, model in models.items()})
+    if "left_out" in mapped:
+        report(str(mapped["left_out"]))
+    scores = {name: each.scores for name, each in measured.items()}
+    answer = verdict(measured["start"], measured["tuned"])
+    info = _write_chosen(answer, candidates, Path(out), scores, store)
     return provenance.record(
         "adapt",
         settings=dataclasses.asdict(plan),
@@ -126,9 +138,10 @@ def adapt(
             "held_out_photos": len(unseen_images),
             "pairs": len(judge.pairs),
             "points": store.num_points,
+            "mapped": mapped,
         },
         seed=plan.seed,
-        scores={name: scores for name, (scores, _) in measured.items()},
+        scores=scores,
         started=started,
     )
 
@@ -176,7 +189,7 @@ def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackSt
     return TrackStore(store.images, fewer, store.names, store.patch_scale), unseen
 
 
-def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: TrackStore) -> ModelInfo:
+def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: TrackStore, ratio: float | None) -> None:
     network = weights.load_network(trained)
     info = dataclasses.replace(
         start,
@@ -186,33 +199,39 @@ def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: T
             data=f"{start.training.data}; then {len(store.images)} photos of {', '.join(store.names.scenes)}",
             start=start.name,
         ),
-        notes=f"tuned from {start.name} by patchprint adapt",
         sha256="",
-        ratio=_ratio(trained, store),
+        ratio=ratio,
         provisional=False,
     )
-    return weights.save(network, out, info, half=True)
+    weights.save(network, out, info, half=True)
 
 
-def _write_chosen(answer: str, start: NetworkModel, tuned: Path, out: Path, scores: dict[str, Scores]) -> ModelInfo:
-    """The tuned weights where they gained something, else those they started from; the notes say which and why."""
+def _write_chosen(
+    answer: str, candidates: dict[str, Path], out: Path, scores: dict[str, Scores], store: TrackStore
+) -> ModelInfo:
+    """The tuned weights where they gained something, else those they started from, calibrated; the notes say which and why."""
     change = ", ".join(
         f"{measure.label} {measure.shown(scores['start'][name])} to {measure.shown(scores['tuned'][name])}"
-        for name, measure in MEASURES.items()
+        for name, measure in measured_in(scores).items()
     )
+    start = weights.load_network(candidates["start"]).info
     if answer == "gained":
-        network = weights.load_network(tuned)
-        return weights.save(
-            network, out, dataclasses.replace(network.info, notes=f"{network.info.notes}; {change}"), half=True
+        chosen, notes = candidates["tuned"], f"tuned from {start.name} by patchprint adapt; {change}"
+    else:
+        chosen, notes = (
+            candidates["start"],
+            f"the weights of {start.name}, since patchprint adapt ended with {answer!r}: {change}",
         )
-    notes = f"the weights of {start.info.name}, since patchprint adapt ended with {answer!r}: {change}"
-    return weights.save(start.network, out, dataclasses.replace(start.info, notes=notes), half=True)
+    network = weights.load_network(chosen)
+    return weights.save(
+        network, out, dataclasses.replace(network.info, notes=notes, ratio=_ratio(chosen, store)), half=True
+    )
 
 
-def _ratio(trained: Path, store: TrackStore) -> float | None:
+def _ratio(model: str | Path, store: TrackStore) -> float | None:
     """The threshold of the ratio test on warped copies of some of the photos; None where they have too little to match."""
     try:
         chosen = spread_over(len(store.images), CALIBRATION_IMAGES)
-        return calibrate(trained, map(store.images.pixels, chosen)).ratio
+        return calibrate(model, map(store.images.pixels, chosen)).ratio
     except UserError:
         return None

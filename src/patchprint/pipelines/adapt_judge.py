@@ -1,15 +1,17 @@
-"""What tuning gained where it counts: in matching photos that it never saw.
+"""What tuning gained where it counts: in matching and mapping photos that it never saw.
 
 Each held-out photo is matched with the photos that share most points with it. Everybody describes the same keypoints, all that
 the detector finds. Where one of them lies on a reconstructed point that the other photo shows as well, its true place there is
-known, and so is which matches are right.
+known, and so is which matches are right. COLMAP makes points of the matches, too (``adapt_sfm``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,46 +19,54 @@ from torch import Tensor
 
 from patchprint.detectors import detect
 from patchprint.distances import nearest
-from patchprint.errors import UserError
+from patchprint.errors import MissingPackageError, UserError
 from patchprint.features import describe, match, verify
 from patchprint.features.calibration import MAX_ERROR
 from patchprint.features.model import Model
 from patchprint.features.observations import describe_observations
 from patchprint.metrics.ranking import average_precision
 from patchprint.patches.tracks import TrackStore
+from patchprint.pipelines.adapt_sfm import COUNTS, PhotosToMap, shared_points
 from patchprint.training.held_out import HeldOutPoints
 from patchprint.types import Features, Keypoints
 
 KEYPOINTS = 2000
 PARTNERS = 3  # photos that each held-out photo is matched with
 FEWEST_KNOWN = 20  # keypoints whose true place in the other photo is known, in a pair that counts
-FEWEST_PAIRS = 3  # by which a difference can be told from chance
+FEWEST_SAMPLES = 3  # pairs or photos, by which a difference can be told from chance
 HELD_OUT_POINTS = 5000  # among which each is looked for
 _ON_A_POINT = 2.0  # pixels from where the reconstruction has the point
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that models are compared by."""
+    """A number that models are compared by; a part of 1 is shown as per cent, others with so many ``digits``.
+
+    ``least_change`` is the relative change that says nothing by itself.
+    """
 
     label: str
     lower_is_better: bool = False
-    is_part: bool = True
+    digits: int | None = None
+    least_change: float = 0.0
 
     def shown(self, value: float) -> str:
-        return f"{100 * value:.2f} %" if self.is_part else f"{value:.1f}"
+        return f"{100 * value:.2f} %" if self.digits is None else f"{value:,.{self.digits}f}"
 
 
 MEASURES = {
     "ap": Measure("matching AP, held-out photos"),
-    "inliers": Measure("verified matches, held-out photos", is_part=False),
+    "inliers": Measure("verified matches, held-out photos", digits=1),
     "confused": Measure("confused, held-out points", lower_is_better=True),
+    "registered": Measure("photos in the 3D model", digits=0),
+    "points": Measure("points in the 3D model", digits=0),
+    "observations": Measure("observations in the 3D model", digits=0, least_change=0.02),
 }
 # What can come of it, and what is done then.
 VERDICTS = {
-    "gained": "The tuned weights match photos that they never saw better than those they started from, and are written.",
-    "lost": "The tuned weights match photos that they never saw worse than those they started from, which are kept: give more "
-    "photos, or a lower --lr.",
+    "gained": "The tuned weights match or map photos that they never saw better than those they started from, and are written.",
+    "lost": "The tuned weights match or map photos that they never saw worse than those they started from, which are kept: "
+    "give more photos, or a lower --lr.",
     "mixed": "The tuned weights are better in one thing and worse in another, so those they started from are kept.",
     "no difference": "Nothing changed beyond chance on these photos, and the start weights are kept.",
 }
@@ -77,15 +87,44 @@ class PhotoPair:
     truth: Tensor
 
 
-class HeldOutPhotos:
-    """The judge: pairs of photos, of which at least one is held out, and points of a region that training never sees."""
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The numbers of a model by MEASURES, and those of each pair or photo for the ones that a verdict is made from."""
 
-    def __init__(self, store: TrackStore, unseen: np.ndarray, seed: int) -> None:
+    scores: Scores
+    samples: dict[str, np.ndarray]
+
+    def without(self, names: Container[str]) -> Measured:
+        return Measured(
+            {name: score for name, score in self.scores.items() if name not in names},
+            {name: values for name, values in self.samples.items() if name not in names},
+        )
+
+
+class HeldOutPhotos:
+    """The judge: pairs of photos, of which at least one is held out, and points of a region that training never sees.
+
+    Args:
+        unseen: numbers of the held-out photos.
+        reconstruction: folder of the sparse model that the points come from, whose cameras are needed to map photos.
+    """
+
+    def __init__(self, store: TrackStore, unseen: np.ndarray, reconstruction: Path | None, seed: int) -> None:
         self.store = store
+        self._to_map: PhotosToMap | None = None
+        self._not_mapped = "No photos were mapped, since the 3D model that the points come from is gone."
+        if reconstruction is not None:
+            try:
+                self._to_map = PhotosToMap(store, unseen.tolist(), reconstruction, seed)
+            except MissingPackageError as error:
+                self._not_mapped = f"No photos were mapped: {error}."
         partners = _partners(store, unseen)
-        needed = sorted({number for images in partners for number in images})
-        found = {number: detect(store.images.pixels(number), max_keypoints=KEYPOINTS) for number in needed}
-        pairs = (_pair(store, images, found) for images in partners)
+        needed = {number for images in partners for number in images}
+        needed |= set() if self._to_map is None else set(self._to_map.numbers)
+        self._keypoints = {
+            number: detect(store.images.pixels(number), max_keypoints=KEYPOINTS) for number in sorted(needed)
+        }
+        pairs = (_pair(store, images, self._keypoints) for images in partners)
         self.pairs = [pair for pair in pairs if int(torch.isfinite(pair.truth[:, 0]).sum()) >= FEWEST_KNOWN]
         if not self.pairs:
             raise UserError(
@@ -93,24 +132,35 @@ class HeldOutPhotos:
             )
         self._region = HeldOutPoints(store.split("val"), HELD_OUT_POINTS, seed)
 
-    def measure(self, model: Model) -> tuple[Scores, dict[str, np.ndarray]]:
-        """The numbers of a model, and those of each pair for the ones that are means over pairs."""
-        described: dict[int, Features] = {}
-        for pair in self.pairs:
-            for image, keypoints in zip(pair.images, pair.keypoints, strict=True):
-                if image not in described:
-                    described[image] = describe(self.store.images.pixels(image), keypoints, model)
+    def compare(self, models: Mapping[str, Model]) -> tuple[dict[str, Measured], dict[str, Any]]:
+        """What was measured of each model, and how many ``photos`` and ``pairs`` were mapped; or ``left_out``, why not."""
+        measured = {name: self.measure(model) for name, model in models.items()}
+        if self._to_map is None:
+            return measured, {"left_out": self._not_mapped}
+        if not any(each.scores["registered"] for each in measured.values()):
+            left_out = "COLMAP can make no points of the matches of the held-out photos with those around them."
+            return {name: each.without(COUNTS) for name, each in measured.items()}, {"left_out": left_out}
+        return measured, {"photos": len(self._to_map.numbers), "pairs": len(self._to_map.pairs)}
+
+    def measure(self, model: Model) -> Measured:
+        """All MEASURES of a model; those of 3D models only where photos are mapped."""
+        described = {
+            number: describe(self.store.images.pixels(number), keypoints, model)
+            for number, keypoints in self._keypoints.items()
+        }
         by_pair: dict[str, list[float]] = {"ap": [], "inliers": []}
         for pair in self.pairs:
             a, b = (described[image] for image in pair.images)
             by_pair["ap"].append(_matching_ap(a, b, pair.truth))
             inliers = verify(a, b, match(a, b)).inliers
             by_pair["inliers"].append(0 if inliers is None else int(inliers.sum()))
-        arrays = {name: np.array(values, np.float64) for name, values in by_pair.items()}
-        return {
-            **{name: float(values.mean()) for name, values in arrays.items()},
-            "confused": self._confused(model),
-        }, arrays
+        samples = {name: np.array(values, np.float64) for name, values in by_pair.items()}
+        scores = {name: float(values.mean()) for name, values in samples.items()}
+        scores["confused"] = self._confused(model)
+        if self._to_map is not None:
+            counts, samples["observations"] = self._to_map.map(described)
+            scores |= counts
+        return Measured(scores, samples)
 
     def _confused(self, model: Model) -> float:
         region = self._region
@@ -118,23 +168,35 @@ class HeldOutPhotos:
         return region.judge(*describe_observations(model, self.store, rows).split(len(region))).confusion
 
 
-def verdict(start: Mapping[str, np.ndarray], tuned: Mapping[str, np.ndarray]) -> str:
-    """One of VERDICTS, from what was measured on each pair before and after.
+def measured_in(scores: Mapping[str, Scores]) -> dict[str, Measure]:
+    """Those of MEASURES that every model has a number of."""
+    return {name: each for name, each in MEASURES.items() if all(name in score for score in scores.values())}
 
-    A number has changed where the mean difference over pairs is more than twice its standard error. Pairs are taken for
-    independent; those of one held-out photo are not quite, so the true error is somewhat larger.
+
+def verdict(start: Measured, tuned: Measured) -> str:
+    """One of VERDICTS, from what was measured on each pair or photo before and after.
+
+    A number has changed where the mean difference over pairs is more than twice its standard error; of observations in a 3D
+    model, over its photos. Pairs are taken for independent; those of one held-out photo are not quite, so the true error is
+    somewhat larger. Photos of one model even share its points, and COLMAP draws samples at random (another seed changed
+    observations by one per cent), so that these must also change by ``least_change``, 2 per cent. Points and registered photos
+    are not judged beside observations, which count both.
     """
-    changes = {_change(tuned[name] - start[name]) for name in start}
+    changes = {
+        _change(after - before, MEASURES[name].least_change * float(before.mean()))
+        for name, before, after in ((name, start.samples[name], tuned.samples[name]) for name in start.samples)
+    }
     better, worse = 1 in changes, -1 in changes
     return "mixed" if better and worse else "gained" if better else "lost" if worse else "no difference"
 
 
-def _change(differences: np.ndarray) -> int:
-    count = len(differences)
-    if count < FEWEST_PAIRS:
+def _change(differences: np.ndarray, least: float) -> int:
+    """1, -1 or, where it may be chance, 0."""
+    count, mean = len(differences), float(differences.mean())
+    if count < FEWEST_SAMPLES:
         return 0
     error = float(differences.std(ddof=1)) / math.sqrt(count)
-    return 0 if abs(differences.mean()) <= 2 * error else int(math.copysign(1, differences.mean()))
+    return 0 if abs(mean) <= max(2 * error, least) else int(math.copysign(1, mean))
 
 
 def _matching_ap(a: Features, b: Features, truth: Tensor) -> float:
@@ -149,12 +211,9 @@ def _matching_ap(a: Features, b: Features, truth: Tensor) -> float:
 
 def _partners(store: TrackStore, unseen: np.ndarray) -> list[tuple[int, int]]:
     """Each held-out photo with those that share most points with it."""
-    tracks = store.tracks
     chosen: list[tuple[int, int]] = []
     for number in unseen.tolist():
-        points = np.unique(tracks.point[tracks.image == number])
-        shared = np.bincount(tracks.image[np.isin(tracks.point, points)], minlength=len(store.images))
-        shared[number] = 0
+        shared = shared_points(store, number)
         best = np.argsort(-shared, kind="stable")[:PARTNERS]
         chosen += [(number, int(other)) for other in best if shared[other] and (int(other), number) not in chosen]
     return chosen

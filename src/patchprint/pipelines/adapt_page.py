@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchprint.interop.colmap import read_model
 from patchprint.pipelines.adapt import reconstruction_in
-from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
+from patchprint.pipelines.adapt_judge import VERDICTS, measured_in
 from patchprint.report.angles import angle_sections
 from patchprint.report.cost import cost_sections, origin
 from patchprint.report.examples import example_sections
@@ -41,20 +41,30 @@ def page(result: Result, weights: Path, work: Path) -> Page:
 
 
 def _table(result: Result) -> Table:
-    scores = result.scores
-    rows = [[name, *(each.shown(score[key]) for key, each in MEASURES.items())] for name, score in scores.items()]
+    scores, measures = result.scores, measured_in(result.scores)
+    rows = [[name, *(each.shown(score[key]) for key, each in measures.items())] for name, score in scores.items()]
     best = {
         best_of(k + 1, [row[k + 1] for row in rows], [score[key] for score in scores.values()], each.lower_is_better)
-        for k, (key, each) in enumerate(MEASURES.items())
+        for k, (key, each) in enumerate(measures.items())
     }
     return Table(
-        ["descriptor", *(each.label for each in MEASURES.values())],
+        ["descriptor", *(each.label for each in measures.values())],
         rows,
         f"All descriptors on the same keypoints, {result.data['pairs']} pairs of photos, of which training never saw at least "
         "one. Matching AP: average precision of the nearest neighbors among all keypoints of the other photo. Verified "
         "matches: those that agree with one geometry, a pair. Confused: points of a region that training never saw to which, "
-        "between two photos, another point's print is nearer than their own; lower is better.",
+        f"between two photos, another point's print is nearer than their own; lower is better. {_mapped(result)}",
         frozenset(best),
+    )
+
+
+def _mapped(result: Result) -> str:
+    mapped = result.data["mapped"]
+    if "left_out" in mapped:
+        return str(mapped["left_out"])
+    return (
+        f"3D model: what COLMAP triangulates from the matches of {mapped['pairs']} pairs of {mapped['photos']} photos; "
+        "training never saw at least one photo of each pair. Photos are in it that show at least 30 points."
     )
 
 
