@@ -52,14 +52,10 @@ def costs(results: Path) -> str:
         "bytes",
         "mAP",
     ]
-    where = " and ".join(
-        f"{_machine(each)} (results/speed/bench-{name}.json)" for name, each in (("cpu", cpu), ("h200", gpu))
+    where = "; ".join(
+        f"{_machine(each)}: results/speed/bench-{name}.json" for name, each in (("cpu", cpu), ("h200", gpu))
     )
-    caption = (
-        f"Multiply-adds of a patch, milliseconds of 2000 keypoints of a photo, bytes of a print, mAP on Oxford; {where}. "
-        "A dash: these weights were not timed there."
-    )
-    return table(header, rows, caption)
+    return table(header, rows, f"{where}.")
 
 
 def _milliseconds(bench: dict[str, Any], info: ModelInfo, engine: str = "") -> str:
