@@ -52,7 +52,7 @@ def costs(results: Path) -> str:
         "bytes",
         "mAP",
     ]
-    where = "; ".join(
+    where = " and ".join(
         f"{_machine(each)}: results/speed/bench-{name}.json" for name, each in (("cpu", cpu), ("h200", gpu))
     )
     return table(header, rows, f"{where}.")
