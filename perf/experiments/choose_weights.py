@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--scales", type=float, nargs="+", default=[16, 20, 24, 28])
     parser.add_argument("--points", type=int, default=2000)
     parser.add_argument("--num-images", type=int, default=8)
+    parser.add_argument("--engine", default="float32", help="what computes the descriptors of flat scenes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
@@ -64,7 +65,8 @@ def main() -> None:
         scores[model] = {}
         for scale in arguments.scales:
             depth = {name: accuracy(network, points, scale) for name, points in scenes.items()}
-            flat = fmean(matching(load(network).with_patch_scale(scale), pair)["ap"] for pair in pairs)
+            looking = load(model, device, arguments.engine).with_patch_scale(scale)
+            flat = fmean(matching(looking, pair)["ap"] for pair in pairs)
             mean = (fmean(depth.values()) + flat) / 2
             scores[model][f"{scale:g}"] = {"depth": depth, "flat": flat, "mean": mean}
             print(

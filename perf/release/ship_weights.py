@@ -22,13 +22,11 @@ SCENES = (
     "densified; five of the scenes also as warped and re-lit copies"
 )
 WILD = "891 photos of anything from public repositories (results/training/wild-photos.json)"
-UNLABELED = f"keypoints without labels in 441 photos of the eight scenes of sdgmnet, and in {WILD}"
+ALL = f"{SCENES}; warped copies of {WILD}"
+UNLABELED = f"keypoints without labels in photos of the eight scenes of sdgmnet, and in {WILD}"
 # What weights learned from, where it was not the scenes alone.
-IMAGES = {
-    "sdgmnet.large": f"{SCENES}; warped copies of {WILD}",
-    "sdgmnet.fast": UNLABELED,
-    "sdgmnet.tiny": UNLABELED,
-    "sdgmnet.bits": UNLABELED,
+IMAGES = {"sdgmnet": ALL, "sdgmnet.large": ALL} | {
+    f"sdgmnet.{student}": UNLABELED for student in ("fast", "tiny", "64", "32", "bits")
 }
 
 

@@ -33,12 +33,11 @@ train() { # NAME RECIPE FLAGS: the words of DATA are the stores, in the order of
   # shellcheck disable=SC2086
   "$PATCHPRINT" train "$recipe" --data $DATA --out "runs/weights/$name" "$@"
 }
-train sdgmnet sdgmnet-shipped
-train sdgmnet-seed1 sdgmnet-shipped --seed 1
+train sdgmnet.plain sdgmnet-plain-shipped
+train sdgmnet.plain-seed1 sdgmnet-plain-shipped --seed 1
 train hynet hynet-shipped
 train hardnet hardnet-shipped
 train hardnet.small hardnet-small-shipped
-train doap-binary doap-binary-shipped
 
 # With warped copies of photos of anything, and the same photos without labels for the students: folders data/wild/1 to 4, out of
 # copies of the repositories that results/training/wild-photos.json lists.
@@ -51,40 +50,44 @@ for part in 1 2 3 4; do
     --max-side 768 --max-keypoints 900 --patch-scale 36 --max-mb 14
 done
 DATA="$DATA $(warped wild-1 wild-2 wild-3 wild-4)"
-train sdgmnet.large sdgmnet-large-shipped
-unlabeled() { # STORE SCENES
-  store=$1
-  shift
-  for scene; do
-    mkdir -p "data/photos/$store/$(basename "$scene")"
-    ln -sf "$(realpath "$PHOTOS/$scene/images")"/* "data/photos/$store/$(basename "$scene")/"
-  done
-  test -d "data/$store" || "$PATCHPRINT" data build unlabeled "data/photos/$store" "data/$store" --max-keypoints 2000 --max-mb 17
-}
-unlabeled any-one notredame liberty
-unlabeled any-two castle entry sceaux oxford-landmarks/radcliffe oxford-landmarks/allsouls oxford-landmarks/christchurch
-DATA="data/any-one data/any-two data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4"
-for student in fast tiny bits; do
-  train "sdgmnet.$student" "sdgmnet-$student-shipped" --teacher runs/weights/sdgmnet.large/best.safetensors
+train sdgmnet sdgmnet-shipped
+# What of it repeats with another seed was seen without the two more layers.
+for seed in 0 1; do
+  train "ranking-seed$seed" sdgmnet-shipped --ranking 1 --network-options dropout=0.3 input_norm=standard fovea=3 --seed "$seed"
 done
-"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/sdgmnet.*/best.safetensors --tracks data/bodleian \
-  --images data/bodleian --scales 28 32 36 40 --out results/experiments/choice-fovea.json
+DATA="data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4 \
+  $(dense notredame liberty castle entry sceaux radcliffe allsouls christchurch)"
+for student in fast 64 32 bits; do
+  train "sdgmnet.$student" "sdgmnet-$student-shipped" --teacher runs/weights/sdgmnet/best.safetensors
+done
+# sdgmnet.tiny is of an earlier day: this script and sdgmnet.large at commit 8dcfd7b.
 
-"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/[!s]*/best.safetensors \
-  runs/weights/sdgmnet/best.safetensors --tracks data/notredame data/radcliffe data/castle data/bodleian \
-  --images data/bodleian --scales 24 28 32 --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
-ship() { # NAME PATCH_SCALE FLAGS
-  name=$1 scale=$2
+choose() { # OUT SCALES MODELS: by a scene that nothing learned from
+  out=$1 scales=$2
   shift 2
-  "$PYTHON" -m perf.release.ship_weights "$name" --weights "runs/weights/$name/best.safetensors" --patch-scale "$scale" "$@"
+  # shellcheck disable=SC2086
+  "$PYTHON" -m perf.experiments.choose_weights --models "$@" --tracks data/bodleian --images data/bodleian \
+    --scales $scales --out "results/experiments/$out.json"
+}
+choose choice-ranking "32 36 40 44 48" runs/weights/ranking-seed*/best.safetensors runs/weights/sdgmnet/best.safetensors
+choose choice-students "32 36 40" runs/weights/sdgmnet.fast/best.safetensors runs/weights/sdgmnet.bits/best.safetensors \
+  runs/weights/sdgmnet.64/best.safetensors runs/weights/sdgmnet.32/best.safetensors
+"$PYTHON" -m perf.release.pool_weights runs/weights/sdgmnet/best.safetensors --out runs/weights/sdgmnet.large.safetensors
+choose choice-pooled-ranking "52 60 44" runs/weights/sdgmnet.large.safetensors --engine bfloat16
+"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/h*/best.safetensors \
+  runs/weights/sdgmnet.plain/best.safetensors --tracks data/notredame data/radcliffe data/castle data/bodleian \
+  --images data/bodleian --scales 24 28 32 --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
+ship() { # NAME WEIGHTS PATCH_SCALE CHOICE FLAGS
+  name=$1 file=$2 scale=$3 choice=$4
+  shift 4
+  "$PYTHON" -m perf.release.ship_weights "$name" --weights "runs/weights/$file" --patch-scale "$scale" \
+    --choice "results/experiments/$choice.json" "$@"
   "$PATCHPRINT" calibrate "src/patchprint/weights/$name.safetensors" --write --json > "results/ratio/$name.json"
 }
-ship sdgmnet 24
-ship hynet 24
-ship hardnet 24
-ship hardnet.small 24
-ship doap-binary 28
-ship sdgmnet.large 32 --choice results/experiments/choice-fovea.json
-for student in fast tiny bits; do
-  ship "sdgmnet.$student" 32 --choice results/experiments/choice-fovea.json --teacher sdgmnet.large
+for plain in sdgmnet.plain hynet hardnet hardnet.small; do ship $plain $plain/best.safetensors 24 choice-shipped; done
+ship sdgmnet sdgmnet/best.safetensors 36 choice-ranking
+ship sdgmnet.large sdgmnet.large.safetensors 52 choice-pooled-ranking
+for student in fast 64 32; do
+  ship "sdgmnet.$student" "sdgmnet.$student/best.safetensors" 36 choice-students --teacher sdgmnet
 done
+ship sdgmnet.bits sdgmnet.bits/best.safetensors 32 choice-students --teacher sdgmnet

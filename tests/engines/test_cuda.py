@@ -30,7 +30,7 @@ def test_it_is_refused_on_a_cpu() -> None:
 def test_it_says_what_the_network_says(name: str, count: int) -> None:
     model, exact = (load(name, "cuda", engine) for engine in ("auto", "float32"))
     assert model.engine == "cuda"
-    patches = torch.rand(count, 1, 32, 32)
+    patches = torch.rand(count, 1, model.info.input_size, model.info.input_size)
     expected = exact.describe_patches(patches)
     found = model.describe_patches(patches)
     assert found.device.type == "cpu" and found.shape == expected.shape
@@ -41,15 +41,15 @@ def test_it_says_what_the_network_says(name: str, count: int) -> None:
 
 @needs_gpu
 def test_bits_are_nearly_the_same() -> None:
-    patches = torch.rand(700, 1, 32, 32)
-    found, expected = (load("doap-binary", "cuda", engine).describe_patches(patches) for engine in ("auto", "float32"))
+    patches = torch.rand(700, 1, 64, 64)
+    found, expected = (load("sdgmnet.bits", "cuda", engine).describe_patches(patches) for engine in ("auto", "float32"))
     assert found.dtype == torch.uint8
     assert (found != expected).float().mean() < 0.1  # of bytes
 
 
 @needs_gpu
 def test_a_patch_has_the_same_descriptor_alone_and_among_others() -> None:
-    model, patches = load("sdgmnet", "cuda"), torch.rand(600, 1, 32, 32)
+    model, patches = load("sdgmnet", "cuda"), torch.rand(600, 1, 64, 64)
     together = model.describe_patches(patches)
     assert (model.describe_patches(patches[570:571]) - together[570:571]).abs().max() < 1e-2
 

@@ -63,7 +63,7 @@ def run(hloc: Any, conf: dict[str, Any], pixels: np.ndarray) -> dict[str, torch.
     return extractor({"image": torch.from_numpy(pixels).float()[None, None] / 255})
 
 
-@pytest.mark.parametrize("model", ["hardnet.small", "rootsift", "doap-binary"])
+@pytest.mark.parametrize("model", ["hardnet.small", "rootsift", "sdgmnet.bits"])
 def test_an_extractor_gives_what_extract_gives(hloc: Any, model: str) -> None:
     names = patchprint.register_with_hloc()
     confs = importlib.import_module("hloc.extract_features").confs

@@ -81,7 +81,8 @@ def _notes(trained: list[ModelInfo], measured: dict[str, Any]) -> str:
         "patch: side in units of the keypoint's scale, and pixels. mAP: six Oxford sequences. patches/s: the network alone, "
         + (f"on {machine}" if machine else "not measured on a device like yours")
         + "; patchprint bench measures here.",
-        "sdgmnet.fast and sdgmnet.tiny are for CPUs, sdgmnet.large matches best. Photos from far apart: "
+        "sdgmnet.fast and sdgmnet.tiny are for CPUs, sdgmnet.large matches best, sdgmnet.plain is for ready-made patches. "
+        "Photos from far apart: "
         "--detector hessian-affine. --json tells more.",
     ]
     names = defaultdict(list)

@@ -109,11 +109,17 @@ def desdis(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "
 
 
 def strided(
-    dim: int = 128, width: int = 16, extra: int = 0, dropout: float = 0.0, kind: Kind = "float", fovea: int = 0
+    dim: int = 128,
+    width: int = 16,
+    extra: int = 0,
+    dropout: float = 0.0,
+    kind: Kind = "float",
+    fovea: int = 0,
+    size: int = 64,
 ) -> PatchNetwork:
     """DesDis's trunk on standardized patches, for students of distillation: a thirtieth of ``hardnet`` at width 16. ``extra``
-    adds as many layers to each of the two smaller sizes; for ``fovea`` see ``DesDis``."""
-    return DesDis(dim, width, dropout, kind, standardize=True, extra=extra, fovea=fovea)
+    adds as many layers to each of the two smaller sizes; for ``fovea`` and ``size`` see ``DesDis``."""
+    return DesDis(dim, width, dropout, kind, standardize=True, extra=extra, fovea=fovea, size=size)
 
 
 NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(

@@ -15,10 +15,11 @@ class DesDis(PatchNetwork):
 
     Three options are ours: ``standardize`` divides by the standard deviation where DesDis has instance normalization, which
     bounds it from below; ``extra`` is how many 3x3 layers are added to each of the two smaller sizes, 8x8 and 4x4; with a
-    ``fovea`` the first layer sees so many nested squares of a larger patch, each standardized (see `Fovea`).
+    ``fovea`` the first layer sees so many nested squares of a larger patch, each standardized (see `Fovea`), whose side is
+    ``size`` pixels: 64, or 48, which takes about half the time to cut.
 
     Shape:
-        (N, 1, 32, 32), with a fovea (N, 1, 64, 64) -> (N, dim).
+        (N, 1, 32, 32), with a fovea (N, 1, size, size) -> (N, dim).
     """
 
     def __init__(
@@ -30,8 +31,11 @@ class DesDis(PatchNetwork):
         standardize: bool = False,
         extra: int = 0,
         fovea: int = 0,
+        size: int = 64,
     ) -> None:
-        super().__init__(dim, kind, input_size=64 if fovea else 32)
+        super().__init__(dim, kind, input_size=size if fovea else 32)
+        if size not in (48, 64):
+            raise UserError(f"the patch of a fovea has 48 or 64 pixels a side, not {size}")
         if extra < 0:
             raise UserError(f"extra is a number of layers, not {extra}")
         prepare: nn.Module = PatchStandardization() if standardize else nn.InstanceNorm2d(1)
@@ -40,7 +44,8 @@ class DesDis(PatchNetwork):
         self.layer1 = nn.Sequential(prepare, *_block(max(fovea, 1), width, stride=2))
         self.layer2 = nn.Sequential(*_block(width, 2 * width, stride=2), *_blocks(2 * width, extra))
         self.layer3 = nn.Sequential(*_block(2 * width, 4 * width, stride=2), *_blocks(4 * width, 1 + extra))
-        self.desc = nn.Sequential(nn.Dropout(dropout), nn.Conv2d(4 * width, dim, 4), ViewBatchNorm2d(dim))
+        last = size // 16 if fovea else 4  # pixels a side of the last maps
+        self.desc = nn.Sequential(nn.Dropout(dropout), nn.Conv2d(4 * width, dim, last), ViewBatchNorm2d(dim))
 
     def chain(self) -> list[nn.Module]:
         return [*self.layer1, *self.layer2, *self.layer3, *self.desc]

@@ -164,8 +164,8 @@ _STRONG = Augmentation(
 )
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
-# No augmentation is on record for TFeat. "photos", "strong" and "wide" are ours, for photos, where surroundings
-# are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are.
+# No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for photos, where surroundings
+# are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are, "wider" for the worst of them.
 # "crop-flip" and "simclr" are for whole images.
 PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
     "augmentation",
@@ -195,6 +195,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
         ),
         "strong": _STRONG,
         "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
+        "wider": dataclasses.replace(_STRONG, rotation=30.0, scale=0.65, shear=0.3, shift=0.1),
         "crop-flip": CROP_AND_FLIP,
         "simclr": SIMCLR,
     },
@@ -202,7 +203,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
 
 
 def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
-    """The augmentation of a paper by name, or "none", "photos", "strong" or "wide"; whole images (3 channels) have others."""
+    """The augmentation of a paper by name, or "none", "photos", "strong", "wide" or "wider"; images of 3 channels have others."""
     chosen = PRESETS[preset]
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}

@@ -315,7 +315,7 @@ def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
 
 
 def distill() -> TrainConfig:
-    """A small network that learns what the shipped sdgmnet says: patches of any photos, no labels; AdamW, one cycle."""
+    """A small network that learns what the shipped sdgmnet.plain says: patches of any photos, no labels; AdamW, one cycle."""
     # The loss is what --loss-weight adds where points have two views; by itself the teacher teaches alone, and the two views
     # are one patch under two jitters and lights. Views share batch statistics, as all patches are of one kind.
     return TrainConfig(
@@ -323,7 +323,7 @@ def distill() -> TrainConfig:
         network="strided",
         loss="sdgm",
         loss_weight=0.0,
-        teacher=("sdgmnet",),
+        teacher=("sdgmnet.plain",),
         patch_scale=24.0,
         batcher="instances",
         batch=2048,

@@ -7,14 +7,38 @@ from collections.abc import Callable
 from typing import Any
 
 from patchprint.training.config import TrainConfig
-from patchprint.training.recipes import distill, doap_binary, hardnet, hynet, sdgmnet, sdgmnet_standardized
+from patchprint.training.recipes import distill, hardnet, hynet, sdgmnet, sdgmnet_standardized
 
 
 def sdgmnet_shipped() -> TrainConfig:
-    """The default weights of the package: sdgmnet-standardized on photos, against neighbors in the photo, strong changes."""
+    """The default weights of the package: sdgmnet-plain-shipped with two more layers, on larger patches seen in three nested
+    squares, and with the average precision of all matches of a batch beside the loss."""
+    return dataclasses.replace(
+        sdgmnet_plain_shipped(),
+        recipe="sdgmnet-shipped",
+        network_options={"dropout": 0.3, "input_norm": "standard", "fovea": 3, "extra": 1},
+        ranking=2.0,
+        patch_scale=48.0,
+        batch=2048,
+        steps=14_000,
+        validate_every=14_000,
+    )
+
+
+def sdgmnet_large_shipped() -> TrainConfig:
+    """The weights sdgmnet.large of the package: those of sdgmnet, which learned alone, as the mean over three sizes of a patch
+    (``perf.release.pool_weights``)."""
+    alone = sdgmnet_shipped()
+    options = {**alone.network_options, "pooled": True}
+    return dataclasses.replace(alone, recipe="sdgmnet-large-shipped", network_options=options)
+
+
+def sdgmnet_plain_shipped() -> TrainConfig:
+    """The weights sdgmnet.plain of the package, for ready-made patches: sdgmnet-standardized on photos, against neighbors in
+    the photo, strong changes."""
     return _shipped(
         sdgmnet_standardized(),
-        "sdgmnet-shipped",
+        "sdgmnet-plain-shipped",
         steps=50_000,
         batcher="neighbors",
         batcher_options={"run": 128},
@@ -22,32 +46,32 @@ def sdgmnet_shipped() -> TrainConfig:
     )
 
 
-def sdgmnet_large_shipped() -> TrainConfig:
-    """The weights sdgmnet.large of the package: sdgmnet-shipped on larger patches, seen in three nested squares."""
-    return dataclasses.replace(
-        sdgmnet_shipped(),
-        recipe="sdgmnet-large-shipped",
-        network_options={"dropout": 0.3, "input_norm": "standard", "fovea": 3},
-        patch_scale=36.0,
-        batch=2048,
-        steps=36_000,
-        validate_every=6000,
-    )
-
-
 def sdgmnet_fast_shipped() -> TrainConfig:
-    """The weights sdgmnet.fast of the package: a small network that learned from sdgmnet.large, for CPUs."""
-    return _taught_by_large("sdgmnet-fast-shipped", width=32, extra=1, fovea=3)
+    """The weights sdgmnet.fast of the package: a small network that learned from sdgmnet, for CPUs."""
+    return _taught("sdgmnet-fast-shipped", width=32, extra=1, fovea=3)
 
 
-def sdgmnet_tiny_shipped() -> TrainConfig:
-    """The weights sdgmnet.tiny of the package: sdgmnet.fast with half the channels."""
-    return _taught_by_large("sdgmnet-tiny-shipped", width=16, extra=1, fovea=3)
+def sdgmnet_64_shipped() -> TrainConfig:
+    """The weights sdgmnet.64 of the package: sdgmnet.fast with prints of 64 floats, whose similarities are those of sdgmnet."""
+    return _taught("sdgmnet-64-shipped", width=32, extra=1, fovea=3, dim=64)
+
+
+def sdgmnet_32_shipped() -> TrainConfig:
+    """The weights sdgmnet.32 of the package: sdgmnet.fast with prints of 32 floats."""
+    return _taught("sdgmnet-32-shipped", width=32, extra=1, fovea=3, dim=32)
 
 
 def sdgmnet_bits_shipped() -> TrainConfig:
-    """The weights sdgmnet.bits of the package: 256 bits whose similarities are those of the floats of sdgmnet.large."""
-    return _taught_by_large("sdgmnet-bits-shipped", width=64, extra=1, fovea=3, dim=256, kind="binary")
+    """The weights sdgmnet.bits of the package: 256 bits whose similarities are those of the floats of sdgmnet."""
+    return _taught("sdgmnet-bits-shipped", width=48, extra=1, fovea=3, dim=256, kind="binary")
+
+
+def sdgmnet_tiny_shipped() -> TrainConfig:
+    """The weights sdgmnet.tiny of the package: sdgmnet.fast with half the channels, from an earlier teacher (the sdgmnet.large
+    of commit 8dcfd7b), which saw 36 sigma."""
+    tiny = _taught("sdgmnet-tiny-shipped", width=16, extra=1, fovea=3)
+    earlier = {"teacher": ("sdgmnet.large",), "patch_scale": 36.0, "steps": 10_000, "validate_every": 4000}
+    return dataclasses.replace(tiny, **earlier)
 
 
 def hynet_shipped() -> TrainConfig:
@@ -67,20 +91,15 @@ def hardnet_small_shipped() -> TrainConfig:
     return _shipped(sdgmnet(), "hardnet-small-shipped", steps=20_000, network="hardnet", network_options=options)
 
 
-def doap_binary_shipped() -> TrainConfig:
-    """The weights doap-binary of the package: 256 bits learned on photos, on whole groups, 2048 patches a batch."""
-    return _shipped(doap_binary(), "doap-binary-shipped", steps=15_000, batch=2048, augmentation="wide")
-
-
-def _taught_by_large(name: str, **network_options: Any) -> TrainConfig:
+def _taught(name: str, **network_options: Any) -> TrainConfig:
     return dataclasses.replace(
         distill(),
         recipe=name,
         network_options=network_options,
-        teacher=("sdgmnet.large",),
-        patch_scale=36.0,
-        steps=10_000,
-        validate_every=4000,
+        teacher=("sdgmnet",),
+        patch_scale=48.0,
+        steps=4500,
+        validate_every=4500,
     )
 
 
@@ -93,12 +112,14 @@ def _shipped(method: TrainConfig, name: str, **changes: Any) -> TrainConfig:
 _ALL: tuple[Callable[[], TrainConfig], ...] = (
     sdgmnet_shipped,
     sdgmnet_large_shipped,
+    sdgmnet_plain_shipped,
     sdgmnet_fast_shipped,
     sdgmnet_tiny_shipped,
+    sdgmnet_64_shipped,
+    sdgmnet_32_shipped,
     sdgmnet_bits_shipped,
     hynet_shipped,
     hardnet_shipped,
     hardnet_small_shipped,
-    doap_binary_shipped,
 )
 SHIPPED_RECIPES = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
