@@ -131,6 +131,21 @@ def tries_pooled(results: Path) -> str:
     return _choices(results / "experiments" / "choice-pooled.json")
 
 
+def tries_ranking(results: Path) -> str:
+    """Average precision of a batch beside the loss, twice with two seeds, and with two more layers."""
+    return _choices(results / "experiments" / "choice-ranking.json")
+
+
+def tries_pooled_ranking(results: Path) -> str:
+    """The mean over three sizes of the best of those."""
+    return _choices(results / "experiments" / "choice-pooled-ranking.json")
+
+
+def tries_students(results: Path) -> str:
+    """What learned from it: fewer channels, shorter prints, bits, fewer pixels."""
+    return _choices(results / "experiments" / "choice-students.json")
+
+
 def doap_before(results: Path) -> str:
     """The binary model on whole groups beside the weights that were shipped before, on every test there is."""
     sets = ("liberty", "notredame", "oxford-landmarks")
@@ -151,7 +166,7 @@ def doap_before(results: Path) -> str:
 
 def students(results: Path) -> str:
     """What learned from the mean of three patch sizes, seen without jitter, beside the teacher."""
-    files = {"teacher: `sdgmnet`": results / "oxford" / "sdgmnet.json"}
+    files = {"teacher: `sdgmnet.plain`": results / "oxford" / "sdgmnet.plain.json"}
     files |= {f"`student-{path.stem}`": path for path in sorted((results / "experiments" / "students").glob("*.json"))}
     rows = []
     for name, file in files.items():

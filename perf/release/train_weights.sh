@@ -86,7 +86,7 @@ ship() { # NAME WEIGHTS PATCH_SCALE CHOICE FLAGS
 }
 for plain in sdgmnet.plain hynet hardnet hardnet.small; do ship $plain $plain/best.safetensors 24 choice-shipped; done
 ship sdgmnet sdgmnet/best.safetensors 36 choice-ranking
-ship sdgmnet.large sdgmnet.large.safetensors 52 choice-pooled-ranking
+ship sdgmnet.large sdgmnet.large.safetensors 52 choice-pooled-ranking --run sdgmnet
 for student in fast 64 32; do
   ship "sdgmnet.$student" "sdgmnet.$student/best.safetensors" 36 choice-students --teacher sdgmnet
 done
