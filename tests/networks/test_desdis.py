@@ -41,3 +41,12 @@ def test_other_dimensions_and_bits(dim, kind):
 def test_fewer_than_no_layers_are_refused():
     with pytest.raises(UserError, match="extra is a number of layers, not -1"):
         networks.create("strided", extra=-1)
+
+
+def test_a_fovea_of_48_pixels_costs_little_more_than_half():
+    small, large = (networks.create("strided", fovea=3, extra=1, size=size) for size in (48, 64))
+    assert small.input_size == 48
+    assert small.describe(torch.rand(3, 1, 48, 48)).shape == (3, 128)
+    assert multiply_adds(small) < 0.6 * multiply_adds(large)
+    with pytest.raises(UserError, match="48 or 64 pixels a side, not 40"):
+        networks.create("strided", fovea=3, size=40)

@@ -69,9 +69,13 @@ def sdgmnet_bits_shipped() -> TrainConfig:
 def sdgmnet_tiny_shipped() -> TrainConfig:
     """The weights sdgmnet.tiny of the package: sdgmnet.fast with half the channels, from an earlier teacher (the sdgmnet.large
     of commit 8dcfd7b), which saw 36 sigma."""
-    tiny = _taught("sdgmnet-tiny-shipped", width=16, extra=1, fovea=3)
-    earlier = {"teacher": ("sdgmnet.large",), "patch_scale": 36.0, "steps": 10_000, "validate_every": 4000}
-    return dataclasses.replace(tiny, **earlier)
+    return dataclasses.replace(
+        _taught("sdgmnet-tiny-shipped", width=16, extra=1, fovea=3),
+        teacher=("sdgmnet.large",),
+        patch_scale=36.0,
+        steps=10_000,
+        validate_every=4000,
+    )
 
 
 def hynet_shipped() -> TrainConfig:
