@@ -203,7 +203,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
 
 
 def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
-    """The augmentation of a paper by name, or one of ours ("none", "photos", "strong", "wide", "wider"); whole images have others."""
+    """The augmentation of a paper, or one of ours ("none", "photos", "strong", "wide", "wider"); whole images have others."""
     chosen = PRESETS[preset]
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}
