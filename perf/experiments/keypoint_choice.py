@@ -45,8 +45,6 @@ FOUND = {  # detector, spread
     "dog-learned": ("dog-learned", True),
     "dog-learned, strongest": ("dog-learned", False),
     "hessian, strongest": ("hessian", False),
-    "harris, strongest": ("harris", False),
-    "harris-learned, strongest": ("harris-learned", False),
 }
 MATCHED: dict[str, tuple[Mode, float | None]] = {  # mode, ratio; None: that of the model
     "mutual": ("mutual", None),

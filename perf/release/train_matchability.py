@@ -1,10 +1,10 @@
-"""Makes the weights of the detectors `dog-learned` and `harris-learned`: which keypoints are matched rightly.
+"""Makes the weights of the detector `dog-learned`: which keypoints are matched rightly.
 
-    python -m perf.release.train_matchability dog --photos ../shared/data/photos --cache runs/matchability
+    python -m perf.release.train_matchability --photos ../shared/data/photos --cache runs/matchability
 
 Examples are keypoints of photos of four scenes. The target is in how many of three warped and re-lit copies a keypoint is found
 again and told from all others by its descriptor: the mutual nearest neighbors that lie where they must. The area under the
-ROC curve that is printed (and kept in the file) is that of three other scenes. Five minutes on one core for a detector.
+ROC curve that is printed (and kept in the file) is that of three other scenes. Five minutes on one core.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from patchprint.detectors import DETECTORS
-from patchprint.detectors._matchability import CANDIDATES, MatchabilityNetwork, cut, numbers, weights_of
+from patchprint.detectors._matchability import WEIGHTS, MatchabilityNetwork, cut, numbers
 from patchprint.features import describe, load, match
 from patchprint.files import atomic_file
 from patchprint.interop.images import limit, list_images, read_gray
@@ -33,7 +33,6 @@ HELD_OUT = ("liberty", "oxford-landmarks/allsouls", "oxford-landmarks/bodleian")
 DESCRIBED_BY = "sdgmnet.tiny"  # what is hard to tell apart is so for all models, and this one is quick
 PHOTOS = {TRAINING: 9, HELD_OUT: 2}  # of a scene
 VIEWS, SIDE, MARGIN = 3, 640, 8  # copies; pixels along a photo, and of its border in which nothing can be found again
-KEYPOINTS = 2000  # for which detectors without a threshold find candidates
 RIGHT = 3.0  # pixels
 STEPS, BATCH, RATE = 2500, 512, 4e-3
 
@@ -42,39 +41,34 @@ Examples = dict[str, np.ndarray]  # patches (N, 16, 16) uint8, scale, response, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("detector", choices=[name for name in DETECTORS if f"{name}-learned" in DETECTORS])
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True, help="examples are kept here")
-    parser.add_argument("--out", type=Path, help="file to write; that of the package if not given")
+    parser.add_argument("--out", type=Path, default=WEIGHTS, help="file to write; that of the package if not given")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    learned, judged = (
-        _together(scenes, arguments.detector, arguments.photos, arguments.cache / arguments.detector)
-        for scenes in (TRAINING, HELD_OUT)
-    )
+    learned, judged = (_together(scenes, arguments.photos, arguments.cache) for scenes in (TRAINING, HELD_OUT))
     network = train(learned, arguments.seed)
     held_out = area(network, judged)
-    print(f"{arguments.detector}: {len(learned['target'])} examples, area under the ROC curve {held_out:.4f}")
+    print(f"{len(learned['target'])} examples, area under the ROC curve {held_out:.4f}")
     about = {
         "format": "patchprint matchability",
-        "made by": f"python -m perf.release.train_matchability {arguments.detector}",
+        "made by": "python -m perf.release.train_matchability",
         "photos": f"{', '.join(TRAINING)}: up to {PHOTOS[TRAINING]} photos each, warped {VIEWS} times",
         "seed": str(arguments.seed),
         "held out": f"area under the ROC curve on {', '.join(HELD_OUT)}: {held_out:.4f}",
         "license": "Apache-2.0",
     }
     state = {name: value.detach().half().contiguous() for name, value in network.state_dict().items()}
-    with atomic_file(arguments.out or weights_of(arguments.detector)) as temporary:
+    with atomic_file(arguments.out) as temporary:
         temporary.write_bytes(to_bytes(state, about))
 
 
-def candidates(image: np.ndarray, detector: str = "dog") -> Keypoints:
-    """What the learned detector chooses from, with responses as scores."""
-    find = DETECTORS[f"{detector}-learned"].find
-    return find(image, CANDIDATES * KEYPOINTS, None, score="response")  # type: ignore[call-arg]
+def candidates(image: np.ndarray) -> Keypoints:
+    """What `dog-learned` chooses from, with responses as scores."""
+    return DETECTORS["dog-learned"].find(image, None, None, score="response")  # type: ignore[call-arg]
 
 
-def examples_of(photo: np.ndarray, find: Callable[[np.ndarray], Keypoints], seed: int) -> Examples:
+def examples_of(photo: np.ndarray, seed: int, find: Callable[[np.ndarray], Keypoints] = candidates) -> Examples:
     """Keypoints of a photo, uint8 (H, W), that copies show; the target is the share of these that match them rightly."""
     model = load(DESCRIBED_BY)
     inside = torch.tensor([photo.shape[1], photo.shape[0]]) - 1 - MARGIN
@@ -135,7 +129,7 @@ def _inputs(examples: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     return examples["patches"][:, None].float() / 255, examples["scale"], examples["response"]
 
 
-def _together(scenes: tuple[str, ...], detector: str, photos: Path, cache: Path) -> Examples:
+def _together(scenes: tuple[str, ...], photos: Path, cache: Path) -> Examples:
     """Examples of all photos of the scenes, from the cache or made and kept there."""
     parts: list[Examples] = []
     for number, scene in enumerate(scenes):
@@ -145,7 +139,7 @@ def _together(scenes: tuple[str, ...], detector: str, photos: Path, cache: Path)
             kept = cache / scene / f"{names[index]}.npz"
             if not kept.is_file():
                 photo = limit(read_gray(photos / scene / "images" / names[index]), SIDE)
-                made = examples_of(photo, lambda image: candidates(image, detector), 50000 + 1000 * number + count)
+                made = examples_of(photo, 50000 + 1000 * number + count)
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_file(kept) as temporary, open(temporary, "wb") as file:
                     np.savez(file, allow_pickle=False, **made)

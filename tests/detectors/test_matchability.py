@@ -14,21 +14,18 @@ from patchprint.geometry import transport
 from patchprint.patches.sources.homographies import find_again, render_views
 from patchprint.types import Keypoints
 
-LEARNED = [name for name in DETECTORS if name.endswith("-learned")]
+
+def candidates(image: np.ndarray) -> Keypoints:
+    """What `dog-learned` chooses from, by response."""
+    return DETECTORS["dog-learned"].find(image, None, None, score="response")  # type: ignore[call-arg]
 
 
-def candidates(image: np.ndarray, learned: str) -> Keypoints:
-    """What the learned detector chooses from, by response."""
-    return DETECTORS[learned].find(image, 1500, None, score="response")  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize("learned", LEARNED)
-def test_keypoints_with_a_high_score_are_found_again_more_often(learned: str) -> None:
+def test_keypoints_with_a_high_score_are_found_again_more_often() -> None:
     picture = np.round(255 * color.rgb2gray(data.astronaut())).astype(np.uint8)
     original, *copies = render_views(picture, 2, seed=1)
-    by_response = candidates(original.image, learned)
-    scored = with_matchability(original.image, by_response, learned.removesuffix("-learned"))
-    found = [(copy.homography, candidates(copy.image, learned)) for copy in copies]
+    by_response = candidates(original.image)
+    scored = with_matchability(original.image, by_response)
+    found = [(copy.homography, candidates(copy.image)) for copy in copies]
 
     def share(keypoints: Keypoints) -> float:
         again = [find_again(transport(keypoints, homography), there) >= 0 for homography, there in found]
@@ -43,33 +40,31 @@ def test_keypoints_with_a_high_score_are_found_again_more_often(learned: str) ->
 def test_only_scores_change() -> None:
     image = data.camera()
     found = find_dog(image)
-    scored = with_matchability(image, found, "dog")
+    scored = with_matchability(image, found)
     assert scored.score is not None
     assert found.score is not None
     assert torch.equal(scored.xy, found.xy)
     assert torch.equal(scored.angle, found.angle)
     assert 0 <= scored.score.min() < scored.score.max() <= 1
     assert not torch.equal(scored.score.argsort(), found.score.argsort())
-    alone = with_matchability(image, found[700:701], "dog")
+    alone = with_matchability(image, found[700:701])
     assert alone.score is not None
     assert float(alone.score[0]) == pytest.approx(float(scored.score[700]), abs=1e-5)
 
 
-@pytest.mark.parametrize("learned", LEARNED)
-def test_flat_images_and_no_keypoints(learned: str) -> None:
+def test_flat_images_and_no_keypoints() -> None:
     flat = np.full((64, 64), 7, np.uint8)
-    assert len(detect(flat, learned)) == 0
+    assert len(detect(flat, "dog-learned")) == 0
     place = Keypoints(torch.tensor([[30.0, 30.0]]), torch.tensor([2.0]), torch.zeros(1), torch.zeros(1))
-    scored = with_matchability(flat, place, learned.removesuffix("-learned"))
+    scored = with_matchability(flat, place)
     assert scored.score is not None
     assert scored.score.isfinite().all()
 
 
-@pytest.mark.parametrize("learned", LEARNED)
-def test_it_chooses_among_more_than_are_wanted(learned: str) -> None:
+def test_it_chooses_among_more_than_are_wanted() -> None:
     image = data.camera()
-    strongest = {tuple(row) for row in candidates(image, learned)[:200].xy.tolist()}
-    chosen = {tuple(row) for row in detect(image, learned, 200, spread=False).xy.tolist()}
+    strongest = {tuple(row) for row in candidates(image)[:200].xy.tolist()}
+    chosen = {tuple(row) for row in detect(image, "dog-learned", 200, spread=False).xy.tolist()}
     assert len(chosen - strongest) > 20
 
 

@@ -2,7 +2,7 @@
 
 A detector's own response says how clearly a point stands out in *this* photo. What counts is whether the next one has it too,
 and whether its descriptor is told from all others there. A small network looks at 16 x 16 pixels around the keypoint, its scale
-and its response, and answers that; it learned from warped photos, for each detector from what that one finds.
+and its response, and answers that; it learned from warped photos and what `dog` finds in them.
 ``perf/release/train_matchability.py`` makes the weights.
 """
 
@@ -24,11 +24,9 @@ from patchprint.devices import one_core
 from patchprint.sampler import ImagePyramids, cut_patches
 from patchprint.types import Keypoints
 
+WEIGHTS = Path(__file__).with_name("matchability.safetensors")
 SIDE = 16  # pixels
 PATCH_SCALE = 16.0  # side of the patch in units of the keypoint's scale
-CANDIDATES = (
-    2  # times as many as are wanted, by response, for a score to choose from where a detector fills up to a number
-)
 _WIDTH, _HIDDEN = 8, 32
 _CHUNK = 1024  # keypoints at a time; more of them leave the cache
 _DARK = 1e-3  # contrasts below this are all alike
@@ -75,15 +73,10 @@ def _deviation(patches: Tensor) -> Tensor:
     return (centered.square().sum(1) / (SIDE**2 - 1)).sqrt()
 
 
-def weights_of(detector: str) -> Path:
-    """The file of the network that scores the keypoints of a detector."""
-    return Path(__file__).with_name(f"matchability-{detector}.safetensors")
-
-
 @cache
-def _network(detector: str) -> MatchabilityNetwork:
+def _network() -> MatchabilityNetwork:
     network = MatchabilityNetwork()
-    network.load_state_dict({name: value.float() for name, value in load_file(weights_of(detector)).items()})
+    network.load_state_dict({name: value.float() for name, value in load_file(WEIGHTS).items()})
     return network.eval().requires_grad_(False)
 
 
@@ -93,13 +86,14 @@ def cut(image: np.ndarray, keypoints: Keypoints) -> Tensor:
 
 
 @torch.no_grad()
-def with_matchability(image: np.ndarray, keypoints: Keypoints, detector: str) -> Keypoints:
-    """Keypoints of an image, uint8 (H, W), with responses of the ``detector``: their matchability in [0, 1] as score."""
+def with_matchability(image: np.ndarray, keypoints: Keypoints) -> Keypoints:
+    """The keypoints of an image, uint8 (H, W), with their matchability in [0, 1] as score; they must have `dog`'s responses."""
     if len(keypoints) == 0:
         return keypoints
     assert keypoints.score is not None
-    network = _network(detector)
     with one_core():
         inputs = (cut(image, keypoints), keypoints.scale, keypoints.score)
-        log_odds = torch.cat([network(*parts) for parts in zip(*(each.split(_CHUNK) for each in inputs), strict=True)])
+        log_odds = torch.cat(
+            [_network()(*parts) for parts in zip(*(each.split(_CHUNK) for each in inputs), strict=True)]
+        )
     return dataclasses.replace(keypoints, score=torch.sigmoid(log_odds))

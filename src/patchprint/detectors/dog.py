@@ -28,7 +28,7 @@ def find_dog(
         return Keypoints.empty()
     allowed = None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)
     found = Keypoints.from_opencv(opencv.create_sift(contrast, edge, layers).detect(image, allowed))
-    return strongest_first(with_matchability(image, found, "dog") if score == "matchability" else found)
+    return strongest_first(with_matchability(image, found) if score == "matchability" else found)
 
 
 detector = Detector(

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.detectors._base import FAINTEST, Detector, keep_inside, strongest_first
-from patchprint.detectors._matchability import CANDIDATES, Score, with_matchability
 from patchprint.detectors._shape import add_shape_and_angle, to_tensor
 from patchprint.extras import require
 from patchprint.interop.kornia import to_lafs
@@ -23,11 +22,7 @@ MOST = 4096  # where no number is asked for
 
 @torch.no_grad()
 def find_harris(
-    image: np.ndarray,
-    max_keypoints: int | None = None,
-    mask: np.ndarray | None = None,
-    affine: bool = False,
-    score: Score = "response",
+    image: np.ndarray, max_keypoints: int | None = None, mask: np.ndarray | None = None, affine: bool = False
 ) -> Keypoints:
     """Corners: maxima of Harris' response in each level of a pyramid, strongest first; ``affine`` adds an elliptic shape.
 
@@ -37,21 +32,19 @@ def find_harris(
     pixels = to_tensor(image)
     level, parts = pixels, []
     while min(level.shape[-2:]) >= 4 * MARGIN:
-        xy, response = _corners(level)
+        xy, score = _corners(level)
         stretch = torch.tensor([image.shape[1] / level.shape[-1], image.shape[0] / level.shape[-2]])
         # Pixel u of a level has its centre at (u + 0.5) * stretch - 0.5 of the picture.
-        parts.append((((xy + 0.5) * stretch - 0.5), SIGMA * stretch.mean().expand(len(xy)), response))
+        parts.append((((xy + 0.5) * stretch - 0.5), SIGMA * stretch.mean().expand(len(xy)), score))
         size = [round(side / 2**0.5) for side in level.shape[-2:]]
         level = F.interpolate(level, size=size, mode="bilinear", antialias=True, align_corners=False)
     if not parts:
         return Keypoints.empty()
-    xy, scale, response = (torch.cat(part) for part in zip(*parts, strict=True))
-    corners = Keypoints(xy, scale, torch.zeros_like(scale), response)
-    wanted = (max_keypoints or MOST) * (CANDIDATES if score == "matchability" else 1)
-    corners = strongest_first(keep_inside(corners, mask), wanted)
+    xy, scale, score = (torch.cat(part) for part in zip(*parts, strict=True))
+    corners = Keypoints(xy, scale, torch.zeros_like(scale), score)
+    corners = strongest_first(keep_inside(corners, mask), max_keypoints or MOST)
     assert corners.score is not None
-    found = add_shape_and_angle(pixels, to_lafs(corners), corners.score, affine)
-    return strongest_first(with_matchability(image, found, "harris")) if score == "matchability" else found
+    return add_shape_and_angle(pixels, to_lafs(corners), corners.score, affine)
 
 
 def _corners(level: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,9 +76,4 @@ def _corners(level: Tensor) -> tuple[Tensor, Tensor]:
     return peak + (junction - peak).clamp(-MARGIN, MARGIN), response[y, x]
 
 
-detector = Detector(
-    "multi-scale Harris corners (kornia)",
-    "corners",
-    find_harris,
-    {"affine": {"affine": True}, "learned": {"score": "matchability"}},
-)
+detector = Detector("multi-scale Harris corners (kornia)", "corners", find_harris, {"affine": {"affine": True}})

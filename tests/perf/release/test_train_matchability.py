@@ -24,7 +24,7 @@ def test_matched_are_those_that_are_found_again_and_look_alike() -> None:
             return Keypoints.concatenate([flat, found])
         return found
 
-    examples = train_matchability.examples_of(image, find, seed=1)
+    examples = train_matchability.examples_of(image, 1, find)
     assert examples["patches"].shape[1:] == (16, 16)
     assert examples["target"][:3].tolist() == [0, 0, 0]
     assert set(np.round(6 * examples["target"]).astype(int)) <= {0, 2, 3, 4, 6}  # of two or of three copies
