@@ -1,0 +1,158 @@
+"""Whether learned frames match better than the detector's own, on a scene that nothing is learned from or tested on.
+
+    python -m perf.experiments.frames --weights runs/frames.safetensors --images data/bodleian --peers ../shared/data/peers \
+        --out results/experiments/frames.json
+
+Photos and their warped, re-lit copies, as `perf.experiments.choose_weights` judges flat scenes. For every way to frame the
+strongest places of a photo: average precision of nearest neighbors, right ones, and the part of the pairs of one place (and
+about one scale) whose angles agree. ``detector`` has the second angles that the detector gives to some places, and so fewer
+places; all others have one frame for each place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint import files, provenance
+from patchprint.benchmarks.bundled import MAX_ERROR, matching
+from patchprint.detectors import detect, with_learned_frames
+from patchprint.detectors._frames import read_network
+from patchprint.extras import require
+from patchprint.features import load
+from patchprint.features.calibration import some_images
+from patchprint.geometry import jacobian, project
+from patchprint.interop.kornia import from_lafs, to_lafs
+from patchprint.patches.sources.homographies import ImagePair, View, render_views
+from patchprint.progress import progress
+from patchprint.types import Keypoints
+from perf.experiments.choose_weights import KEYPOINTS, STRENGTH, WARPED
+
+OCTAVES = 0.5  # by which the scales of two keypoints of one place may differ
+DEGREES = (10, 20, 45)
+
+Frame = Callable[[np.ndarray, Keypoints], Keypoints]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--weights", type=Path, required=True, help="learned frames, as perf.release.train_frames writes them"
+    )
+    parser.add_argument("--images", required=True, help="store whose photos are warped")
+    parser.add_argument("--peers", type=Path, help="folder with AffNet.pth and OriNet.pth, to be judged as well")
+    parser.add_argument("--models", nargs="+", default=["sdgmnet.fast", "sdgmnet"])
+    parser.add_argument("--num-images", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    models = {name: load(name) for name in arguments.models}
+    ways = {**learned_ways(arguments.weights), **(peers(arguments.peers) if arguments.peers else {})}
+    found: dict[str, list[dict[str, Any]]] = {"detector": [], **{name: [] for name in ways}}
+    for number, image in enumerate(progress(some_images(arguments.images, arguments.num_images), "photos", "photo")):
+        views = render_views(image, WARPED, arguments.seed + number, STRENGTH)
+        every = [detect(view.image, "dog-published", None, spread=False) for view in views]
+        places = [keypoints.unique_places()[:KEYPOINTS] for keypoints in every]
+        framed = {"detector": [keypoints[:KEYPOINTS] for keypoints in every]}
+        for name, frame in ways.items():
+            framed[name] = [frame(view.image, keypoints) for view, keypoints in zip(views, places, strict=True)]
+        for name, keypoints in framed.items():
+            for view, other in zip(views[1:], keypoints[1:], strict=True):
+                found[name].append(_judge(views[0], view, keypoints[0], other, models))
+    scores = {name: {key: fmean(pair[key] for pair in pairs) for key in pairs[0]} for name, pairs in found.items()}
+    for name, entry in scores.items():
+        print(name, {key: round(value, 4) for key, value in entry.items()}, flush=True)
+    result = provenance.record(
+        "frames",
+        settings={"keypoints": KEYPOINTS, "strength": STRENGTH, "warped": WARPED, "images": arguments.num_images},
+        model={"name": "several", "sha256": "", "all": {name: model.info.sha256 for name, model in models.items()}},
+        data={"path": arguments.images, "weights": provenance.sha256_of_file(arguments.weights)},
+        seed=arguments.seed,
+        scores=scores,
+        started=started,
+    )
+    files.write_json(arguments.out, result.to_json())
+
+
+def learned_ways(weights: Path) -> dict[str, Frame]:
+    """One angle for each place by the detector, and what the network makes of it."""
+    network = read_network(weights)
+
+    def learned(image: np.ndarray, keypoints: Keypoints) -> Keypoints:
+        return with_learned_frames(image, keypoints, network=network)
+
+    return {
+        "detector, one angle": lambda _, keypoints: keypoints,
+        "learned": learned,
+        "learned, twice": lambda image, keypoints: learned(image, learned(image, keypoints)),
+        "learned turn": lambda image, keypoints: with_learned_frames(
+            image, keypoints, stretched=False, network=network
+        ),
+        "learned stretch": lambda image, keypoints: with_learned_frames(
+            image, keypoints, turned=False, network=network
+        ),
+    }
+
+
+def peers(folder: Path) -> dict[str, Frame]:
+    """Published networks: AffNet's shapes with the detector's angles, OriNet's angles, and both."""
+    features: Any = require("kornia.feature", extra="eval")
+    shape, turn = features.LAFAffNetShapeEstimator(False), features.OriNet(False)
+    for module, name in ((shape, "AffNet"), (turn, "OriNet")):
+        state = torch.load(folder / f"{name}.pth", map_location="cpu", weights_only=True)["state_dict"]
+        module.load_state_dict(state)
+        module.eval()
+    orienter = features.LAFOrienter(32, angle_detector=turn)
+
+    @torch.no_grad()
+    def frame(image: np.ndarray, keypoints: Keypoints, affine: bool, oriented: bool) -> Keypoints:
+        pixels = torch.from_numpy(image)[None, None].float() / 255
+        lafs = to_lafs(keypoints)
+        lafs = shape(lafs, pixels) if affine else lafs
+        lafs = orienter(lafs, pixels) if oriented else lafs
+        return from_lafs(lafs, keypoints.score)
+
+    return {
+        "AffNet": lambda image, keypoints: frame(image, keypoints, affine=True, oriented=False),
+        "OriNet": lambda image, keypoints: frame(image, keypoints, affine=False, oriented=True),
+        "AffNet, OriNet": lambda image, keypoints: frame(image, keypoints, affine=True, oriented=True),
+    }
+
+
+def _judge(first: View, second: View, a: Keypoints, b: Keypoints, models: dict[str, Any]) -> dict[str, float]:
+    truth = torch.from_numpy(project(second.homography, a.xy.double().numpy())).float()
+    pair = ImagePair((first.image, second.image), (a, b), truth)
+    scores: dict[str, float] = {}
+    for name, model in models.items():
+        matched = matching(model, pair)
+        scores |= {f"{name}, AP": matched["ap"], f"{name}, right": matched["correct"], "possible": matched["possible"]}
+    apart = degrees_apart(a, b, second.homography)
+    return scores | {f"angles within {limit}": float((apart <= limit).mean()) for limit in DEGREES}
+
+
+def degrees_apart(a: Keypoints, b: Keypoints, homography: np.ndarray) -> np.ndarray:
+    """By how much frames of one place differ in angle, (M,): of each keypoint of a that has others of its scale within reach in
+    b, the one that differs least."""
+    here = a.xy.double().numpy()
+    moved = jacobian(homography, here) @ a.frames().double().numpy()
+    scale = np.sqrt(np.abs(np.linalg.det(moved)))
+    distance = np.linalg.norm(project(homography, here)[:, None] - b.xy.double().numpy(), axis=-1)
+    octaves = np.abs(np.log2(b.scale.double().numpy())[None] - np.log2(scale)[:, None])
+    rows, columns = np.nonzero((distance <= MAX_ERROR) & (octaves <= OCTAVES))
+    between = np.linalg.inv(b.frames().double().numpy()[columns]) @ moved[rows]
+    turn = np.arctan2(between[:, 1, 0] - between[:, 0, 1], between[:, 0, 0] + between[:, 1, 1])
+    least = np.full(len(a), np.inf)
+    np.minimum.at(least, rows, np.degrees(np.abs(turn)))
+    return least[np.isfinite(least)]
+
+
+if __name__ == "__main__":
+    main()
