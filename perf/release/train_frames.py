@@ -37,7 +37,7 @@ from patchprint.patches import TrackStore
 from patchprint.patches.augment import Augmentation
 from patchprint.patches.batches import two_views
 
-JITTER = Augmentation(rotation=180.0, shear=0.5, scale=0.25, shift=0.02)
+JITTER = Augmentation(rotation=180.0, shear=0.4, scale=0.25, shift=0.02)
 MARGIN, RATE, DECAY = 1.0, 4e-3, 1e-4
 DEGREES = (10, 20, 45)
 HELD_OUT = 2000  # points
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--held-out", nargs="+", required=True, help="stores whose held-out points are judged")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="file to write; that of the package if not given")
     parser.add_argument("--describer", default="sdgmnet.fast", help="what describes patches; it does not learn")
-    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--batch", type=int, default=1024, help="points, in two views each")
     parser.add_argument("--agreement", type=float, default=1.0, help="weight of the angle between corrected frames")
     parser.add_argument("--device", default="auto")
@@ -108,7 +108,8 @@ def train(
         points = usable[rng.integers(rng.fold_in(key, 0), len(usable), (batch,))]
         views = two_views(rng.fold_in(key, 1), source.num_views[points])
         frames = corrected(network, source, points, views, jitter(rng.fold_in(key, 2), views))
-        loss = agreement * (1 - torch.cos(angle_between(frames))).mean()
+        # The chord and not its square, since where a place looks alike from two sides no turn is right.
+        loss = agreement * (2 * torch.sin(angle_between(frames) / 2).abs()).mean()
         loss = loss + triplet_loss(*describe(describer, source, points, views, frames).unbind(1))
         optimizer.zero_grad()
         loss.backward()
