@@ -101,7 +101,7 @@ def warped(images: list[np.ndarray], ways: dict[str, Way], models: dict[str, Mod
             first, *others = (way(view.image, keypoints) for view, keypoints in zip(views, every, strict=True))
             for view, other in zip(views[1:], others, strict=True):
                 found[name].append(_judge(views[0], view, first, other, models))
-    return {name: _means(pairs) for name, pairs in found.items()}
+    return {name: {**_means(pairs), "pairs": len(pairs)} for name, pairs in found.items()}
 
 
 def real(folder: Path, ways: dict[str, Way], models: dict[str, Model]) -> Scores:
@@ -111,7 +111,7 @@ def real(folder: Path, ways: dict[str, Way], models: dict[str, Model]) -> Scores
         pairs = real_pairs(folder, REAL, _describer(way, model))
         found = [score_pair(a, b, match(a, b, "mutual"), truth, PIXELS) for a, b, truth in pairs]
         means = _means([{key: pair[key] for key in ("right", "precision")} for pair in found])
-        scores[name] |= {f"{described_by}, {key}": value for key, value in means.items()}
+        scores[name] |= {f"{described_by}, {key}": value for key, value in means.items()} | {"pairs": len(found)}
     return scores
 
 

@@ -82,13 +82,4 @@ def detect(
     return with_learned_frames(image, kept, turned=not upright) if frames == "learned" else kept
 
 
-__all__ = [
-    "DETECTORS",
-    "MAX_KEYPOINTS",
-    "Detector",
-    "Frames",
-    "check_frames",
-    "detect",
-    "select",
-    "with_learned_frames",
-]
+__all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select", "with_learned_frames"]
