@@ -140,6 +140,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries-students": weights_tables.tries_students,
         "tries-pooled": weights_tables.tries_pooled,
         "lost-matches": weights_tables.lost_matches,
+        "frames": weights_tables.frames,
         "chosen-scales": weights_tables.chosen_scales,
         "students": weights_tables.students,
         "inliers": use_tables.inliers,

@@ -196,6 +196,22 @@ def lost_matches(results: Path) -> str:
     return table(header, rows, caption)
 
 
+def frames(results: Path) -> str:
+    """Learned angles and shapes of keypoints beside those of the detector and of others."""
+    scores = read(results / "experiments" / "frames.json")["scores"]
+    (model,) = {key.removesuffix(", AP") for key in scores["warped"]["detector"] if key.endswith(", AP")}
+    rows = []
+    for name, warped in scores["warped"].items():
+        real = scores["real"][name]
+        angles = [f"{100 * warped[f'angles within {limit}']:.0f}" for limit in (10, 20, 45)]
+        matched = [f"{real[f'{model}, right']:.0f}", f"{real[f'{model}, precision']:.3f}"]
+        rows.append([name, *angles, f"{warped[f'{model}, AP']:.3f}", *matched])
+    header = ["frames", *(f"angles within {limit} degrees, %" for limit in (10, 20, 45)), "warped: AP"]
+    counts = {kind: entries["detector"]["pairs"] for kind, entries in scores.items()}
+    caption = f"`{model}`, {counts['warped']} warped and {counts['real']} real pairs: results/experiments/frames.json."
+    return table([*header, "real: right", "real: precision"], rows, caption)
+
+
 def _range(ends: list[float | None], unit: str) -> str:
     low, high = ends
     return f"more than {low:g} {unit}" if high is None or high > 180 else f"{low:g} to {high:g} {unit}"

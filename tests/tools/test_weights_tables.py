@@ -53,6 +53,18 @@ def test_lost_matches_name_the_open_end_of_a_class(tmp_path: Path) -> None:
     assert cells(lines[4]) == ["all", "100", "70"]
 
 
+def test_frames_are_told_by_angles_and_by_matches(tmp_path: Path) -> None:
+    angles = {"angles within 10": 0.5, "angles within 20": 0.75, "angles within 45": 0.9}
+    scores = {
+        "warped": {"detector": {"m, AP": 0.45, **angles, "pairs": 12}},
+        "real": {"detector": {"m, right": 145.4, "m, precision": 0.3155, "pairs": 18}},
+    }
+    save(tmp_path, "experiments/frames.json", scores)
+    lines = weights_tables.frames(tmp_path).splitlines()
+    assert cells(lines[2]) == ["detector", "50", "75", "90", "0.450", "145", "0.316"]
+    assert lines[-1].startswith("`m`, 12 warped and 18 real pairs")
+
+
 def test_costs_are_counted_and_timed_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     infos = {info.name: info for info in weights.list_weights() if info.name in ("sdgmnet.tiny", "sdgmnet.bits")}
     monkeypatch.setattr(weights, "list_weights", lambda: list(infos.values()))
