@@ -48,11 +48,6 @@ def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypat
     assert [len(item) for item in again.values()] == [20, 20]
 
 
-def test_frames_are_on_record_where_earlier_versions_would_have_made_others() -> None:
-    assert "frames" not in folder._on_record(SETTINGS)
-    assert folder._on_record(dataclasses.replace(SETTINGS, frames="learned"))["frames"] == "learned"
-
-
 def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:
     said: list[str] = []
     (photos / "view-0.png").write_bytes(b"no picture")
@@ -86,7 +81,6 @@ def test_wrong_settings_are_named_before_the_folder_is_made(photos: Path, tmp_pa
     for settings, message in [
         (DescribeSettings("pixels", detector="dgo"), "no detector 'dgo'; did you mean dog"),
         (DescribeSettings("pixels", max_keypoints=0), "at least 1"),
-        (DescribeSettings("pixels", frames="round"), "unknown frames 'round'"),  # type: ignore[arg-type]
         (DescribeSettings("pixels", masks=str(tmp_path / "nowhere")), "not a folder of masks"),
         (DescribeSettings("pixels", masks=str(tmp_path / "empty")), "view-0.png is called view-0.png.png"),
     ]:

@@ -6,26 +6,17 @@ import numpy as np
 import torch
 
 from patchprint.benchmarks._base import Run
-from patchprint.detectors import Frames, detect
+from patchprint.detectors import detect
 from patchprint.interop.sequences import ImageSequence
 from patchprint.types import Features, Keypoints
 
 
 def features_of(
-    run: Run,
-    image: np.ndarray,
-    name: str,
-    detector: str,
-    keypoints: int | None,
-    spread: bool,
-    upright: bool,
-    frames: Frames = "detector",
+    run: Run, image: np.ndarray, name: str, detector: str, keypoints: int | None, spread: bool, upright: bool
 ) -> Features:
     """Keypoints with descriptors of one image, uint8 (H, W); ``name`` must be unique in the data set."""
     what = f"{name} {'upright' if upright else 'oriented'}"
-    found = run.inputs(
-        what, lambda: detect(image, detector, keypoints, spread=spread, upright=upright, frames=frames).to_arrays()
-    )
+    found = run.inputs(what, lambda: detect(image, detector, keypoints, spread=spread, upright=upright).to_arrays())
     return described(run, image, Keypoints.from_arrays(found), what)
 
 
@@ -44,7 +35,6 @@ def sequence_features(
     spread: bool,
     upright: bool,
     all_but_first: bool = False,
-    frames: Frames = "detector",
 ) -> dict[int, Features] | None:
     """Features of the images of a sequence by number; None where ``skip_bad`` leaves no pair with the first image.
 
@@ -54,5 +44,5 @@ def sequence_features(
     for number, image in run.readable(dict(sequence.paths), sequence.read):
         limit = None if all_but_first and number > 1 else keypoints
         name = f"{sequence.name}/{number}"
-        found[number] = features_of(run, image, name, detector, limit, spread, upright, frames)
+        found[number] = features_of(run, image, name, detector, limit, spread, upright)
     return found if 1 in found and len(found) > 1 else None

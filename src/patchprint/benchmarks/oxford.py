@@ -23,7 +23,6 @@ from tqdm import tqdm
 
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._features import sequence_features
-from patchprint.detectors import Frames
 from patchprint.distances import nearest
 from patchprint.errors import UserError
 from patchprint.geometry import inside, project
@@ -56,8 +55,6 @@ class Settings:
     spread: bool = False
     # Ignore the angles of keypoints.
     upright: bool = False
-    # The detector's own angles, or angles and elliptic shapes by a network.
-    frames: Frames = "detector"
     # Mean precision at positives (matlab) or the trapezoid (python).
     ap: Definition = "matlab"
     # Only these sequences; all of them if not given.
@@ -80,13 +77,7 @@ class Oxford(Benchmark):
         sequences: dict[str, float] = {}
         for sequence in tqdm(find_sequences(run.folder, settings.sequences), desc="sequences", disable=None):
             features = sequence_features(
-                run,
-                sequence,
-                settings.detector,
-                settings.keypoints,
-                settings.spread,
-                settings.upright,
-                frames=settings.frames,
+                run, sequence, settings.detector, settings.keypoints, settings.spread, settings.upright
             )
             if features is None:
                 continue

@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._features import sequence_features
-from patchprint.detectors import Frames
 from patchprint.distances import nearest
 from patchprint.features.two_view import estimate_geometry
 from patchprint.interop.sequences import find_sequences
@@ -45,8 +44,6 @@ class Settings:
     spread: bool = False
     # Ignore the angles of keypoints.
     upright: bool = False
-    # The detector's own angles, or angles and elliptic shapes by a network.
-    frames: Frames = "detector"
     # Only these sequences; all of them if not given.
     sequences: tuple[str, ...] = ()
 
@@ -69,7 +66,6 @@ class Pairs(Benchmark):
                 settings.spread,
                 settings.upright,
                 all_but_first=settings.all_of_second,
-                frames=settings.frames,
             )
             for number, homography in sequence.homographies.items() if features else ():
                 if features and number in features:

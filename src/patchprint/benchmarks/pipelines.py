@@ -29,7 +29,7 @@ from tqdm import tqdm
 from patchprint.benchmarks._base import Benchmark, Run, Scores
 from patchprint.benchmarks._known_pairs import Scene, Truth, find_scenes
 from patchprint.benchmarks._peers import PEERS, Peer
-from patchprint.detectors import Frames, check_detector
+from patchprint.detectors import check_detector
 from patchprint.devices import choose_device
 from patchprint.errors import UserError
 from patchprint.features.extract import extract
@@ -59,8 +59,6 @@ class Settings:
     spread: bool = True
     # Ignore the angles of the keypoints of a model of patchprint.
     upright: bool = False
-    # Of the keypoints of a model of patchprint: the detector's own angles, or angles and elliptic shapes by a network.
-    frames: Frames = "detector"
     # How descriptors of a model of patchprint are matched; a mode of patchprint match.
     mode: Mode = DEFAULT_MODE
     # Threshold of the ratio test of a model of patchprint; its own if not given.
@@ -108,7 +106,7 @@ class Pipelines(Benchmark):
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """Scores of every pair, of every scene, and of all."""
-        check_detector(settings.detector, settings.keypoints, settings.frames)
+        check_detector(settings.detector, settings.keypoints)
         check_rule(settings.mode, settings.ratio)
         pipeline: Pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.model, settings)
         pairs: dict[str, dict[str, Any]] = {}
@@ -158,8 +156,7 @@ class _Ours:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         spread = "spread" if settings.spread else "strongest"
-        framed = f"{', upright' * settings.upright}{', learned frames' * (settings.frames == 'learned')}"
-        self.finds = f"{settings.detector}, {spread}{framed}; {model.info.name}"
+        self.finds = f"{settings.detector}, {spread}{', upright' * settings.upright}; {model.info.name}"
         ratio = settings.ratio or model.ratio or LOWE_RATIO
         self.matches = MATCHED_BY[settings.mode] + (f", ratio {ratio:g}" if settings.mode in RATIO_MODES else "")
 
@@ -175,7 +172,6 @@ class _Ours:
             upright=chosen.upright,
             detector=chosen.detector,
             spread=chosen.spread,
-            frames=chosen.frames,
         )
 
     def match(self, a: Features, b: Features) -> Matches:

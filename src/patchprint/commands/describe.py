@@ -13,7 +13,7 @@ import tyro
 from patchprint import files
 from patchprint.commands.output import emit, say
 from patchprint.commands.where import device_there, where_and_how
-from patchprint.detectors import MAX_KEYPOINTS, Frames
+from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features import colmap_files, embeddings, formats
@@ -36,7 +36,6 @@ def main(
     ] = "dog",
     max_keypoints: int = MAX_KEYPOINTS,
     upright: bool = False,
-    frames: Frames = "detector",
     spread: bool = True,
     exif: bool = False,
     max_size: int | None = None,
@@ -63,7 +62,6 @@ def main(
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
         max_keypoints: per photo, by response
         upright: ignore the orientation of keypoints
-        frames: directions of keypoints as the detector found them, or with elliptic shapes by a network (learned)
         spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
         max_size: shrink photos whose longer side has more pixels than this (by default none); coordinates stay the photo's
@@ -104,7 +102,6 @@ def main(
         there,
         engine,
         mask_folder,
-        frames,
     )
     if isinstance(place, Path):
         files.refuse_overlap(out, place)

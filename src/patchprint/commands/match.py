@@ -14,7 +14,7 @@ import tyro
 from patchprint import files
 from patchprint.commands.output import emit, say
 from patchprint.commands.where import device_there, where_and_how
-from patchprint.detectors import MAX_KEYPOINTS, Frames
+from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.devices import choose_device
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
@@ -45,7 +45,6 @@ def main(
     max_keypoints: int = MAX_KEYPOINTS,
     max_size: int | None = None,
     upright: bool = False,
-    frames: Frames = "detector",
     spread: bool = True,
     exif: bool = False,
     mode: Mode = DEFAULT_MODE,
@@ -70,7 +69,6 @@ def main(
         max_keypoints: per photo, by response
         max_size: shrink photos whose longer side has more pixels than this (by default none); coordinates stay the photo's
         upright: ignore the orientation of keypoints
-        frames: directions of keypoints as the detector found them, or with elliptic shapes by a network (learned)
         spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         exif: turn photos as EXIF says; by default pixels are taken as stored
         mode: mutual nearest neighbours, ratio test, both, both with the first geometrically inconsistent neighbour, or all
@@ -89,9 +87,7 @@ def main(
         force: replace what is there
         json: print the result as JSON, with the coordinates of two photos' matches
     """
-    settings = MatchSettings(
-        model, detector, max_keypoints, max_size, upright, spread, exif, mode, ratio, geometry, frames
-    )
+    settings = MatchSettings(model, detector, max_keypoints, max_size, upright, spread, exif, mode, ratio, geometry)
     cluster, engine = where_and_how(engine, address)
     if b is None:
         check_rule(mode, ratio)

@@ -11,7 +11,6 @@ import tyro
 from patchprint import files, provenance
 from patchprint.commands.output import emit, say, table
 from patchprint.commands.where import device_there, where_and_how
-from patchprint.detectors import Frames
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.folder import DescribeSettings
@@ -37,7 +36,6 @@ def main(
     ] = "colmap",
     max_keypoints: int | None = None,
     upright: bool = False,
-    frames: Frames = "detector",
     spread: bool = True,
     masks: Path | None = None,
     pairs: str = "exhaustive",
@@ -71,7 +69,6 @@ def main(
         model: shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file
         max_keypoints: per photo; default 8192, to which the detector colmap adds second orientations, as COLMAP does
         upright: ignore the orientation of keypoints
-        frames: directions of keypoints as the detector found them, or with elliptic shapes by a network (learned)
         spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
         masks: folder of masks, NAME.png for the photo NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
         pairs: exhaustive; sequential (each photo with those that follow it by name); retrieval (with those that look most like
@@ -105,15 +102,7 @@ def main(
     where = device_there(device, cluster)
     mask_folder = str(masks.resolve()) if masks else ""
     settings = DescribeSettings(
-        model,
-        detector,
-        max_keypoints,
-        upright,
-        spread,
-        device=where,
-        engine=engine,
-        masks=mask_folder,
-        frames=frames,
+        model, detector, max_keypoints, upright, spread, device=where, engine=engine, masks=mask_folder
     )
     cameras = Cameras(single_camera, camera_model, camera_params)
     plan = SfmPlan(settings, pairs, ratio, cameras, compare_sift, workers, seed, neighbors, memory, strict)
@@ -154,7 +143,7 @@ def main(
 def _refuse_other_settings(given: DescribeSettings, into: Path) -> None:
     """Raise UserError for a flag that says how to describe photos and contradicts the model that they are added to."""
     default, there = DescribeSettings(detector="colmap", max_keypoints=None), SfmFolder.open(into).settings()
-    for name in ("model", "detector", "max_keypoints", "upright", "spread", "frames"):
+    for name in ("model", "detector", "max_keypoints", "upright", "spread"):
         value, known = getattr(given, name), getattr(there, name)
         if value not in (known, getattr(default, name)):
             flag = name.replace("_", "-")

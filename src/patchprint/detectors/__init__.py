@@ -12,7 +12,6 @@ import pkgutil
 import numpy as np
 
 from patchprint.detectors._base import Detector
-from patchprint.detectors._frames import Frames, check_frames, with_learned_frames
 from patchprint.detectors._selection import candidates, select
 from patchprint.detectors._tiles import search_at_any_size
 from patchprint.errors import UserError
@@ -35,9 +34,8 @@ def _discover() -> dict[str, Detector]:
 DETECTORS: Registry[Detector] = Registry("detector", _discover())
 
 
-def check_detector(detector: str, max_keypoints: int | None, frames: Frames = "detector") -> Detector:
-    """The detector of this name, or UserError where `detect` would refuse it, the number or the frames."""
-    check_frames(frames)
+def check_detector(detector: str, max_keypoints: int | None) -> Detector:
+    """The detector of this name, or UserError where `detect` would refuse it or the number."""
     if max_keypoints is not None and max_keypoints < 1:
         raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
     return DETECTORS[detector]
@@ -50,7 +48,6 @@ def detect(
     mask: np.ndarray | None = None,
     spread: bool = True,
     upright: bool = False,
-    frames: Frames = "detector",
 ) -> Keypoints:
     """Keypoints of an image, strongest first.
 
@@ -62,24 +59,21 @@ def detect(
         mask: (H, W); keypoints where it is zero are left out.
         spread: give every part of the image its share before the strongest fill the rest.
         upright: all angles zero, and a point that was found with two angles counts once.
-        frames: "learned" gives each place one angle and an elliptic shape by a network, "detector" leaves what was found.
     """
-    chosen = check_detector(detector, max_keypoints, frames)
+    chosen = check_detector(detector, max_keypoints)
     if mask is not None and np.shape(mask) != image.shape:
         raise UserError(f"the mask has shape {np.shape(mask)}, the image {image.shape}; they must be equal")
     size = (image.shape[1], image.shape[0])
 
     def search(pixels: np.ndarray, allowed: np.ndarray | None) -> Keypoints:
         found = chosen.find(pixels, max_keypoints, allowed)
-        found = found.upright() if upright else found
-        return found.unique_places() if upright or frames == "learned" else found
+        return found.upright().unique_places() if upright else found
 
     def keep(found: Keypoints) -> Keypoints:
         return found if max_keypoints is None else candidates(found, max_keypoints, size, spread)
 
     found = search_at_any_size(image, mask, search, keep)
-    kept = select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
-    return with_learned_frames(image, kept, turned=not upright) if frames == "learned" else kept
+    return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
 
 
-__all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select", "with_learned_frames"]
+__all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select"]

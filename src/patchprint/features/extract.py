@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from patchprint.detectors import MAX_KEYPOINTS, Frames, check_frames, detect, with_learned_frames
+from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.engines import AUTO
 from patchprint.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
@@ -32,7 +32,6 @@ def extract(
     max_size: int | None = None,
     device: str | torch.device = "cpu",
     engine: str = AUTO,
-    frames: Frames = "detector",
 ) -> Features:
     """Detect and describe the keypoints of one image.
 
@@ -48,10 +47,9 @@ def extract(
         max_size: shrink an image whose longer side has more pixels than this. Keypoints stay in the coordinates of the image.
         device: where a model given by name runs.
         engine: how it is computed there (`load`).
-        frames: "learned" turns and stretches the frames of keypoints by a network; "detector" leaves them as they are.
     """
     loaded = load(model, device, engine).for_keypoints()
-    found = find_keypoints(image, keypoints, mask, max_keypoints, upright, detector, spread, exif, max_size, frames)
+    found = find_keypoints(image, keypoints, mask, max_keypoints, upright, detector, spread, exif, max_size)
     return describe_found(found, loaded)
 
 
@@ -80,23 +78,20 @@ def find_keypoints(
     spread: bool = True,
     exif: bool = False,
     max_size: int | None = None,
-    frames: Frames = "detector",
 ) -> Found:
-    """The part of `extract` that needs no model that describes."""
+    """The part of `extract` that needs no model."""
     check_max_size(max_size)
-    check_frames(frames)
     whole = read_gray(image, exif)
     pixels, factor = whole, 1.0
     if max_size is not None and max_size < max(whole.shape):
         pixels, factor = limit(whole, max_size), max(whole.shape) / max_size
         mask = None if mask is None else _smaller_mask(mask, whole.shape, pixels.shape)
     if keypoints is None:
-        found = detect(pixels, detector, max_keypoints, mask, spread, upright, frames)
+        found = detect(pixels, detector, max_keypoints, mask, spread, upright)
     else:
         given = Keypoints.given(keypoints)
         found = given.moved(1 / factor, _shift(1 / factor)) if factor != 1 else given
         found = found.upright() if upright else found
-        found = with_learned_frames(pixels, found, turned=not upright) if frames == "learned" else found
     path = local_path(image)
     return Found(pixels, found, factor, (whole.shape[1], whole.shape[0]), path)
 

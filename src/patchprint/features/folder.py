@@ -116,7 +116,7 @@ def describe_folder(
 
 def check_settings(settings: DescribeSettings, images: str | Path, names: list[str]) -> Model:
     """The model of the settings, or UserError where they can describe none of the photos; before any work is done."""
-    check_detector(settings.detector, settings.max_keypoints, settings.frames)
+    check_detector(settings.detector, settings.max_keypoints)
     check_max_size(settings.max_size)
     if settings.masks and not Path(settings.masks).is_dir():
         raise UserError(f"{settings.masks} is not a folder of masks")
@@ -144,7 +144,7 @@ def _claim(
     plan = {
         "photos_folder": str(images if is_url(images) else Path(images).resolve()),
         "photos": photos,
-        "settings": _on_record(settings),
+        "settings": {k: v for k, v in asdict(settings).items() if k not in ("device", "engine")},
         "model": asdict(model.id),
         "ratio": model.ratio,
     }
@@ -154,12 +154,6 @@ def _claim(
     inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     files.claim_folder(out, storage.MADE_BY, contents, inputs, force)
     files.write_json(out / storage.MANIFEST, plan)
-
-
-def _on_record(settings: DescribeSettings) -> dict[str, Any]:
-    """What features depend on; without frames where they are the usual ones, since earlier versions had no others."""
-    left_out = ("device", "engine", *(("frames",) if settings.frames == "detector" else ()))
-    return {name: value for name, value in asdict(settings).items() if name not in left_out}
 
 
 def _copy(known: FeatureFolder, out: Path) -> None:

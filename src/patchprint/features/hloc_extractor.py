@@ -30,7 +30,7 @@ def register_with_hloc() -> list[str]:
     ``match_features.confs`` (mutual nearest neighbors that pass the ratio test calibrated for the model).
 
     Settings of a configuration's ``model`` are those of ``patchprint.extract``: model (a name or a weight file), detector,
-    max_keypoints, upright, spread, frames.
+    max_keypoints, upright, spread.
     """
     try:
         extraction, matching, base = (
@@ -68,7 +68,6 @@ def _extractor_class(base: type) -> type:
             "max_keypoints": MAX_KEYPOINTS,
             "upright": False,
             "spread": True,
-            "frames": "detector",
         }
         required_inputs = ["image"]  # noqa: RUF012
 
@@ -79,7 +78,7 @@ def _extractor_class(base: type) -> type:
 
         def _forward(self, data: dict[str, Tensor]) -> dict[str, Tensor]:
             pixels = (data["image"][0, 0].cpu() * 255).round().to(torch.uint8).numpy()
-            conf = {name: self.conf[name] for name in ("detector", "max_keypoints", "upright", "spread", "frames")}
+            conf = {name: self.conf[name] for name in ("detector", "max_keypoints", "upright", "spread")}
             features = extract(pixels, self.describer, **conf)
             keypoints = features.keypoints
             score = keypoints.scale if keypoints.score is None else keypoints.score

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from patchprint.detectors import MAX_KEYPOINTS, Frames
+from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.engines import AUTO
 from patchprint.errors import MissingPackageError, UserError
 from patchprint.extras import require
@@ -33,7 +33,6 @@ class DescribeSettings:
     engine: str = AUTO
     # Folder of masks, one for each photo that has one (`interop.images.find_mask`); black is where no keypoint may be.
     masks: str = ""
-    frames: Frames = "detector"
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ def find(job: Job, settings: DescribeSettings) -> Found | Exception:
             spread=settings.spread,
             exif=settings.exif,
             max_size=settings.max_size,
-            frames=settings.frames,
         )
     except (ValueError, OSError) as error:
         return _named(error, job)

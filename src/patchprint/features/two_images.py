@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from patchprint.detectors import MAX_KEYPOINTS, Frames, check_detector
+from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.errors import UserError
 from patchprint.features.extract import check_max_size, extract
 from patchprint.features.match_files import as_json
@@ -33,12 +33,11 @@ class MatchSettings:
     mode: Mode = DEFAULT_MODE
     ratio: float | None = None
     geometry: Geometry = "auto"
-    frames: Frames = "detector"
 
     def check(self) -> None:
         """Raise UserError where the work would, except for what is wrong with the model and the images."""
         check_rule(self.mode, self.ratio)
-        check_detector(self.detector, self.max_keypoints, self.frames)
+        check_detector(self.detector, self.max_keypoints)
         check_max_size(self.max_size)
         if self.geometry not in get_args(Geometry):
             raise UserError(f"unknown geometry {self.geometry!r}; known are {', '.join(get_args(Geometry))}")
@@ -55,7 +54,6 @@ class MatchSettings:
             spread=self.spread,
             exif=self.exif,
             max_size=self.max_size,
-            frames=self.frames,
         )
 
     def match(self, a: Features, b: Features, device: str = "cpu") -> Matches:

@@ -70,7 +70,6 @@ def localize(
         detector=settings.detector,
         spread=settings.spread,
         exif=settings.exif,
-        frames=settings.frames,
     )
     keypoint, point = _correspondences(features, scene, neighbors, device, seed)
     camera, is_known = colmap_pose.camera_of(path, features.image_size, scene.model)

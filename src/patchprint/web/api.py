@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 import patchprint
-from patchprint.detectors import DETECTORS, Frames
+from patchprint.detectors import DETECTORS
 from patchprint.errors import UserError, suggest
 from patchprint.features.matching import Mode
 from patchprint.features.two_images import Geometry, MatchSettings
@@ -43,7 +43,6 @@ class Question(BaseModel):
     mode: Mode = Field(_USUAL.mode, description="which matches are kept")
     ratio: float | None = Field(None, description="threshold of the ratio test; by default the model's calibrated one")
     geometry: Geometry = Field(_USUAL.geometry, description="what the inliers must agree with; none skips it")
-    frames: Frames = Field(_USUAL.frames, description="angles of keypoints: the detector's own, or by a network")
 
     def settings(self) -> MatchSettings:
         return MatchSettings(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MatchSettings)})
