@@ -80,9 +80,9 @@ def oxford_seeds(results: Path) -> str:
     """Runs beside the same with another seed."""
     names = {
         "ranking-seed0": "sdgmnet without the two more layers, ranking 1, seed 0",
-        "ranking-seed1": "the same, seed 1",
+        "ranking-seed1": "sdgmnet without the two more layers, ranking 1, seed 1",
         "sdgmnet.plain": "sdgmnet.plain, seed 0",
-        "sdgmnet.plain-seed1": "the same, seed 1",
+        "sdgmnet.plain-seed1": "sdgmnet.plain, seed 1",
     }
     return _oxford_rows({label: read(results / "oxford" / f"{name}.json")["scores"] for name, label in names.items()})
 

@@ -61,7 +61,9 @@ def costs(results: Path) -> str:
 def _milliseconds(bench: dict[str, Any], info: ModelInfo, engine: str = "") -> str:
     """Of the keypoints of a photo, where these very weights were timed."""
     timed = bench["scores"]["keypoints"]["contenders"].get(f"patchprint {info.name}{engine}", {})
-    return f"{timed['best_ms']:.3g}" if timed.get("sha256") == info.sha256 else "–"
+    if timed.get("sha256") != info.sha256:
+        return "–"
+    return f"{timed['best_ms']:,.0f}" if timed["best_ms"] >= 1000 else f"{timed['best_ms']:.3g}"
 
 
 def _machine(bench: dict[str, Any]) -> str:
