@@ -185,7 +185,8 @@ def onnxruntime_describes() -> str:
 
     import patchprint
 
-    patches = torch.rand(5, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+    size = patchprint.load("sdgmnet").info.input_size
+    patches = torch.rand(5, 1, size, size, generator=torch.Generator().manual_seed(0))
     session = onnxruntime.InferenceSession("net.onnx")
     theirs = session.run(None, {session.get_inputs()[0].name: patches.numpy()})[0]
     ours = patchprint.load("sdgmnet", engine="float32").describe_patches(patches)
