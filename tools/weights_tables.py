@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -98,54 +99,21 @@ def eth(results: Path) -> str:
     return table(header, rows, "Sparse models of two scenes, by model and ratio test: results/eth/.")
 
 
-def tries(results: Path) -> str:
-    """What was tried first, judged on validation data alone."""
-    return _choices(results / "experiments" / "choice-tries.json")
+def choice(name: str) -> Callable[[Path], str]:
+    """The table of what was tried together, judged on validation data alone, by its side of the patch at test."""
 
+    def made(results: Path) -> str:
+        rows = []
+        for model, scales in read(results / "experiments" / f"{name}.json")["scores"].items():
+            file = Path(model)
+            label = file.parent.name if file.stem == "best" else file.stem
+            for scale, score in scales.items():
+                numbers = (fmean(score["depth"].values()), score["flat"], score["mean"])
+                rows.append([f"`{label}`", f"{scale} sigma", *(f"{number:.4f}" for number in numbers)])
+        caption = f"Validation scores by patch scale: results/experiments/{name}.json."
+        return table(["", "patch at test", "depth: accuracy", "flat: AP", "mean"], rows, caption)
 
-def tries_neighbors(results: Path) -> str:
-    """What was tried next: batches of neighbours, wider augmentation, larger patches."""
-    return _choices(results / "experiments" / "choice-neighbours.json")
-
-
-def tries_long(results: Path) -> str:
-    """The two best of those trained for long, beside the weights that were shipped before."""
-    return _choices(results / "experiments" / "choice-long.json")
-
-
-def tries_groups(results: Path) -> str:
-    """Whole groups for the binary model, beside the weights before, which had learned on two patches of each."""
-    return _choices(results / "experiments" / "choice-doap-groups.json")
-
-
-def tries_batch(results: Path) -> str:
-    """Larger batches, and photos of anything beside the scenes."""
-    return _choices(results / "experiments" / "choice-batch.json")
-
-
-def tries_fovea(results: Path) -> str:
-    """What sees a larger patch in nested squares, by its side at test."""
-    return _choices(results / "experiments" / "choice-fovea.json")
-
-
-def tries_pooled(results: Path) -> str:
-    """The mean over three sizes of what sees nested squares, by the side of the largest at test."""
-    return _choices(results / "experiments" / "choice-pooled.json")
-
-
-def tries_ranking(results: Path) -> str:
-    """Average precision of a batch beside the loss, twice with two seeds, and with two more layers."""
-    return _choices(results / "experiments" / "choice-ranking.json")
-
-
-def tries_pooled_ranking(results: Path) -> str:
-    """The mean over three sizes of the best of those."""
-    return _choices(results / "experiments" / "choice-pooled-ranking.json")
-
-
-def tries_students(results: Path) -> str:
-    """What learned from it: fewer channels, shorter prints, bits, fewer pixels."""
-    return _choices(results / "experiments" / "choice-students.json")
+    return made
 
 
 def doap_before(results: Path) -> str:
@@ -217,24 +185,6 @@ def frames(results: Path) -> str:
 def _range(ends: list[float | None], unit: str) -> str:
     low, high = ends
     return f"more than {low:g} {unit}" if high is None or high > 180 else f"{low:g} to {high:g} {unit}"
-
-
-def chosen_scales(results: Path) -> str:
-    """Validation scores of the shipped weights by patch scale."""
-    return _choices(results / "experiments" / "choice-shipped.json")
-
-
-def _choices(path: Path) -> str:
-    result = read(path)
-    rows = []
-    for model, scales in result["scores"].items():
-        file = Path(model)
-        name = file.parent.name if file.stem == "best" else file.stem
-        for scale, score in scales.items():
-            depth = fmean(score["depth"].values())
-            rows.append([f"`{name}`", f"{scale} sigma", f"{depth:.4f}", f"{score['flat']:.4f}", f"{score['mean']:.4f}"])
-    caption = f"Validation scores by patch scale: results/experiments/{path.name}."
-    return table(["", "patch at test", "depth: accuracy", "flat: AP", "mean"], rows, caption)
 
 
 def _sparse(scores: dict[str, Any]) -> list[str]:

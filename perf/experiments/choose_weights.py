@@ -61,12 +61,12 @@ def main() -> None:
     models: dict[str, str] = {}
     for model in arguments.models:
         network = weights.load_network(model, device)
+        matched = load(model, device, arguments.engine)
         models[model] = network.info.sha256
         scores[model] = {}
         for scale in arguments.scales:
             depth = {name: accuracy(network, points, scale) for name, points in scenes.items()}
-            looking = load(model, device, arguments.engine).with_patch_scale(scale)
-            flat = fmean(matching(looking, pair)["ap"] for pair in pairs)
+            flat = fmean(matching(matched.with_patch_scale(scale), pair)["ap"] for pair in pairs)
             mean = (fmean(depth.values()) + flat) / 2
             scores[model][f"{scale:g}"] = {"depth": depth, "flat": flat, "mean": mean}
             print(

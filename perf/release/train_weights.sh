@@ -60,7 +60,8 @@ DATA="data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4 \
 for student in fast 64 32 bits; do
   train "sdgmnet.$student" "sdgmnet-$student-shipped" --teacher runs/weights/sdgmnet/best.safetensors
 done
-# sdgmnet.tiny is of an earlier day: this script and sdgmnet.large at commit 8dcfd7b.
+# sdgmnet.tiny is of an earlier day: this script and sdgmnet.large at commit 8dcfd7b. tiny-48, which was judged beside these, is
+# perf/experiments/tries/tiny-48.json.
 
 choose() { # OUT SCALES MODELS: by a scene that nothing learned from
   out=$1 scales=$2

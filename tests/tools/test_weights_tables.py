@@ -25,7 +25,13 @@ def cells(line: str) -> list[str]:
 def test_tries_are_named_after_their_run(tmp_path: Path) -> None:
     scale = {"24": {"depth": {"a": 0.9, "b": 0.7}, "flat": 0.5, "mean": 0.65}}
     save(tmp_path, "experiments/choice-tries.json", {"runs/tries/one/best.safetensors": scale})
-    assert cells(weights_tables.tries(tmp_path).splitlines()[2]) == ["`one`", "24 sigma", "0.8000", "0.5000", "0.6500"]
+    assert cells(weights_tables.choice("choice-tries")(tmp_path).splitlines()[2]) == [
+        "`one`",
+        "24 sigma",
+        "0.8000",
+        "0.5000",
+        "0.6500",
+    ]
 
 
 @pytest.mark.parametrize("ratio", [None, 0.8])

@@ -16,7 +16,7 @@ class DesDis(PatchNetwork):
     Three options are ours: ``standardize`` divides by the standard deviation where DesDis has instance normalization, which
     bounds it from below; ``extra`` is how many 3x3 layers are added to each of the two smaller sizes, 8x8 and 4x4; with a
     ``fovea`` the first layer sees so many nested squares of a larger patch, each standardized (see `Fovea`), whose side is
-    ``size`` pixels: 64, or 48, which takes about half the time to cut.
+    ``size`` pixels: 64, or 48, which are little more than half as many to cut.
 
     Shape:
         (N, 1, 32, 32), with a fovea (N, 1, size, size) -> (N, dim).
