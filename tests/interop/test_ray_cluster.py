@@ -34,7 +34,7 @@ SETTINGS = DescribeSettings("pixels", max_keypoints=16, engine="float32")
 
 
 @pytest.fixture(scope="module")
-def three_nodes() -> Iterator[Any]:
+def running_nodes() -> Iterator[Any]:
     """A cluster of three nodes with one core each, on this machine."""
     from ray.cluster_utils import Cluster as LocalCluster
 
@@ -45,11 +45,17 @@ def three_nodes() -> Iterator[Any]:
         try:
             for _ in range(2):
                 nodes.add_node(**small)
-            ray.init(nodes.address, log_to_driver=False, logging_level="ERROR")
             yield nodes
         finally:
-            ray.shutdown()
             nodes.shutdown()
+
+
+@pytest.fixture
+def three_nodes(running_nodes: Any) -> Iterator[Any]:
+    """That cluster, and this process connected to it for one test: in which order tests run is not known."""
+    ray.init(running_nodes.address, log_to_driver=False, logging_level="ERROR")
+    yield running_nodes
+    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -202,8 +208,6 @@ def test_no_cluster_at_the_address(photos: Path, tmp_path: Path, capsys: pytest.
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = ["describe", str(photos), "--model", "pixels", "--out", str(tmp_path / "out"), "--address", address]
-    if ray.is_initialized():
-        ray.shutdown()
     assert cli.main([*command, "--engine", "ray"]) == 2
     assert f"there is no Ray cluster at {address}; start one with ray start --head" in capsys.readouterr().err
     assert cli.main(command) == 2

@@ -97,7 +97,14 @@ class Visits:
 
 
 def serious_violations(page: Page) -> list[str]:
-    """What axe-core calls serious or critical on the page as it is now: the rule, and the first elements that break it."""
+    """What axe-core calls serious or critical on the page as it is now: the rule, and the first elements that break it.
+
+    Gradio fades what waits for an answer (``.pending``), and back again after it; axe would take that for faint letters.
+    """
+    page.wait_for_function(
+        """() => document.querySelector('.pending') === null
+            && !document.getAnimations().some(each => each instanceof CSSTransition)"""
+    )
     page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
     return [
