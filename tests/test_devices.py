@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -30,3 +34,26 @@ def test_numbers_of_devices_are_checked(name: str) -> None:
 
 def features() -> Features:
     return Features(Keypoints.empty(), torch.zeros(0, 8), (4, 4), None, ModelId("none"))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
+def test_memory_that_is_kept_is_not_asked_for_again() -> None:
+    program = """
+import resource, torch
+from patchprint.devices import kept_memory
+def new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        torch.ones(20_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def pages_held():
+    return int(open("/proc/self/statm").read().split()[1])
+before, given_back = pages_held(), new_pages()
+with kept_memory():
+    kept = [new_pages() for _ in range(6)][-1]  # at first memory is taken that is to be kept
+print(given_back, kept, pages_held() - before)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    given_back, kept, held_in_the_end = map(int, said.split())
+    assert 10 * kept < given_back
+    assert held_in_the_end < 20_000_000 // 1024  # the pages of one tensor

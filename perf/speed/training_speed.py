@@ -160,14 +160,14 @@ def time_parts(source: TrackStore, arguments: argparse.Namespace, options: dict[
     step = TrainStep(config, source, assembly.create(config, source.device))
     for _ in range(4):
         step.run()
-    patches, valid, ignore = step._patches(step.step)
+    cut = step._patches(step.step)
 
     def forward() -> None:
-        step._objective(patches, valid, ignore, step.step)
+        step._objective(*cut, step.step)
 
     def both() -> None:
         step.state.optimizer.zero_grad(set_to_none=True)
-        step._objective(patches, valid, ignore, step.step)[0]["total"].backward()
+        step._objective(*cut, step.step)[0]["total"].backward()
 
     parts: dict[str, Callable[[], Any]] = {
         "patches": lambda: step._patches(step.step),

@@ -1,16 +1,21 @@
-"""Which device a computation runs on, how many cores of it, and recordings of what a GPU does again and again."""
+"""Which device a computation runs on, how many cores and what memory; and recordings of what a GPU does again and again."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from patchprint.errors import UserError
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+_ALL_THERE_IS = (1 << 31) - 1  # bytes, the most that mallopt takes
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:
@@ -48,6 +53,27 @@ def one_core() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def kept_memory() -> Iterator[None]:
+    """The process keeps the memory that it frees, for what it asks for next; where the C library is not GNU's, nothing.
+
+    A large tensor is otherwise given back to the system as soon as it is freed, and the next one is new memory, every page of
+    which the system has to find and clear; results/speed/kept-memory.json has what that costs a training step on a CPU. In the
+    end all of it is given back, and the rule is the one that the library itself comes to after a large tensor.
+    """
+    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
+        yield
+        return
+    library.mallopt(_M_MMAP_THRESHOLD, _ALL_THERE_IS)
+    library.mallopt(_M_TRIM_THRESHOLD, _ALL_THERE_IS)
+    try:
+        yield
+    finally:
+        library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        library.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+        library.malloc_trim(0)
 
 
 class Recording:

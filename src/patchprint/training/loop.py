@@ -20,6 +20,7 @@ import torch
 from tqdm import tqdm
 
 from patchprint import files, provenance, ranks
+from patchprint.devices import kept_memory
 from patchprint.errors import UserError
 from patchprint.networks import weights
 from patchprint.networks.base import PatchNetwork, TrainingRecord
@@ -91,6 +92,7 @@ def train(
         config = dataclasses.replace(config, teacher_sha256=teacher.sha256)
     points, judge, selected_on = _shares(config, source, validation, teacher)
     with (
+        kept_memory() if device.type == "cpu" else contextlib.nullcontext(),
         _deterministic(config.deterministic or device.type == "cpu"),
         files.only_writer(out) if ranks.rank() == 0 else contextlib.nullcontext(),
     ):
