@@ -8,11 +8,15 @@ import runpy
 import sys
 
 import pytest
+import torch
 
+from patchprint import networks
 from patchprint.cli import main
+from patchprint.commands.train import _calibrate
 from patchprint.features import calibration
+from patchprint.networks import weights
 from patchprint.patches import open_source
-from patchprint.training import RECIPES, TrainConfig, resolve
+from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.resolving import CHOICES, RunFile, registered
 from support import labeled_sets
 from support.slowness import slow_but
@@ -98,6 +102,25 @@ def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_stor
         flags += ["--batcher-options", "run=4"]
     assert main(["train", recipe, "--data", training_store, "--out", str(tmp_path / "run"), *flags]) == 0
     assert (tmp_path / "run" / "best.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("last", "times"), [(0, 1), (1, 2)])
+def test_weights_that_are_best_and_last_are_calibrated_once(last, times, training_store, tmp_path, monkeypatch):
+    paths = [tmp_path / name for name in ("best.safetensors", "last.safetensors")]
+    for path, seed in zip(paths, (0, last), strict=True):
+        torch.manual_seed(seed)
+        weights.save(networks.create("hardnet", width=4), path)
+    asked = []
+
+    def counted(path, images):
+        asked.append(path)
+        return calibration.RatioChoice((80 + len(asked)) / 100, 1.0, 0.0)
+
+    monkeypatch.setattr("patchprint.commands.train.calibrate", counted)
+    ratio = _calibrate(Outcome(1, 1, {}, "nothing", *paths, seconds=0.0), [training_store])
+    assert len(asked) == times
+    assert [weights.read_info(path).ratio for path in paths] == ([0.81, 0.81] if times == 1 else [0.81, 0.82])
+    assert ratio == 0.81
 
 
 # A word for each kind of value; all differ from what the recipe hardnet says.

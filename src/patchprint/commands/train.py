@@ -132,14 +132,16 @@ def _as_text(outcome: Outcome) -> str:
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
     """Write the threshold of the ratio test into the weights, chosen on some of the photos they learned from."""
     images = [image for store in stores for image in some_images(store)]
+    checksums = {path: read_info(path).sha256 for path in (outcome.best, outcome.last)}
+    files = {checksum: path for path, checksum in checksums.items()}  # the last weights may be the best
     try:
-        choices = {path: calibrate(path, images[:CALIBRATION_IMAGES] or None) for path in (outcome.best, outcome.last)}
+        choices = {of: calibrate(path, images[:CALIBRATION_IMAGES] or None) for of, path in files.items()}
     except UserError as error:
         say(f"the ratio test is not calibrated ({error}); patchprint calibrate {outcome.best} --write does it")
         return None
-    for path, choice in choices.items():
-        write_ratio(path, choice.ratio)
-    return choices[outcome.best].ratio
+    for path, checksum in checksums.items():
+        write_ratio(path, choices[checksum].ratio)
+    return choices[checksums[outcome.best]].ratio
 
 
 def _with_settings(signature: Signature, recipe: str) -> Signature:
