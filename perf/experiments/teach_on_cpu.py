@@ -20,13 +20,12 @@ from tqdm import tqdm
 
 from patchprint.devices import kept_memory
 from patchprint.features import load
-from patchprint.losses import Loss
-from patchprint.networks import PatchNetwork, TrainingRecord, weights
+from patchprint.files import atomic_file
+from patchprint.networks import TrainingRecord, weights
 from patchprint.patches.opening import open_source
-from patchprint.training import TrainConfig, assembly, optimizers, resolve
+from patchprint.training import assembly, resolve
 from patchprint.training.resolving import RunFile
-from patchprint.training.step import TrainStep
-from patchprint.types import DescriptorBatch
+from patchprint.training.step import Cut, TrainStep
 
 
 def main() -> None:
@@ -35,27 +34,31 @@ def main() -> None:
     parser.add_argument("--init", required=True, help="weights that it goes on from")
     parser.add_argument("--teacher", required=True)
     parser.add_argument(
-        "--cache", type=Path, required=True, help="folder for patches and what the teacher says of them"
+        "--cache",
+        type=Path,
+        required=True,
+        help="folder for patches and what the teacher says of them; one for a run file",
     )
-    parser.add_argument("--batches", type=int, default=400, help="batches of patches that are cut")
+    parser.add_argument("--batches", type=int, default=240, help="batches of patches that are cut")
     parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     file = RunFile.read(arguments.run)
     assert file.recipe is not None
-    changes = {"teacher": (arguments.teacher,), "init": arguments.init, "device": "cpu", "lr": arguments.lr}
-    config = resolve(file.recipe, file, steps=arguments.steps, **changes)
-    torch.set_num_threads(arguments.threads)
+    changes = {"teacher": (arguments.teacher,), "init": arguments.init, "device": "cpu", "precision": "bf16"}
+    config = resolve(file.recipe, file, steps=arguments.steps, lr=arguments.lr, **changes)
+    source = open_source(config.data, torch.device("cpu"), config.patch_scale).split("train")
+    step = TrainStep(config, source, assembly.create(config, source.device))
     with kept_memory():
-        network = learn(config, *listen(config, arguments.cache, arguments.batches))
+        learn(step, *listen(step, arguments.cache, arguments.batches))
+    network = step.state.network.eval()
     record = TrainingRecord(config.recipe, step=config.steps, start=arguments.init, config=config.to_json())
     side = config.patch_scale or network.info.patch_scale
     weights.save(network, arguments.out, dataclasses.replace(network.info, patch_scale=side, training=record))
 
 
-def listen(config: TrainConfig, folder: Path, batches: int) -> tuple[np.ndarray, np.ndarray]:
+def listen(step: TrainStep, folder: Path, batches: int) -> tuple[np.ndarray, np.ndarray]:
     """Patches as the student sees them, and what the teacher says of them; cut where the folder does not have them yet.
 
     Shape:
@@ -64,10 +67,8 @@ def listen(config: TrainConfig, folder: Path, batches: int) -> tuple[np.ndarray,
     files = folder / "patches.npy", folder / "said.npy"
     if not files[1].exists():
         folder.mkdir(parents=True, exist_ok=True)
-        source = open_source(config.data, torch.device("cpu"), config.patch_scale).split("train")
-        step = TrainStep(config, source, assembly.create(config, source.device))
+        config, side = step.config, step.state.network.input_size
         teacher, shape = load(config.teacher[0], engine="openvino"), (batches, config.batch * config.views)
-        side = step.state.network.input_size
         seen = np.lib.format.open_memmap(files[0], "w+", np.uint8, (*shape, side, side))
         said = np.empty((*shape, teacher.dim), np.float16)
         for number in tqdm(range(batches), desc="cut"):
@@ -75,38 +76,26 @@ def listen(config: TrainConfig, folder: Path, batches: int) -> tuple[np.ndarray,
             seen[number] = (own[:, 0] * 255).round().byte().numpy()
             said[number] = teacher.describe_patches(shown[0]).half().numpy()
         seen.flush()
-        np.save(files[1], said)
+        with atomic_file(files[1]) as temporary, temporary.open("wb") as stream:
+            np.save(stream, said)
     return np.load(files[0], mmap_mode="r"), np.load(files[1])
 
 
-def learn(config: TrainConfig, patches: np.ndarray, said: np.ndarray) -> PatchNetwork:
-    state = assembly.create(config, torch.device("cpu"))
-    order = np.random.default_rng(config.seed)
-    said_every = max(config.steps // 20, 1)
-    for step in tqdm(range(config.steps), desc="learn"):
+def learn(step: TrainStep, patches: np.ndarray, said: np.ndarray) -> None:
+    """Steps of the run, in which cutting and teaching are reading."""
+    order = np.random.default_rng(step.config.seed)
+
+    def again(_: Tensor) -> Cut:
         batch = order.integers(len(patches))
-        optimizers.set_rates(config, state.optimizer, step)
-        with torch.autocast("cpu", torch.bfloat16):
-            raw, _ = state.network.forward_features(_in_floats(patches[batch]), with_maps=False)
-        desc = state.network.head(raw.float())
-        total = _loss(state.loss, desc, raw, torch.from_numpy(said[batch]).float(), config.views)
-        state.optimizer.zero_grad(set_to_none=True)
-        total.backward()
-        state.optimizer.step()
-        if step % said_every == 0 or step == config.steps - 1:
-            print(f"step {step}, loss {total.item():.4f}", flush=True)
-    return state.network.eval()
+        own = torch.from_numpy(np.array(patches[batch])).unsqueeze(1).float() / 255
+        return own, None, None, None, (torch.from_numpy(said[batch]).float(),)
 
-
-def _in_floats(patches: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.array(patches)).unsqueeze(1).float() / 255
-
-
-def _loss(loss: Loss, desc: Tensor, raw: Tensor, said: Tensor, views: int) -> Tensor:
-    def by_point(value: Tensor) -> Tensor:
-        return value.unflatten(0, (views, -1)).transpose(0, 1)
-
-    return loss(DescriptorBatch(desc=by_point(desc), raw=by_point(raw), teacher=by_point(said)))["total"]
+    step._patches, step._teach = again, lambda seen: seen[0]
+    steps = step.config.steps
+    for number in tqdm(range(steps), desc="learn"):
+        step.run()
+        if number % max(steps // 20, 1) == 0 or number == steps - 1:
+            print(f"step {number}, loss {step.losses['total'].item():.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -133,9 +133,9 @@ def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
     """Write the threshold of the ratio test into the weights, chosen on some of the photos they learned from."""
     images = [image for store in stores for image in some_images(store)]
     checksums = {path: read_info(path).sha256 for path in (outcome.best, outcome.last)}
-    files = {checksum: path for path, checksum in checksums.items()}  # the last weights may be the best
+    weights = {checksum: path for path, checksum in checksums.items()}  # the last ones may be the best
     try:
-        choices = {of: calibrate(path, images[:CALIBRATION_IMAGES] or None) for of, path in files.items()}
+        choices = {each: calibrate(path, images[:CALIBRATION_IMAGES] or None) for each, path in weights.items()}
     except UserError as error:
         say(f"the ratio test is not calibrated ({error}); patchprint calibrate {outcome.best} --write does it")
         return None
