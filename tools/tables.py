@@ -33,7 +33,11 @@ from tools import (
 from tools.markdown import read, table
 
 # Trained to show how far a recipe repeats; not shipped.
-OTHER_SEEDS = ("ranking-seed0", "ranking-seed1", "sdgmnet.plain-seed1")
+OTHER_SEEDS = ("sdgmnet-seed1", "ranking-seed0", "ranking-seed1", "sdgmnet.plain-seed1")
+_TRIES = (
+    *("neighbours", "long", "batch", "fovea", "pooled", "ranking", "pooled-ranking", "ranking-long"),
+    *("students", "students-longer"),
+)
 
 
 def demo(results: Path) -> str:
@@ -79,6 +83,8 @@ def oxford(results: Path) -> str:
 def oxford_seeds(results: Path) -> str:
     """Runs beside the same with another seed."""
     names = {
+        "sdgmnet": "sdgmnet, seed 0",
+        "sdgmnet-seed1": "sdgmnet, seed 1",
         "ranking-seed0": "sdgmnet without the two more layers, ranking 1, seed 0",
         "ranking-seed1": "sdgmnet without the two more layers, ranking 1, seed 1",
         "sdgmnet.plain": "sdgmnet.plain, seed 0",
@@ -132,10 +138,7 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
         "tries": weights_tables.choice("choice-tries"),
         "chosen-scales": weights_tables.choice("choice-shipped"),
         "tries-groups": weights_tables.choice("choice-doap-groups"),
-        **{
-            f"tries-{name}": weights_tables.choice(f"choice-{name}")
-            for name in ("neighbours", "long", "batch", "fovea", "pooled", "ranking", "pooled-ranking", "students")
-        },
+        **{f"tries-{name}": weights_tables.choice(f"choice-{name}") for name in _TRIES},
         "lost-matches": weights_tables.lost_matches,
         "frames": weights_tables.frames,
         "students": weights_tables.students,

@@ -95,7 +95,8 @@ def eth(results: Path) -> str:
                 [f"{scene}, {result['model']['name']}", f"{ratio:g}" if ratio else "none", *_sparse(result["scores"])]
             )
         rows.append([f"{scene}, COLMAP's own SIFT", "0.8", *_sparse(found[0]["scores"]["colmap_sift"])])
-    header = ["", "ratio test", "photos", "points", "observations", "track length", "reprojection px"]
+    header = ["", "ratio test", "photos", "verified matches", "points", "observations", "track length"]
+    header += ["reprojection px", "camera position, median error"]
     return table(header, rows, "Sparse models of two scenes, by model and ratio test: results/eth/.")
 
 
@@ -188,5 +189,6 @@ def _range(ends: list[float | None], unit: str) -> str:
 
 
 def _sparse(scores: dict[str, Any]) -> list[str]:
-    counts = [f"{scores['registered']} of {scores['photos']}", f"{scores['points']:,}", f"{scores['observations']:,}"]
-    return [*counts, f"{scores['track_length']:.2f}", f"{scores['reprojection_error_px']:.2f}"]
+    counts = [f"{scores[what]:,}" for what in ("inlier_matches", "points", "observations")]
+    errors = [f"{scores['reprojection_error_px']:.2f}", f"{scores['against_true_cameras']['position']['median']:.4f}"]
+    return [f"{scores['registered']} of {scores['photos']}", *counts, f"{scores['track_length']:.2f}", *errors]

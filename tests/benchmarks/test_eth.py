@@ -28,6 +28,7 @@ def test_room_is_reconstructed_and_measured(tmp_path: Path) -> None:
         assert part["against_true_cameras"]["position"]["max"] < 0.03
         assert part["inlier_pairs"] == 6
     assert scores["observations"] == pytest.approx(scores["points"] * scores["track_length"], rel=1e-3)
+    assert scores["observations"] <= scores["keypoints"]
     if pycolmap.has_cuda:
         assert scores["dense_points"] > 0
     else:

@@ -25,18 +25,19 @@ def test_it_is_refused_on_a_cpu() -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("name", ["hardnet", "hardnet.small", "sdgmnet", "hynet"])
+@pytest.mark.parametrize("name", ["hardnet", "hardnet.small", "hynet", "sdgmnet.plain", "sdgmnet", "sdgmnet.tiny"])
 @pytest.mark.parametrize("count", COUNTS)
 def test_it_says_what_the_network_says(name: str, count: int) -> None:
+    apart = 2e-2 if name == "sdgmnet.tiny" else 1e-2  # a sum over fewer channels evens out less of the rounding
     model, exact = (load(name, "cuda", engine) for engine in ("auto", "float32"))
     assert model.engine == "cuda"
     patches = torch.rand(count, 1, model.info.input_size, model.info.input_size)
     expected = exact.describe_patches(patches)
     found = model.describe_patches(patches)
     assert found.device.type == "cpu" and found.shape == expected.shape
-    assert (found - expected).abs().max() < 1e-2
+    assert (found - expected).abs().max() < apart
     bytes_ = (patches * 255).round().to(torch.uint8)
-    assert (model.describe_patches(bytes_) - exact.describe_patches(bytes_)).abs().max() < 1e-2
+    assert (model.describe_patches(bytes_) - exact.describe_patches(bytes_)).abs().max() < apart
 
 
 @needs_gpu

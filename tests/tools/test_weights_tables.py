@@ -36,13 +36,18 @@ def test_tries_are_named_after_their_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ratio", [None, 0.8])
 def test_eth_shows_the_ratio_test_and_colmap(tmp_path: Path, ratio: float | None) -> None:
-    sparse = {"registered": 11, "photos": 11, "points": 1234, "observations": 5678, "track_length": 4.6}
-    sparse["reprojection_error_px"] = 0.5
+    sparse = {"registered": 11, "photos": 11, "inlier_matches": 9876, "points": 1234, "observations": 5678}
+    sparse |= {
+        "track_length": 4.6,
+        "reprojection_error_px": 0.5,
+        "against_true_cameras": {"position": {"median": 0.00321}},
+    }
     for scene in ("fountain", "herzjesu"):
         scores = {**sparse, "colmap_sift": sparse}
         save(tmp_path, f"eth/{scene}-m.json", scores, model={"name": "m"}, settings={"ratio": ratio})
     lines = weights_tables.eth(tmp_path).splitlines()
-    assert cells(lines[2])[:5] == ["fountain, m", f"{ratio:g}" if ratio else "none", "11 of 11", "1,234", "5,678"]
+    assert cells(lines[2])[:2] == ["fountain, m", f"{ratio:g}" if ratio else "none"]
+    assert cells(lines[2])[2:] == ["11 of 11", "9,876", "1,234", "5,678", "4.60", "0.50", "0.0032"]
     assert cells(lines[3])[0] == "fountain, COLMAP's own SIFT"
 
 
@@ -84,4 +89,4 @@ def test_costs_are_counted_and_timed_with_the_same_weights(tmp_path: Path, monke
         save(tmp_path, f"oxford/{name}.json", {"map": score})
     first, second = weights_tables.costs(tmp_path).splitlines()[2:4]
     assert cells(first)[0] == "`sdgmnet.bits`" and cells(first)[3:] == ["–", "–", "–", "32", "0.700"]
-    assert cells(second) == ["`sdgmnet.tiny`", "238", "2.6", "–", "50", "–", "512", "0.600"]
+    assert cells(second) == ["`sdgmnet.tiny`", "180", "1.46", "–", "50", "–", "512", "0.600"]

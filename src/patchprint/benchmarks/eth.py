@@ -105,7 +105,8 @@ class Eth(Benchmark):
             keypoints = {name: features[name].keypoints for name in names}
             model = reconstruct(folder, keypoints, matches, work, cameras, seed=run.seed)
             ours = {**_summary(model, work, len(names), truth), "dense_points": _dense_points(folder, work)}
-        return {**ours, "raw_matches": sum(map(len, matches.values())), "colmap_sift": beside}
+        offered = {"keypoints": sum(map(len, keypoints.values())), "raw_matches": sum(map(len, matches.values()))}
+        return {**ours, **offered, "colmap_sift": beside}
 
     def headline(self, scores: Scores) -> dict[str, float]:
         names = ("registered", "points", "observations", "track_length", "reprojection_error_px", "inlier_matches")
