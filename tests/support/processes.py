@@ -12,7 +12,7 @@ import torch
 
 from patchprint.training import distributed
 
-_IMPORTED = ["torch", "torch._dynamo", "patchprint.training"]
+_IMPORTED = ["torch._dynamo", "patchprint.training"]  # every optimizer asks for torch's compiler
 
 
 def run_together(count: int, work: Callable[..., None], *arguments: Any) -> None:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 CHOICE = "PATCHPRINT_TREE"
-# Those that take long to import, and are no part of patchprint.
-_LIBRARIES = ("torch", "cv2", "h5py", "pycolmap", "scipy.spatial", "skimage.data", "safetensors.torch", "tyro")
+# Those that take long to import, and are no part of patchprint. Every training asks for torch's compiler.
+_LIBRARIES = ("torch._dynamo", "cv2", "h5py", "pycolmap", "scipy.spatial", "skimage.data", "safetensors.torch", "tyro")
 _COMMANDS = ("describe", "data", "train", "sfm")  # those that are run often
 
 
