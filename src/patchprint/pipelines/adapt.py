@@ -223,9 +223,9 @@ def _write_chosen(
             f"the weights of {start.name}, since patchprint adapt ended with {answer!r}: {change}",
         )
     network = weights.load_network(chosen)
-    return weights.save(
-        network, out, dataclasses.replace(network.info, notes=notes, ratio=_ratio(chosen, store)), half=True
-    )
+    # That of the start weights is their own already.
+    ratio = _ratio(chosen, store) if answer == "gained" else start.ratio
+    return weights.save(network, out, dataclasses.replace(network.info, notes=notes, ratio=ratio), half=True)
 
 
 def _ratio(model: str | Path, store: TrackStore) -> float | None:
