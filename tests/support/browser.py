@@ -132,6 +132,12 @@ def pixels(element: Locator) -> np.ndarray:
     return image
 
 
+def count_colors(element: Locator) -> int:
+    """How many colors are seen on an element."""
+    blue, green, red = np.moveaxis(pixels(element).astype(np.int32), -1, 0)
+    return len(np.unique(blue + 256 * green + 65536 * red))  # numbers are sorted many times as fast as rows
+
+
 def _is_own(url: str, start: str) -> bool:
     """Whether a page that was opened at ``start`` may load ``url``: a file itself alone, a server's page its origin."""
     asked, opened = urlsplit(url), urlsplit(start)
