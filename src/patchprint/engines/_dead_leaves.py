@@ -17,19 +17,24 @@ _LEAVES = 120  # enough to cover a patch of 32 pixels with few gaps
 def dead_leaves(count: int, size: int, seed: int = 0) -> Tensor:
     """Patches (count, 1, size, size) float32 in [0, 1], the same for the same seed."""
     rng = np.random.default_rng(seed)
-    shape = (count, _LEAVES, 1, 1)
+    shape = (count, _LEAVES)
     # The number of discs falls with the third power of the radius, as it does where scenes look alike from near and far.
     share = rng.random(shape)
     radius = 1 / np.sqrt(share / _SMALLEST**2 + (1 - share) / _LARGEST**2)
     x, y = (rng.uniform(-radius, size + radius) for _ in range(2))
     gray = rng.beta(0.7, 0.7, shape)
-    rows, columns = np.mgrid[:size, :size].astype(np.float32)
     patches = np.full((count, size, size), 0.5)
-    blur = np.exp2(rng.uniform(0, 2, (count, 1, 1)))  # pixels in which an edge fades
+    blur = np.exp2(rng.uniform(0, 2, count))  # pixels in which an edge fades
+    place = np.arange(size)
     for leaf in range(_LEAVES):
-        distance = radius[:, leaf] - np.hypot(columns - x[:, leaf], rows - y[:, leaf])
-        cover = np.clip(distance / blur + 0.5, 0, 1)
-        patches += cover * (gray[:, leaf] - patches)
+        # Most discs are small: only the pixels of the square around each are looked at.
+        across, down = place - x[:, leaf, None], place - y[:, leaf, None]
+        reach = (radius[:, leaf] + blur)[:, None]
+        which, row, column = np.nonzero((abs(down) < reach)[:, :, None] & (abs(across) < reach)[:, None])
+        distance = radius[which, leaf] - np.hypot(across[which, column], down[which, row])
+        cover = np.clip(distance / blur[which] + 0.5, 0, 1)
+        before = patches[which, row, column]
+        patches[which, row, column] = before + cover * (gray[which, leaf] - before)
     light = rng.uniform(0.3, 1.0, (count, 1, 1))
     noise = rng.normal(0, 1, patches.shape) * rng.exponential(0.01, (count, 1, 1))
     return torch.from_numpy(np.clip(patches * light + noise, 0, 1)).float()[:, None]
