@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,9 +21,16 @@ New = str | Callable[[str], str]
 # PyTorch and oneDNN compute as any processor can, which has none older to be compared with; the tests run on this one.
 OLDEST_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 
+# Scripts in one process, which imports torch once.
+ONE_AFTER_THE_OTHER = """
+import json, runpy, sys
+for sys.argv in json.loads(sys.argv[1]):
+    runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
 
 def trial(
-    folder: Path, files: dict[str, New], run: list[str], curves: Iterable[list[str]] = (), check: str = ""
+    folder: Path, files: dict[str, New], run: list[str], curves: Sequence[list[str]] = (), check: str = ""
 ) -> list[str]:
     """Copy source and tests into ``folder``, add ``files``, and run pytest there; fails where a test does or none is found.
 
@@ -42,8 +50,8 @@ def trial(
         text = new if isinstance(new, str) else new(path.read_text())
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    for script in curves:
-        _python(folder, script, OLDEST_PROCESSOR)
+    if curves:
+        _python(folder, ["-c", ONE_AFTER_THE_OTHER, json.dumps(curves)], OLDEST_PROCESSOR)
     tests = ["-q", "-p", "no:cacheprovider", "-n", "0", *run]
     _python(folder, ["-c", f"{check}\nimport sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))", *tests])
     after = _contents(folder)
