@@ -41,9 +41,14 @@ def growth(file: str) -> Callable[[Path], str]:
     def make(results: Path) -> str:
         result = read(results / "speed" / file)
         header, rows = growth_table(result["scores"])
-        powers = ", ".join(f"{name} {score['power_of_time']:.2f}" for name, score in result["scores"].items())
-        caption = f"Time grows with the power {powers}; {_machine(result)}: results/speed/{file}."
-        return table(header, rows, caption)
+        powers = [
+            f"{score['power_of_time']:.2f}" if row is score["rows"][-1] else ""
+            for score in result["scores"].values()
+            for row in score["rows"]
+        ]
+        rows = [[*row, power] for row, power in zip(rows, powers, strict=True)]
+        caption = f"Time by keypoints, and the power with which it grows; {_machine(result)}: results/speed/{file}."
+        return table([*header, "power"], rows, caption)
 
     return make
 

@@ -38,8 +38,9 @@ def test_growth_says_how_time_grows(tmp_path: Path) -> None:
     ]
     save(tmp_path, {"hardnet": {"engine": "auto", "rows": rows, "power_of_time": 1.0}}, device="cpu")
     lines = speed_tables.growth("file.json")(tmp_path).splitlines()
-    assert lines[3] == "| hardnet | 1,000 | 1 | 1,000 | 101 |"
-    assert lines[-1] == "Time grows with the power hardnet 1.00; 2 cores, Slow Chip: results/speed/file.json."
+    assert lines[2:4] == ["| hardnet | 500 | 0.5 | 1,000 | 100 |  |", "| hardnet | 1,000 | 1 | 1,000 | 101 | 1.00 |"]
+    caption = "Time by keypoints, and the power with which it grows; 2 cores, Slow Chip: results/speed/file.json."
+    assert lines[-1] == caption
 
 
 def test_limits_are_shares_of_what_the_machine_did(tmp_path: Path) -> None:
