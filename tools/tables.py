@@ -35,8 +35,16 @@ from tools.markdown import read, table
 # Trained to show how far a recipe repeats; not shipped.
 OTHER_SEEDS = ("sdgmnet-seed1", "ranking-seed0", "ranking-seed1", "sdgmnet.plain-seed1")
 _TRIES = (
-    *("neighbours", "long", "batch", "fovea", "pooled", "ranking", "pooled-ranking", "ranking-long"),
-    *("students", "students-longer"),
+    "neighbours",
+    "long",
+    "batch",
+    "fovea",
+    "pooled",
+    "ranking",
+    "pooled-ranking",
+    "ranking-long",
+    "students",
+    "students-longer",
 )
 
 

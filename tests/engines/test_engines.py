@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import subprocess
 import sys
@@ -43,10 +44,10 @@ def own_cache(exports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(exports))
 
 
-@pytest.fixture(scope="module")
-def pair() -> ImagePair:
+@functools.cache
+def stereo_pair(keypoints: int) -> ImagePair:
     """Two photos of scikit-image."""
-    return bundled.stereo_pair(bundled.Settings(keypoints=400))
+    return bundled.stereo_pair(bundled.Settings(keypoints=keypoints))
 
 
 def narrow(name: str) -> PatchNetwork:
@@ -122,11 +123,18 @@ def test_bits_are_nearly_the_same() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "tolerance"),
-    [("sdgmnet", 0.002), ("hardnet.small", 0.002), ("sdgmnet.tiny", 0.005), ("sdgmnet.bits", 0.005)],
+    ("model", "keypoints", "tolerance"),
+    # The smallest network is rounded most, and the average precision of few matches shows each that changes.
+    [
+        ("sdgmnet", 400, 0.002),
+        ("hardnet.small", 400, 0.002),
+        ("sdgmnet.tiny", 2000, 0.002),
+        ("sdgmnet.bits", 400, 0.005),
+    ],
 )
-def test_matching_is_as_good_as_in_float32(model: str, tolerance: float, pair: ImagePair) -> None:
+def test_matching_is_as_good_as_in_float32(model: str, keypoints: int, tolerance: float) -> None:
     """On two photos of scikit-image; results/engines has the same of all Oxford sequences."""
+    pair = stereo_pair(keypoints)
     exact = bundled.matching(load(model, engine="float32"), pair)["ap"]
     for engine in set(engines.available(CPU)) - {"float32"}:
         allowed = max(tolerance, 0.005) if engine == "int8" else tolerance
@@ -257,8 +265,9 @@ def test_a_network_that_loses_too_much_in_8_bits_is_refused(tmp_path: Path, monk
 
 @pytest.mark.slow
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
-def test_prints_in_8_bits_match_those_in_float32(pair: ImagePair) -> None:
+def test_prints_in_8_bits_match_those_in_float32() -> None:
     """A photo of the one kind with a photo of the other."""
+    pair = stereo_pair(400)
     exact, rounded = (load("sdgmnet", engine=engine) for engine in ("float32", "int8"))
     same = bundled.matching(exact, pair)["ap"]
 

@@ -70,7 +70,6 @@ def _curves(recipe, changes, source):
         _, start = training_data.short_run(recipe, Path(folder, "start"), source, **changes, steps=1)
         changes |= {
             "steps": STEPS,
-            **dict.fromkeys(("validate_every", "checkpoint_every"), STEPS),  # the curve asks for neither on the way
             "init": _numpy_weights(resolve(recipe, **changes), Path(folder, "init.safetensors")),
         }
         if not _is_exact(RECIPES[recipe]().augmentation):

@@ -12,14 +12,14 @@ from support.training_data import images, short_run
 
 
 def test_out_of_memory_names_a_batch_that_fits(tmp_path, monkeypatch):
-    original = TrainStep.cut_patches
+    original = TrainStep._cut_patches
 
     def limited(self, step):
         if self.config.batch > 10:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return original(self, step)
 
-    monkeypatch.setattr(TrainStep, "cut_patches", limited)
+    monkeypatch.setattr(TrainStep, "_cut_patches", limited)
     with pytest.raises(ValueError, match="too little memory for --batch 64; give --batch 8, which fits"):
         short_run("tfeat", tmp_path / "run", batch=64)
     config = resolve("tfeat", **training_data.SHORT)

@@ -25,7 +25,7 @@ def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
     changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "lr": 0.0}
     config = resolve("hardnet", **changes)
     step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
-    patches, *_ = step.cut_patches(step.step)
+    patches, *_ = step._cut_patches(step.step)
     network = assembly.create(config, torch.device("cpu")).network.train()
     raw = [network.forward_features(half)[0] for half in patches.chunk(2)]
     unit = [network.head(value) for value in raw]
@@ -40,7 +40,7 @@ def test_whole_groups_are_turned_alike_and_reach_the_loss_with_their_labels():
     changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "batch": 32, "lr": 0.0}
     config, source = resolve("doap", **changes), images(upright=True, ragged=True).split("train")
     step = TrainStep(config, source, assembly.create(config, torch.device("cpu")))
-    patches, valid, ignore, label, _ = step.cut_patches(step.step)
+    patches, valid, ignore, label, _ = step._cut_patches(step.step)
     assert patches.shape == (32, 1, 32, 32) and valid.shape == (32, 1) and ignore is None
     batch = step._batcher.batch(step.step)
     plain = source.sample(batch.points, batch.views, 32)[:, 0]

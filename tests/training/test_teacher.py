@@ -62,7 +62,7 @@ def made(teacher_file, source=None, **changes):
 
 def test_it_sees_the_patches_of_the_batch_and_says_what_its_network_says(teacher_file):
     step, teacher = made(teacher_file)
-    patches, *_, seen = step.cut_patches(step.step)
+    patches, *_, seen = step._cut_patches(step.step)
     assert len(seen) == 1 and seen[0] is patches
     network = weights.load_network(teacher_file)
     with torch.no_grad():
@@ -76,7 +76,7 @@ def test_several_sizes_show_the_same_jittered_frame_and_the_mean_is_said(teacher
     source.patch_scale = 8.0
     step, teacher = made(teacher_file, source, teacher_scales=(8.0, 16.0), augmentation="wide", teacher_light=False)
     assert teacher.sights == (Sight(1.0, 32), Sight(2.0, 32))
-    *_, (narrow, wide) = step.cut_patches(step.step)
+    *_, (narrow, wide) = step._cut_patches(step.step)
     small = torch.nn.functional.avg_pool2d(narrow, 2)
     difference = (wide[..., 8:24, 8:24] - small).abs().mean()
     assert difference < 0.25 * (small - small.roll(1, 0)).abs().mean()
@@ -88,7 +88,7 @@ def test_several_sizes_show_the_same_jittered_frame_and_the_mean_is_said(teacher
 
 def test_the_light_of_the_student_is_shown_or_not(teacher_file):
     lit, plain = (made(teacher_file, augmentation="strong", teacher_light=light)[0] for light in (True, False))
-    (one, *_, (seen,)), (other, *_, (unchanged,)) = (step.cut_patches(step.step) for step in (lit, plain))
+    (one, *_, (seen,)), (other, *_, (unchanged,)) = (step._cut_patches(step.step) for step in (lit, plain))
     assert torch.equal(one, other) and torch.equal(one, seen)
     assert (unchanged - other).abs().mean() > 0.01
 
@@ -96,16 +96,16 @@ def test_the_light_of_the_student_is_shown_or_not(teacher_file):
 def test_frames_are_shown_to_the_teacher_before_they_were_changed(teacher_file):
     settings = {"augmentation": "wide", "teacher_light": False, "teacher_jitter": False}
     step, teacher = made(teacher_file, **settings)
-    patches, *_, (seen,) = step.cut_patches(step.step)
+    patches, *_, (seen,) = step._cut_patches(step.step)
     assert len(patches) == 2 * len(seen)  # the two views are one patch
     plain, _ = made(teacher_file, augmentation="none")
     # But for turns and flips, which both views share, that is the patch itself.
-    (unchanged, *_) = plain.cut_patches(plain.step)
+    (unchanged, *_) = plain._cut_patches(plain.step)
     torch.testing.assert_close(seen.mean((1, 2, 3)), unchanged[: len(seen)].mean((1, 2, 3)), atol=1e-3, rtol=0)
     assert (patches[: len(seen)].mean((1, 2, 3)) - seen.mean((1, 2, 3))).abs().mean() > 0.01
     taught = []
     step._loss = lambda batch: taught.append(batch.teacher) or {"total": batch.desc.sum()}
-    step._compute_objective(*step.cut_patches(step.step), step.step)
+    step._compute_objective(*step._cut_patches(step.step), step.step)
     torch.testing.assert_close(taught[0], teacher((seen,))[:, None].expand(-1, 2, -1))
 
 

@@ -63,7 +63,7 @@ class TrainStep:
         optimizers.train_mode(network, config.freeze)
         state.loss.train()
         self._learning: list[Tensor] = [value for value in network.parameters() if value.requires_grad]
-        self._patches: Callable[..., Any] = self.cut_patches
+        self._patches: Callable[..., Any] = self._cut_patches
         self._objective: Callable[..., Any] = self._compute_objective
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_run = 0
@@ -100,7 +100,7 @@ class TrainStep:
             self.first_bad.copy_(torch.where(good | (self.first_bad >= 0), self.first_bad, self.step))
             self.step += 1
 
-    def cut_patches(self, step: Tensor) -> Cut:
+    def _cut_patches(self, step: Tensor) -> Cut:
         """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of all ranks; label (P,); and
         what the teacher sees of the same views, (K * P, 1, S', S') for each of its sights, or (P, ...) of what they share."""
         key = rng.key(self.config.seed, step)
