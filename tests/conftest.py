@@ -66,7 +66,8 @@ def described(views: Path) -> Path:
 @pytest.fixture(scope="session")
 def matched_views(tmp_path_factory: pytest.TempPathFactory) -> MatchedViews:
     """The photos with names that COLMAP's lists of pairs can hold, their features, and matches of every pair."""
-    from patchprint.features import extract, match
+    from patchprint.features import extract
+    from patchprint.matching import match
     from support.scenes import THREE_VIEWS
 
     folder = tmp_path_factory.mktemp("matched") / "photos"

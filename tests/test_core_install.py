@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 import patchprint
 from patchprint import cli
 from patchprint.benchmarks import BENCHMARKS
-from patchprint.patches.sources import BUILDERS
+from patchprint.data.builders import BUILDERS
 from support.distributions import CORE, installed_for, modules_of
 from support.known_images import texture
 

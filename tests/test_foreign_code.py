@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import patchprint
-from patchprint.errors import UserError
-from patchprint.features import storage
-from patchprint.features.match_files import read_matches
+from patchprint.common.errors import UserError
+from patchprint.storage import feature_files
+from patchprint.storage.match_formats import read_matches
 from support.checkout import ROOT
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -45,7 +45,7 @@ def test_weights_of_strangers_run_no_code(legacy: bool, tmp_path: Path) -> None:
     assert not (tmp_path / "trace").exists()
 
 
-@pytest.mark.parametrize("read", [storage.load, read_matches])
+@pytest.mark.parametrize("read", [feature_files.load, read_matches])
 def test_features_and_matches_of_strangers_run_no_code(read: Any, tmp_path: Path) -> None:
     names = ("model", "names")  # what the readers ask for first
     intruder = np.array([Intruder(tmp_path / "trace")], dtype=object)

@@ -12,10 +12,10 @@ import torch
 
 import patchprint
 from patchprint import cli, networks
-from patchprint.features import storage
-from patchprint.features.calibration import write_ratio
-from patchprint.features.match_files import read_matches
+from patchprint.matching.calibration import write_ratio
 from patchprint.networks import weights
+from patchprint.storage import feature_files
+from patchprint.storage.match_formats import read_matches
 from support.known_images import texture, turned
 
 KEYPOINTS = 300
@@ -80,7 +80,7 @@ def test_matches_of_two_images(name: str, images: Path, tmp_path: Path, capsys: 
     assert torch.equal(from_two.indices, found.indices)
 
     answer(capsys, "describe", images, "--out", tmp_path / "features", *limit)
-    from_disk = [storage.load(tmp_path / "features" / f"{letter}.png.npz") for letter in "ab"]
+    from_disk = [feature_files.load(tmp_path / "features" / f"{letter}.png.npz") for letter in "ab"]
     assert torch.equal(patchprint.match(*from_disk).indices, found.indices)
     assert [each.ratio for each in from_disk] == [a.ratio, b.ratio] == 2 * [patchprint.load(model).ratio]
 
@@ -109,7 +109,7 @@ def test_keypoints_of_a_benchmark_are_those_of_the_user(options: dict, images: P
     """A detector's name means one thing: ``eval`` finds what ``extract`` finds."""
     from patchprint.benchmarks import BENCHMARKS, Run
     from patchprint.benchmarks._features import features_of
-    from patchprint.interop.images import read_gray
+    from patchprint.interop.image_files import read_gray
 
     chosen = {"detector": "dog", "spread": True, "upright": False, **options}
     oxford = BENCHMARKS["oxford"]()

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.types import DescriptorBatch, Features, Keypoints, Matches, ModelId, wrap_angle
+from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.types import Features, Keypoints, Matches, ModelId, wrap_angle
 
 
 def three() -> Keypoints:

@@ -14,8 +14,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from patchprint import files
-from patchprint.provenance import sha256_of_file
+from patchprint.common import files
+from patchprint.common.provenance import sha256_of_file
 
 _ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS, LOCK = _ROOT / "constraints.txt", _ROOT / "requirements.lock"

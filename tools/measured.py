@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from patchprint.commands.models import MEASURED
+from patchprint.cli.models import MEASURED
+from patchprint.common.files import write_json
 from patchprint.features import list_models
-from patchprint.files import write_json
 from tools.markdown import read
 
 # Kinds of devices, and the result of ``patchprint bench`` that says how fast patches are described on one.

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from patchprint import files, provenance
+from patchprint.common import files, provenance
 from tools.markdown import read
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,8 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from patchprint.files import write_text
-from patchprint.report.comparison import read_results
+from patchprint.common.files import write_text
+from patchprint.report.result_comparison import read_results
 from patchprint.report.speed_accuracy import Bench, chart, points
 from tools.markdown import read
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from patchprint.engines import ENGINES
+from patchprint.networks.engines import ENGINES
 from patchprint.speed import growth_table, stage_table
 from tools.markdown import read, table
 

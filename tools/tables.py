@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from patchprint.files import write_text
+from patchprint.common.files import write_text
+from patchprint.common.registry import Registry
 from patchprint.pipelines.demo import table_rows
-from patchprint.registry import Registry
 from tools import (
     metric_tables,
     pipeline_tables,

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from patchprint import files, provenance
 from patchprint.benchmarks.bundled import matching
+from patchprint.common import files, provenance
+from patchprint.common.devices import choose_device
+from patchprint.data import TrackStore
+from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
-from patchprint.devices import choose_device
 from patchprint.features import load
-from patchprint.features.calibration import some_images
+from patchprint.matching.calibration import some_images
 from patchprint.networks import PatchNetwork, weights
-from patchprint.patches import TrackStore
-from patchprint.patches.sources.homographies import warped_pairs
 from patchprint.training.held_out import HeldOutPoints
 from patchprint.types import Keypoints
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import torch
 
-from patchprint import provenance
 from patchprint.benchmarks.oxford import Settings, score_pair
+from patchprint.common import provenance
+from patchprint.common.files import write_json
+from patchprint.data.builders import bundled_images
 from patchprint.features import Model, extract, load
 from patchprint.features.compress import Pca, compress
 from patchprint.features.model import DEFAULT_MODEL
-from patchprint.files import write_json
 from patchprint.interop.sequences import find_sequences
-from patchprint.metrics.ranking import mean_average_precision
-from patchprint.patches.sources import bundled
+from patchprint.metrics.average_precision import mean_average_precision
 from patchprint.types import Features
 
 
@@ -31,7 +31,7 @@ def measure(model: Model, data: Path, keypoints: int, sequences: tuple[str, ...]
     """Mean average precision over all pairs and bytes per print, for the prints as they are and each compression."""
     settings = Settings(keypoints=keypoints)
     ways: dict[str, Any] = {"float32": None, "fp16": "fp16", "int8": "int8", "bits": "bits"}
-    training = torch.cat([extract(bundled.image(name), model).descriptors for name in bundled.TRAINING])
+    training = torch.cat([extract(bundled_images.image(name), model).descriptors for name in bundled_images.TRAINING])
     for count in (96, 64, 32):
         if count < model.dim:
             ways[f"pca{count}"] = Pca.fit(training, count)

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import files, provenance
-from patchprint.features import extract, load, match
-from patchprint.features.two_view import Geometry, estimate_geometry
-from patchprint.geometry import transport
-from patchprint.patches.sources import bundled
+from patchprint.common import files, provenance
+from patchprint.data.builders import bundled_images
+from patchprint.features import extract, load
+from patchprint.matching import match
+from patchprint.matching.two_view_geometry import Geometry, estimate_geometry
+from patchprint.ops.geometry import transport
 from patchprint.types import Features, wrap_angle
 
 SEQUENCES = ("bikes", "boat", "graf", "leuven", "ubc", "wall")
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     started = time.monotonic()
-    graf, stereo = arguments.oxford / "graf", bundled.stereo_pair()
+    graf, stereo = arguments.oxford / "graf", bundled_images.stereo_pair()
     images = [next((arguments.oxford / name).glob("img1.*")) for name in SEQUENCES]
     scores: dict[str, Any] = {"graf 1-3": {}, "stereo": {}, "unrelated, at most": {}}
     for name in arguments.models:

@@ -23,16 +23,18 @@ import numpy as np
 from scipy.spatial import cKDTree
 from tqdm import tqdm
 
-from patchprint import files, provenance
 from patchprint.benchmarks._known_pairs import KnownCameras, KnownHomography, Truth
 from patchprint.benchmarks.pipelines import score_pair
-from patchprint.features import Model, extract, load, match, storage
-from patchprint.features.matching import Mode
-from patchprint.geometry import project, relative_pose
-from patchprint.interop.colmap import PIXEL_CENTER, poses_of_model, read_model
-from patchprint.interop.images import limit, list_images, read_gray
-from patchprint.metrics.two_view import error_auc
-from patchprint.patches.sources.homographies import render_views
+from patchprint.common import files, provenance
+from patchprint.data.builders.homographies import render_views
+from patchprint.features import Model, extract, load
+from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
+from patchprint.interop.image_files import limit, list_images, read_gray
+from patchprint.matching import match
+from patchprint.matching.nearest_neighbors import Mode
+from patchprint.metrics.epipolar import error_auc
+from patchprint.ops.geometry import project, relative_pose
+from patchprint.storage import feature_files
 from patchprint.types import Features
 from perf.release.train_matchability import HELD_OUT
 
@@ -168,8 +170,8 @@ def _describer(model: Model, detector: str, spread: bool, cache: Path) -> Descri
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
             features = extract(image, model, max_keypoints=KEYPOINTS, detector=detector, spread=spread)
-            storage.save(features, kept)
-        return storage.load(kept)
+            feature_files.save(features, kept)
+        return feature_files.load(kept)
 
     return describe
 

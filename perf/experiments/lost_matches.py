@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import files, provenance
+from patchprint.common import files, provenance
+from patchprint.common.progress import progress
 from patchprint.detectors import detect
-from patchprint.distances import nearest
 from patchprint.features import load
-from patchprint.geometry import transport
 from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.correspondence import Counterparts, within_pixels
-from patchprint.progress import progress
+from patchprint.ops.distances import nearest
+from patchprint.ops.geometry import transport
 from patchprint.types import Keypoints, wrap_angle
 
 KEYPOINTS, PIXELS = 2000, 4.0  # as `patchprint eval oxford` has them

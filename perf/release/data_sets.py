@@ -12,8 +12,8 @@ import argparse
 import time
 from pathlib import Path
 
-from patchprint import files, provenance
-from patchprint.commands.data import describe
+from patchprint.cli.data import describe
+from patchprint.common import files, provenance
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
         scores[folder.name] = describe(folder)
         scores[folder.name].pop("pairs")
         if options.models is not None:
-            from patchprint.interop.colmap import read_model
+            from patchprint.interop.colmap_models import read_model
 
             scene = next(place for place in sorted(options.models.rglob(folder.name)) if (place / "sparse").is_dir())
             points = read_model(scene).num_points3D()

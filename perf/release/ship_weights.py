@@ -2,7 +2,7 @@
 
     python -m perf.release.ship_weights sdgmnet --weights runs/weights/sdgmnet/best.safetensors --patch-scale 24 \
         --choice results/experiments/choice-long.json
-    patchprint calibrate src/patchprint/weights/sdgmnet.safetensors --write --json > results/ratio/sdgmnet.json
+    patchprint calibrate src/patchprint/networks/pretrained/sdgmnet.safetensors --write --json > results/ratio/sdgmnet.json
 
 The settings of the run are read from the weights themselves; its record (config, metrics) lies in results/training/NAME.
 """

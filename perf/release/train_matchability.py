@@ -19,13 +19,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from tqdm import tqdm
 
+from patchprint.common.files import atomic_file
+from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import DETECTORS
 from patchprint.detectors._matchability import WEIGHTS, MatchabilityNetwork, cut, numbers
-from patchprint.features import describe, load, match
-from patchprint.files import atomic_file
-from patchprint.interop.images import limit, list_images, read_gray
+from patchprint.features import describe, load
+from patchprint.interop.image_files import limit, list_images, read_gray
+from patchprint.matching import match
 from patchprint.networks.weights import to_bytes
-from patchprint.patches.sources.homographies import warped_pairs
 from patchprint.types import Features, Keypoints
 
 TRAINING = ("notredame", "oxford-landmarks/radcliffe", "oxford-landmarks/christchurch", "sceaux")

@@ -82,7 +82,7 @@ ship() { # NAME WEIGHTS PATCH_SCALE CHOICE FLAGS
   shift 4
   "$PYTHON" -m perf.release.ship_weights "$name" --weights "runs/weights/$file" --patch-scale "$scale" \
     --choice "results/experiments/$choice.json" "$@"
-  "$PATCHPRINT" calibrate "src/patchprint/weights/$name.safetensors" --write --json > "results/ratio/$name.json"
+  "$PATCHPRINT" calibrate "src/patchprint/networks/pretrained/$name.safetensors" --write --json > "results/ratio/$name.json"
 }
 for plain in sdgmnet.plain hynet hardnet hardnet.small; do ship $plain $plain/best.safetensors 24 choice-shipped; done
 ship sdgmnet sdgmnet/best.safetensors 36 choice-ranking

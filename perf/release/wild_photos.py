@@ -18,11 +18,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.files import atomic_file
-from patchprint.interop.images import decode_gray, limit
-from patchprint.reading import read_json
+from patchprint.common.errors import UserError
+from patchprint.common.files import atomic_file
+from patchprint.common.optional import require
+from patchprint.common.safe_io import read_json
+from patchprint.interop.image_files import decode_gray, limit
 
 LIST = Path("results/training/wild-photos.json")
 QUALITY = 92

@@ -13,10 +13,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from patchprint import provenance
-from patchprint.features.shards import photos_per_shard
-from patchprint.files import write_json
-from patchprint.pooling import EXACT
+from patchprint.common import provenance
+from patchprint.common.files import write_json
+from patchprint.ops.pooling import EXACT
+from patchprint.storage.shards import photos_per_shard
 
 PHOTOS = (10_000, 100_000, 1_000_000)
 ASSUMED = {

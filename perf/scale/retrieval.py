@@ -23,16 +23,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from patchprint import provenance
-from patchprint.features import colmap_files
-from patchprint.features.folder import DescribeSettings, describe_folder
-from patchprint.features.match_folder import MatchFolder, match_folder
-from patchprint.features.pair_lists import MatchRule, Pair, choose_pairs
-from patchprint.features.storage import VECTORS, FeatureFolder
-from patchprint.features.views import View
-from patchprint.files import write_json
+from patchprint.common import provenance
+from patchprint.common.files import write_json
 from patchprint.interop import colmap_sfm
-from patchprint.pipelines.sfm import FEWEST_MATCHES
+from patchprint.matching.pair_selection import MatchRule, Pair, choose_pairs
+from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
+from patchprint.storage import colmap_output
+from patchprint.storage.feature_files import VECTORS, FeatureFolder
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.lazy_mapping import View
+from patchprint.storage.match_folder import MatchFolder, match_folder
 from patchprint.types import Features
 
 NEIGHBORS = (20, 50, 100)
@@ -71,7 +71,7 @@ def main() -> None:
         else:
             database = work / "verified.db"
             if not database.is_file():
-                colmap_files.write_database(database, features, matches)
+                colmap_output.write_database(database, features, matches)
         counts = verified_counts(database)
         truth = {inliers: {pair for pair, count in counts.items() if count >= inliers} for inliers in INLIERS}
         scores[name] = recalls(features, truth) | {"exhaustive_matching_seconds": round(seconds, 1)}

@@ -22,13 +22,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from patchprint import files, provenance
-from patchprint.devices import choose_device, one_core
-from patchprint.features import load, storage
+from patchprint.common import files, provenance
+from patchprint.common.devices import choose_device, one_core
+from patchprint.features import load
 from patchprint.features.extract import describe_found, find_keypoints
-from patchprint.features.folder import DescribeSettings, describe_folder
-from patchprint.interop.images import read_gray
+from patchprint.interop.image_files import read_gray
 from patchprint.speed import Photos
+from patchprint.storage import feature_files
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
 
 _TURNS = 5  # of each station, of which the median counts
 
@@ -84,7 +85,7 @@ def stations(photos: Photos, settings: DescribeSettings, folder: Path) -> dict[s
             "read": median_ms(lambda: read_gray(file)),
             "detect": median_ms(lambda: find_keypoints(image, max_keypoints=settings.max_keypoints)),
             "describe": median_ms(lambda: describe_found(found, model)),
-            "write": median_ms(lambda: storage.save(features, out)),
+            "write": median_ms(lambda: feature_files.save(features, out)),
         }
     cv2.setNumThreads(threads)
     return taken

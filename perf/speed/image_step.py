@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from patchprint import files, provenance
-from patchprint.patches.image_store import ImageStore
+from patchprint.common import files, provenance
+from patchprint.data.image_store import ImageStore
 from patchprint.training import assembly, resolve
 from patchprint.training.config import Acceleration
 from patchprint.training.step import TrainStep

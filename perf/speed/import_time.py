@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from patchprint import files, provenance
+from patchprint.common import files, provenance
 
 
 def seconds(module: str) -> float:

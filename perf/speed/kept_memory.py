@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import files, provenance
-from patchprint.devices import kept_memory
+from patchprint.common import files, provenance
+from patchprint.common.devices import kept_memory
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
 from perf.speed.training_speed import synthetic_images

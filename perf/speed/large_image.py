@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import networks, provenance
+from patchprint import networks
+from patchprint.common import provenance
+from patchprint.common.files import write_json
 from patchprint.detectors import detect
 from patchprint.features import extract, load
-from patchprint.files import write_json
 from patchprint.types import Keypoints
 
 WIDTH, HEIGHT = 8192, 6144

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from patchprint import files, provenance
+from patchprint.common import files, provenance
 from patchprint.losses import LOSSES, SEC, Loss, create
-from patchprint.types import DescriptorBatch
+from patchprint.losses.descriptor_batch import DescriptorBatch
 
 ON_CUDA = ("cudaStreamSynchronize", "cudaEventSynchronize", "Memcpy DtoH")
 ON_CPU = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select")

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from patchprint import files, provenance
+from patchprint.common import files, provenance
 from patchprint.training.run_folder import read_metrics
 
 MODES: dict[str, dict[str, Any]] = {

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import files, provenance
-from patchprint.patches import PatchStore, open_source
-from patchprint.patches.sources import hpatches
+from patchprint.common import files, provenance
+from patchprint.data import PatchStore, open_source
+from patchprint.data.builders import hpatches_patches
 from patchprint.training import RECIPES, assembly, resolve
 from patchprint.training.step import TrainStep
 
@@ -57,10 +57,12 @@ def needs_sequences(recipe: str) -> bool:
 
 def made_sequences(device: torch.device) -> PatchStore:
     """Three sequences of 64 points in the shape of HPatches, with mined labels."""
-    noise = np.random.default_rng(0).integers(0, 256, (3, len(hpatches.STRIPS), 64, 65, 65), dtype=np.uint8)
+    noise = np.random.default_rng(0).integers(0, 256, (3, len(hpatches_patches.STRIPS), 64, 65, 65), dtype=np.uint8)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "sequences"
-        hpatches.write(store, noise, ["i_one", "v_two", "v_three"], [64] * 3, split=None, mine_labels=True, force=False)
+        hpatches_patches.write(
+            store, noise, ["i_one", "v_two", "v_three"], [64] * 3, split=None, mine_labels=True, force=False
+        )
         return PatchStore.open(store, device)
 
 

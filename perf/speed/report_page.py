@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint import files, provenance
+from patchprint.common import files, provenance
+from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
 from patchprint.report.runs import read_run
-from patchprint.report.whole import whole_page
 from patchprint.training import resolve
 from patchprint.training.monitor import BINS
 from patchprint.training.run_folder import RunFolder

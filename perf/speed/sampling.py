@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchprint import files, provenance
-from patchprint.devices import choose_device
-from patchprint.patches import augment, open_source
-from patchprint.patches.batches import PairBatcher
-from patchprint.patches.tracks import TrackStore
+from patchprint.common import files, provenance
+from patchprint.common.devices import choose_device
+from patchprint.data import augment, open_source
+from patchprint.data.batches import PairBatcher
+from patchprint.data.tracks import TrackStore
 
 
 def main() -> None:

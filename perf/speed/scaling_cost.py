@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from patchprint import files, networks, provenance
+from patchprint import networks
+from patchprint.common import files, provenance
 
 ASSUMED = {
     "network_bytes_per_second": 40e9,  # of 400 Gbit/s a GPU, what collectives reach

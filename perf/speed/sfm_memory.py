@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from patchprint import provenance
+from patchprint.common import provenance
+from patchprint.common.files import write_json
 from patchprint.detectors import detect
-from patchprint.files import write_json
 from patchprint.interop.colmap_sfm import MEMORY_GB, photos_at_once
-from patchprint.interop.images import image_size, list_images, read_gray
+from patchprint.interop.image_files import image_size, list_images, read_gray
 
 PHOTOS = 4
 THREADS = (1, 2)
@@ -30,7 +30,7 @@ THREADS = (1, 2)
 
 def measure(part: str, folder: Path, names: list[str]) -> None:
     """Do one part in this process: "nothing", "detect" (one photo) or a number of COLMAP's threads (all photos)."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     if part == "nothing":
         return

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import files, provenance
+from patchprint.common import files, provenance
+from patchprint.data import Tracks, TrackStore, open_source
 from patchprint.networks import fast_layers
-from patchprint.patches import Tracks, TrackStore, open_source
 from patchprint.speed import plain_step
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
@@ -226,8 +226,7 @@ def wait(device: torch.device) -> None:
 
 def kernels(function: Callable[[], Any], count: int = 10) -> dict[str, Any]:
     """Device time per step by group and by kernel, microseconds."""
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as profiler
+    from torch.profiler import ProfilerActivity, profile as profiler
 
     with profiler(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
         for _ in range(count):

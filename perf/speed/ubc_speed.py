@@ -22,12 +22,13 @@ from statistics import median
 import numpy as np
 import torch
 
-from patchprint import files, networks, provenance
+from patchprint import networks
 from patchprint.benchmarks import BENCHMARKS, Run, ubc
 from patchprint.benchmarks._patches import open_for
+from patchprint.common import files, provenance
+from patchprint.data import PatchStore
+from patchprint.data.patch_pairs import draw_pairs
 from patchprint.features.model import NetworkModel
-from patchprint.patches import PatchStore
-from patchprint.patches.patch_pairs import draw_pairs
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
     python -m perf.verdict.fit --data ../shared/data --cache runs/verdict
 
-A logistic function of the numbers of `patchprint.features.verdict.Evidence`, fitted on right geometries of the same place and
-on geometries of different places, both with the same weight in all. Left out are wrong geometries of the same place, and
-those with which no more matches agree than a geometry can be made of: ``without_evidence`` is the probability that these have.
+A logistic function of the numbers of `patchprint.matching.same_place.Evidence`, fitted on right geometries of the same
+place and on geometries of different places, both with the same weight in all. Left out are wrong geometries of the same place,
+and those with which no more matches agree than a geometry can be made of: ``without_evidence`` is the probability of these.
 Each is seen three times: as it is, without the angles of the keypoints (as with ``upright``), and without their scales too (as
 some files have them), so that it is known what agreement means then. Below ``different_below`` the answer is "different", from
 ``same_from`` on "same", between them "unsure"; below 0.6 fewer than 1 in 100 pairs of different places are left here even
@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from patchprint import files, provenance
-from patchprint.features.two_view import GEOMETRIES, THRESHOLD, estimate_geometry
-from patchprint.features.verdict import FITTED, Evidence, weigh
+from patchprint.common import files, provenance
+from patchprint.matching.same_place import FITTED, Evidence, weigh
+from patchprint.matching.two_view_geometry import GEOMETRIES, THRESHOLD, estimate_geometry
 from patchprint.types import Features
 from perf.verdict.pairs import MatchedPair, different_places, matched_pairs, same_place
 from perf.verdict.photos import FIT, SEED, draw

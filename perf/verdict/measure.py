@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from patchprint import files, provenance
-from patchprint.features import verify
-from patchprint.features.two_view import GEOMETRIES, THRESHOLD, estimate_geometry
-from patchprint.features.verdict import FITTED, judge, weigh
+from patchprint.common import files, provenance
+from patchprint.matching import verify
+from patchprint.matching.same_place import FITTED, judge, weigh
+from patchprint.matching.two_view_geometry import GEOMETRIES, THRESHOLD, estimate_geometry
 from perf.verdict.fit import bare
 from perf.verdict.pairs import (
     DEFAULT_WAY,

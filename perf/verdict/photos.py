@@ -19,9 +19,10 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint.detectors import MAX_KEYPOINTS
-from patchprint.features import extract, load, storage
+from patchprint.features import extract, load
 from patchprint.features.model import DEFAULT_MODEL
-from patchprint.interop.images import list_images
+from patchprint.interop.image_files import list_images
+from patchprint.storage import feature_files
 from patchprint.types import Features
 
 # How features are made: each model with its numbers of keypoints. What patchprint does by itself is only tested.
@@ -80,8 +81,8 @@ class Photo:
         kept = cache / f"{model}-{keypoints}" / self.scene.folder / f"{self.name}.npz"
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
-            storage.save(extract(self.path(data), _loaded(model), max_keypoints=keypoints), kept)
-        return storage.load(kept)
+            feature_files.save(extract(self.path(data), _loaded(model), max_keypoints=keypoints), kept)
+        return feature_files.load(kept)
 
 
 def draw(split: str, data: Path) -> list[Photo]:

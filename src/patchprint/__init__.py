@@ -1,4 +1,4 @@
-"""patchprint: learn, measure and use local patch descriptors.
+"""patchprint: learn, measure and use local image descriptors.
 
 >>> model = patchprint.load("sdgmnet")          # doctest: +SKIP
 >>> a = patchprint.extract("a.jpg", model)      # doctest: +SKIP
@@ -15,105 +15,79 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from patchprint import (
         benchmarks as benchmarks,
-    )
-    from patchprint import (
+        common as common,
+        data as data,
         detectors as detectors,
-    )
-    from patchprint import (
+        features as features,
+        interop as interop,
         losses as losses,
-    )
-    from patchprint import (
-        metric_learning as metric_learning,
-    )
-    from patchprint import (
+        matching as matching,
         metrics as metrics,
-    )
-    from patchprint import (
         networks as networks,
-    )
-    from patchprint import (
-        patches as patches,
-    )
-    from patchprint import (
+        ops as ops,
+        pipelines as pipelines,
+        storage as storage,
         training as training,
+        types as types,
     )
+    from patchprint.common.errors import UserError as UserError
+    from patchprint.common.provenance import Result as Result
+    from patchprint.data import open_source as open_source
     from patchprint.detectors import detect as detect
-    from patchprint.errors import UserError as UserError
     from patchprint.features import (
         Model as Model,
-    )
-    from patchprint.features import (
         describe as describe,
-    )
-    from patchprint.features import (
         draw as draw,
-    )
-    from patchprint.features import (
         list_models as list_models,
-    )
-    from patchprint.features import (
         load as load,
     )
-    from patchprint.features import (
-        match as match,
-    )
-    from patchprint.features import (
-        verify as verify,
-    )
-    from patchprint.features.calibration import calibrate as calibrate
     from patchprint.features.compress import compress as compress
     from patchprint.features.extract import extract as extract
     from patchprint.features.feature2d import Feature2D as Feature2D
     from patchprint.features.hloc_extractor import register_with_hloc as register_with_hloc
     from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor
-    from patchprint.patches import open_source as open_source
-    from patchprint.pipelines.adapt import adapt as adapt
+    from patchprint.losses.descriptor_batch import DescriptorBatch as DescriptorBatch
+    from patchprint.matching import match as match, verify as verify
+    from patchprint.matching.calibration import calibrate as calibrate
+    from patchprint.pipelines.adaptation import adapt as adapt
     from patchprint.training import train as train
-    from patchprint.types import (
-        DescriptorBatch as DescriptorBatch,
-    )
-    from patchprint.types import (
-        Features as Features,
-    )
-    from patchprint.types import (
-        Keypoints as Keypoints,
-    )
-    from patchprint.types import (
-        Matches as Matches,
-    )
-    from patchprint.types import (
-        Result as Result,
-    )
+    from patchprint.types import Features as Features, Keypoints as Keypoints, Matches as Matches
 
 __version__ = "0.1.0"
 
-# Public names and where they live; loaded on first use, so that importing patchprint stays cheap. The imports above say the
-# same to editors and type checkers, and a test compares the two.
+# Public names by module, imported on first use, so that importing patchprint stays cheap. A test compares them with the
+# imports above, which editors and type checkers read.
 _NAMES = {
+    "patchprint.common.errors": ("UserError",),
+    "patchprint.common.provenance": ("Result",),
+    "patchprint.data": ("open_source",),
     "patchprint.detectors": ("detect",),
-    "patchprint.errors": ("UserError",),
-    "patchprint.features": ("Model", "describe", "draw", "list_models", "load", "match", "verify"),
-    "patchprint.features.calibration": ("calibrate",),
+    "patchprint.features": ("Model", "describe", "draw", "list_models", "load"),
+    "patchprint.matching.calibration": ("calibrate",),
     "patchprint.features.compress": ("compress",),
     "patchprint.features.extract": ("extract",),
     "patchprint.features.feature2d": ("Feature2D",),
     "patchprint.features.hloc_extractor": ("register_with_hloc",),
     "patchprint.features.laf_descriptor": ("LAFDescriptor",),
-    "patchprint.patches": ("open_source",),
-    "patchprint.pipelines.adapt": ("adapt",),
+    "patchprint.losses.descriptor_batch": ("DescriptorBatch",),
+    "patchprint.matching": ("match", "verify"),
+    "patchprint.pipelines.adaptation": ("adapt",),
     "patchprint.training": ("train",),
-    "patchprint.types": ("DescriptorBatch", "Features", "Keypoints", "Matches", "Result"),
+    "patchprint.types": ("Features", "Keypoints", "Matches"),
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
-_ROOMS = ("benchmarks", "detectors", "losses", "metric_learning", "metrics", "networks", "patches", "training")
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+_PACKAGES = (
+    "benchmarks", "common", "data", "detectors", "features", "interop", "losses", "matching", "metrics", "networks", "ops",
+    "pipelines", "storage", "training", "types",
+)  # fmt: skip
 
-__all__ = ["__version__", *_HOME, *_ROOMS]
+__all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _ROOMS:
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(_MODULE_OF[name]), name)
+    if name in _PACKAGES:
         return importlib.import_module(f"patchprint.{name}")
     raise AttributeError(f"module 'patchprint' has no attribute {name!r}")
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import features_of
-from patchprint.distances import nearest
-from patchprint.errors import UserError
-from patchprint.interop.images import read_gray
+from patchprint.ops.distances import nearest
+from patchprint.common.errors import UserError
+from patchprint.interop.image_files import read_gray
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def test_a_benchmark_is_two_files(tmp_path: Path) -> None:
         files={"src/patchprint/benchmarks/yours.py": BENCHMARK, "tests/benchmarks/test_yours.py": TEST},
         run=[
             "tests/benchmarks/test_yours.py",
-            "tests/benchmarks/test_base.py",
-            "tests/commands/test_eval.py",
+            "tests/benchmarks/test_benchmark.py",
+            "tests/cli/test_eval.py",
             "-k",
             "yours or key",
         ],

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from patchprint.losses.base import PairLoss, Pairs, require_at_least
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least
 from patchprint.losses.mining import hardest_across, l2
 
 

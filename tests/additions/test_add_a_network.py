@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from patchprint.networks.base import Maps, PatchNetwork
+from patchprint.networks.network import Maps, PatchNetwork
 from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from patchprint.benchmarks import _clustering
 from patchprint.benchmarks._clustering import clustering_scores, clusters, ranking_scores
-from patchprint.metrics.retrieval import recall_at
+from patchprint.metrics.recall import recall_at
 
 pytest.importorskip("sklearn")
 

@@ -8,15 +8,15 @@ import cv2
 import pytest
 
 from patchprint.benchmarks import PredictionCache
+from patchprint.common.provenance import sha256_of_folder
 from patchprint.interop import strecha
-from patchprint.provenance import sha256_of_folder
 from support.benchmark_data import run_of, scores_of
 from support.known_images import texture
 from support.scenes import Room
 
 
 def test_room_is_reconstructed_and_measured(tmp_path: Path) -> None:
-    pycolmap = pytest.importorskip("patchprint.interop.colmap").pycolmap
+    pycolmap = pytest.importorskip("patchprint.interop.colmap_models").pycolmap
     Room().write_with_cameras(tmp_path / "room")
     before = sha256_of_folder(tmp_path / "room")
     cache = PredictionCache(tmp_path / "cache")

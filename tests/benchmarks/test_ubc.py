@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, measure
-from patchprint.patches import PatchStore
-from patchprint.patches.patch_pairs import OFFICIAL_PAIRS
+from patchprint.data import PatchStore
+from patchprint.data.patch_pairs import OFFICIAL_PAIRS
 from support.benchmark_data import run_of, scores_of, write_store
 from support.fake_models import BinaryPixels, ConstantModel, CountingPixels
 from support.known_images import texture

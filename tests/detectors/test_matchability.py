@@ -7,11 +7,11 @@ import pytest
 import torch
 from skimage import color, data
 
+from patchprint.data.builders.homographies import find_again, render_views
 from patchprint.detectors import DETECTORS, detect
 from patchprint.detectors._matchability import with_matchability
 from patchprint.detectors.dog import find_dog
-from patchprint.geometry import transport
-from patchprint.patches.sources.homographies import find_again, render_views
+from patchprint.ops.geometry import transport
 from patchprint.types import Keypoints
 
 

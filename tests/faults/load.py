@@ -19,9 +19,9 @@ from typing import Any
 import cv2
 import numpy as np
 
-from patchprint import files, provenance
-from patchprint.features.folder import DescribeSettings, describe_folder
-from patchprint.stopping import STOPPED
+from patchprint.common import files, provenance
+from patchprint.common.signals import STOPPED
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import training_data

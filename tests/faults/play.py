@@ -21,7 +21,7 @@ from pathlib import Path
 from faults import injection, runs
 from faults.injection import Bench, Injected
 from faults.writers import NEW, all_writers
-from patchprint import files, provenance
+from patchprint.common import files, provenance
 from support.checkout import ROOT
 
 IN_NAMESPACE = "PATCHPRINT_FAULTS_NAMESPACE"

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from faults.injection import Injected
-from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.networks import weights
-from patchprint.pipelines.sfm import SfmPlan, images_to_model
 from patchprint.pipelines.sfm_folder import SfmFolder
+from patchprint.pipelines.structure_from_motion import SfmPlan, images_to_model
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import children, training_data

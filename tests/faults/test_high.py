@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.interop import colmap, colmap_sfm
-from patchprint.patches import manifest
+from patchprint.data import manifest
+from patchprint.interop import colmap_models, colmap_sfm
 from patchprint.training import resolve
 from patchprint.training.loop import train
 from support import children, training_data
@@ -185,13 +185,13 @@ def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(
 ) -> None:
     photos, features, matches = matched_views
     keypoints = {name: item.keypoints for name, item in features.items()}
-    mapping, work = colmap.pycolmap.incremental_mapping, tmp_path / "work"
+    mapping, work = colmap_models.pycolmap.incremental_mapping, tmp_path / "work"
 
     def on_a_full_disk(*args: object, **options: object) -> dict:
         with files_limited_to(40_000):  # enough for SQLite's side files, not for images.bin
             return mapping(*args, **options)
 
-    monkeypatch.setattr(colmap.pycolmap, "incremental_mapping", on_a_full_disk)
+    monkeypatch.setattr(colmap_models.pycolmap, "incremental_mapping", on_a_full_disk)
     with pytest.raises(OSError, match=r"sparse could not be written"):
         colmap_sfm.reconstruct(photos, keypoints, matches, work)
     assert not (work / "sparse").exists()
@@ -202,15 +202,15 @@ def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(
 @pytest.mark.parametrize("name", ["rigs", "cameras", "frames", "images", "points3D"])
 def test_h5_every_file_of_a_model_is_checked(name: str, tmp_path: Path) -> None:
     """Rigs of two cameras, so that all kinds of records occur."""
-    options = colmap.pycolmap.SyntheticDatasetOptions(
+    options = colmap_models.pycolmap.SyntheticDatasetOptions(
         num_rigs=2, num_cameras_per_rig=2, num_frames_per_rig=2, num_points3D=20
     )
-    colmap.pycolmap.synthesize_dataset(options).write_binary(tmp_path)
-    assert colmap.is_complete(tmp_path)
-    assert colmap.read_model(tmp_path).num_reg_images() == 8
+    colmap_models.pycolmap.synthesize_dataset(options).write_binary(tmp_path)
+    assert colmap_models.is_complete(tmp_path)
+    assert colmap_models.read_model(tmp_path).num_reg_images() == 8
     path = tmp_path / f"{name}.bin"
     whole = path.read_bytes()
     for length in {0, 4, 8, 9, *np.random.default_rng(0).integers(0, len(whole), 50).tolist()}:
         path.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="cut short or damaged"):
-            colmap.read_model(tmp_path)
+            colmap_models.read_model(tmp_path)

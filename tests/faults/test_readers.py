@@ -18,11 +18,11 @@ import patchprint
 from fuzz import mutators
 from fuzz.cases import REFUSED, Bench
 from patchprint import cli, networks
-from patchprint.errors import UserError
-from patchprint.features import formats, storage
-from patchprint.interop import colmap, colmap_pairs, hloc, images
+from patchprint.common.errors import UserError
+from patchprint.data import Tracks, TrackStore, track_files
+from patchprint.interop import colmap_models, colmap_pairs, hloc, image_files
 from patchprint.networks import weights
-from patchprint.patches import Tracks, TrackStore, track_files
+from patchprint.storage import feature_files, feature_formats
 from patchprint.types import Features
 from support import labeled_sets, made_features, synthetic_tracks
 from support.known_images import texture
@@ -32,14 +32,14 @@ SMALL = ["--model", "pixels", "--max-keypoints", "20"]
 
 @pytest.mark.parametrize("name", ["frames", "rigs", "cameras"])
 def test_h6_no_cut_of_a_model_is_read_or_hangs(name: str, tmp_path: Path) -> None:
-    options = colmap.pycolmap.SyntheticDatasetOptions(num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=3)
-    colmap.pycolmap.synthesize_dataset(options).write_binary(tmp_path)
+    options = colmap_models.pycolmap.SyntheticDatasetOptions(num_rigs=1, num_cameras_per_rig=1, num_frames_per_rig=3)
+    colmap_models.pycolmap.synthesize_dataset(options).write_binary(tmp_path)
     path = tmp_path / f"{name}.bin"
     whole = path.read_bytes()
     for length in np.random.default_rng(0).integers(0, len(whole), 30):
         path.write_bytes(whole[:length])
         with pytest.raises(UserError, match="cut short or damaged"):
-            colmap.read_model(tmp_path)
+            colmap_models.read_model(tmp_path)
 
 
 def test_h7_a_killed_matching_gives_the_names_back(tmp_path: Path) -> None:
@@ -58,16 +58,16 @@ def test_h7_a_killed_matching_gives_the_names_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/../../x", "C:\\x", "..\\x", "", 7])
 def test_m3_names_in_a_folder_of_features_do_not_lead_out_of_it(name: object, tmp_path: Path) -> None:
     features = made_features.features(made_features.descriptors(4))
-    storage.save(features, tmp_path / "x.npz")
-    folder = tmp_path / "features"
-    folder.mkdir()
-    (folder / storage.MANIFEST).write_text(json.dumps({"photos": [name], "settings": {}}))
+    feature_files.save(features, tmp_path / "x.npz")
+    feature_folder = tmp_path / "features"
+    feature_folder.mkdir()
+    (feature_folder / feature_files.MANIFEST).write_text(json.dumps({"photos": [name], "settings": {}}))
     with pytest.raises(UserError, match="leads out of"):
-        formats.write_features(storage.FeatureFolder(folder), tmp_path / "yml", "opencv-yml")
+        feature_formats.write_features(feature_files.FeatureFolder(feature_folder), tmp_path / "yml", "opencv-yml")
 
 
 def test_m3_a_model_of_colmap_names_no_photo_elsewhere(tmp_path: Path) -> None:
-    from patchprint.patches.sources import sfm_scene
+    from patchprint.data.builders import sfm_scene
 
     scene = sfm_scene.SfmScene(["../secret.jpg"], [], *[np.zeros(0)] * 5)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="leads out of"):
@@ -133,13 +133,13 @@ def png_of(width: int, height: int) -> bytes:
 def test_m7_a_small_picture_of_a_huge_size_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
     (tmp_path / "huge.png").write_bytes(png_of(2**15, 2**15))
     with pytest.raises(UserError, match=r"huge\.png announces 32768x32768 pixels, more than its \d+ bytes can hold"):
-        images.read_gray(tmp_path / "huge.png")
+        image_files.read_gray(tmp_path / "huge.png")
 
 
 def test_m7_an_npz_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "bomb.npz", model=np.zeros(10**7))
     with pytest.raises(UserError, match=r"bomb\.npz .* unpacks to far more than it holds"):
-        storage.load(tmp_path / "bomb.npz")
+        feature_files.load(tmp_path / "bomb.npz")
 
 
 def test_m10_faults_of_the_program_keep_their_traceback_and_ask_for_a_report(
@@ -157,7 +157,7 @@ def test_m10_faults_of_the_program_keep_their_traceback_and_ask_for_a_report(
 def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures.process import BrokenProcessPool
 
-    from patchprint.features import folder
+    from patchprint.storage import feature_folder
 
     class Killed:
         def __init__(self, *_: object) -> None: ...
@@ -168,12 +168,12 @@ def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         def map(self, *_: object) -> None:
             raise BrokenProcessPool("a child died")
 
-    monkeypatch.setattr(folder, "ProcessPoolExecutor", Killed)
+    monkeypatch.setattr(feature_folder, "ProcessPoolExecutor", Killed)
     for number in range(2):
         cv2.imwrite(str(tmp_path / f"{number}.png"), texture(60, 80, number))
-    settings = folder.DescribeSettings(model="pixels", max_keypoints=5)
+    settings = feature_folder.DescribeSettings(model="pixels", max_keypoints=5)
     with pytest.raises(OSError, match="a worker process was killed"):
-        folder.describe_folder(tmp_path, tmp_path.with_name("out"), settings, workers=2)
+        feature_folder.describe_folder(tmp_path, tmp_path.with_name("out"), settings, workers=2)
 
 
 def test_l9_a_store_keeps_names_with_line_separators_and_refuses_line_breaks(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_name_that_leaves_no_room_for_an_ending_is_named_and_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Features are called NAME.npz, and a name has at most 255 bytes."""
-    photos, longest = tmp_path / "photos", images.LONGEST_NAME
+    photos, longest = tmp_path / "photos", image_files.LONGEST_NAME
     photos.mkdir()
     kept, too_long = "ü" * (longest // 2 - 2) + ".png", "a" * (longest - 3) + ".png"
     for name in (kept, too_long):

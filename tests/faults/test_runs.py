@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from patchprint import features
-from patchprint.features import storage
-from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.networks import weights
+from patchprint.storage import feature_files
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import children, training_data
@@ -89,13 +89,13 @@ def test_a_photo_that_disappears_is_named_and_left_out(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    save = storage.save
+    save = feature_files.save
 
     def save_and_lose_another(item: features.Features, path: Path) -> None:
         save(item, path)
         (photos / "2.png").unlink(missing_ok=True)
 
-    monkeypatch.setattr(storage, "save", save_and_lose_another)
+    monkeypatch.setattr(feature_files, "save", save_and_lose_another)
     found = describe_folder(photos, tmp_path / "out", SETTINGS, report=said.append)
     assert list(found) == ["0.png", "1.png", "3.png"] and found.left_out == ["2.png"]
     assert len(said) == 1 and "2.png" in said[0]

@@ -13,14 +13,14 @@ from typing import Any
 import cv2
 import pycolmap
 
-from patchprint import files
-from patchprint.features import formats, storage
-from patchprint.features.folder import DescribeSettings, describe_folder
-from patchprint.features.shards import Shards
-from patchprint.features.storage import FeatureFolder
+from patchprint.common import files
+from patchprint.data import manifest
 from patchprint.interop import colmap_sfm, hloc, opencv_files
 from patchprint.networks import create, weights
-from patchprint.patches import manifest
+from patchprint.storage import feature_files, feature_formats
+from patchprint.storage.feature_files import FeatureFolder
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.shards import Shards
 from support import training_data
 from support.known_images import texture
 from support.made_features import descriptors, features
@@ -50,11 +50,11 @@ def all_writers(work: Path) -> dict[str, Writer]:
     models = [_model(seed) for seed in (OLD, NEW)]
 
     def form(name: str) -> Callable[[Path, int], object]:
-        return lambda out, which: formats.write_features(described[which], out, name, force=True)
+        return lambda out, which: feature_formats.write_features(described[which], out, name, force=True)
 
     found = [
         Writer("json", lambda out, which: files.write_json(out, [which] * 3000), _read_json),
-        Writer("features", lambda out, which: storage.save(points[which], out), _read_features),
+        Writer("features", lambda out, which: feature_files.save(points[which], out), _read_features),
         Writer("shard", lambda out, which: _write_shard(out, points[which]), _read_shard),
         Writer("weights", lambda out, which: weights.save(networks[which], out), _read_weights, ".safetensors"),
         Writer(
@@ -94,7 +94,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _read_features(path: Path) -> Any:
-    return _numbers(storage.load(path))
+    return _numbers(feature_files.load(path))
 
 
 class _Alone(Shards):
@@ -104,12 +104,12 @@ class _Alone(Shards):
         return self.folder
 
 
-def _write_shard(path: Path, item: storage.Features) -> None:
-    _Alone(path, ["a.png"], 1).add(0, {"a.png": storage.to_bytes(item)})
+def _write_shard(path: Path, item: feature_files.Features) -> None:
+    _Alone(path, ["a.png"], 1).add(0, {"a.png": feature_files.to_bytes(item)})
 
 
 def _read_shard(path: Path) -> Any:
-    return _numbers(storage.load("a.png", _Alone(path, ["a.png"], 1).read("a.png")))
+    return _numbers(feature_files.load("a.png", _Alone(path, ["a.png"], 1).read("a.png")))
 
 
 def _read_weights(path: Path) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch.nn.functional as F
 
-from patchprint.features import match
 from patchprint.features.compress import Pca, compress
+from patchprint.matching import match
 from support.made_features import descriptors, features
 
 

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.features.feature2d import Feature2D
 from patchprint.networks import PatchNetwork
 from patchprint.types import Keypoints

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import patchprint
-from patchprint.distances import unpack_bits
+from patchprint.ops.distances import unpack_bits
 from support.known_images import texture
 
 BASE_MODEL = """

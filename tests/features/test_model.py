@@ -13,21 +13,21 @@ import torch
 
 from patchprint import networks
 from patchprint.detectors import detect
-from patchprint.distances import pack_bits
 from patchprint.features import calibration, extract, load
 from patchprint.features.compress import compress
 from patchprint.features.feature2d import Feature2D
-from patchprint.features.folder import DescribeSettings, describe_folder
 from patchprint.features.laf_descriptor import LAFDescriptor
 from patchprint.features.model import ImageModel, Model
 from patchprint.networks import PatchNetwork, weights
+from patchprint.ops.distances import pack_bits
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
 from patchprint.types import Keypoints, ModelId
 from support.image_sets import images_of_class
 from support.known_images import texture
 
 
 def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
-    from patchprint.sampler import ImagePyramids, cut_patches
+    from patchprint.ops.sampling import ImagePyramids, cut_patches
 
     image = cv2.GaussianBlur(texture(), (0, 0), 1)
     loaded = load("sift-smoothed")
@@ -50,7 +50,7 @@ def test_sift_at_ellipses_blurs_as_sift_does() -> None:
 
 
 def test_keypoints_have_the_descriptors_of_their_patches(network: PatchNetwork) -> None:
-    from patchprint.sampler import ImagePyramids, cut_patches
+    from patchprint.ops.sampling import ImagePyramids, cut_patches
 
     loaded, image = load(network), texture()
     found = detect(image, "dog", 150)

@@ -32,8 +32,8 @@ AMOUNTS = Amounts(keypoints=2000, steps=30, batch=64)
 
 _RECORD = """
 import importlib.metadata, json, sys
-from patchprint.files import write_json
-from patchprint.provenance import record
+from patchprint.common.files import write_json
+from patchprint.common.provenance import record
 told = json.load(sys.stdin)
 names = ("torch", "numpy", "opencv-python-headless", "pycolmap", "h5py", "kornia", "onnxruntime", "tyro")
 told["settings"]["installed"] = {name: importlib.metadata.version(name) for name in names}

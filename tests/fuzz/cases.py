@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.readers import READERS
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 
 READ, REFUSED, TRACEBACK = "read", "refused", "traceback"
 

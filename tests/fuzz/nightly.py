@@ -68,7 +68,7 @@ class Record:
             self.readers = {name: known[name] for name in order if name in known}
 
     def put(self, name: str, counts: Counts) -> None:
-        from patchprint import files, provenance
+        from patchprint.common import files, provenance
 
         self.readers[name] = counts
         if self.out is None:

@@ -3,7 +3,7 @@
 import cv2
 
 from patchprint.interop import colmap_pairs
-from patchprint.interop.colmap import pycolmap
+from patchprint.interop.colmap_models import pycolmap
 from support.small_sfm import wall
 
 

@@ -8,8 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.interop import colmap, colmap_pose
-from patchprint.interop.colmap import pycolmap
+from patchprint.interop import colmap_models, colmap_pose
+from patchprint.interop.colmap_models import pycolmap
 from support.small_sfm import write_model
 
 SIZE = (640, 480)
@@ -49,7 +49,7 @@ def test_points_that_fit_no_camera_give_none(seen: tuple[np.ndarray, ...]) -> No
 
 def test_points_of_keypoints_and_the_camera_of_a_size(tmp_path: Path) -> None:
     write_model(tmp_path, images=3, with_database=False)
-    model = colmap.read_model(tmp_path)
+    model = colmap_models.read_model(tmp_path)
     owners = colmap_pose.known_points(model)
     assert sorted(owners) == [f"photo{number}.png" for number in range(3)]
     image = next(image for image in model.images.values() if image.name == "photo0.png")

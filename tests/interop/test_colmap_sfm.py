@@ -8,8 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.features import extract, match
-from patchprint.interop import colmap, colmap_sfm
+from patchprint.features import extract
+from patchprint.interop import colmap_models, colmap_sfm
+from patchprint.matching import match
 from support.scenes import THREE_VIEWS, MatchedViews
 
 
@@ -22,7 +23,7 @@ def test_three_views_reconstruct_and_resume(matched_views: MatchedViews, tmp_pat
     assert numbers["registered"] == 3
     assert numbers["points"] > 50
     assert numbers["reprojection_error_px"] < 1.5
-    assert colmap.read_model(work).num_points3D() == numbers["points"]
+    assert colmap_models.read_model(work).num_points3D() == numbers["points"]
     before = (work / "sparse" / "points3D.bin").stat().st_mtime_ns
     assert colmap_sfm.summarize(colmap_sfm.reconstruct(images, keypoints, matches, work), 3) == numbers
     assert (work / "sparse" / "points3D.bin").stat().st_mtime_ns == before
@@ -77,7 +78,7 @@ def test_photos_are_searched_side_by_side_as_memory_allows(tmp_path: Path) -> No
 
 
 def test_points_are_written_as_colmap_writes_them(tmp_path: Path) -> None:
-    model = colmap.pycolmap.synthesize_dataset(colmap.pycolmap.SyntheticDatasetOptions(num_points3D=20))
+    model = colmap_models.pycolmap.synthesize_dataset(colmap_models.pycolmap.SyntheticDatasetOptions(num_points3D=20))
     for number, point in enumerate(model.points3D.values()):
         point.color = np.array([number, 2 * number, 255 - number], np.uint8)
     model.export_PLY(tmp_path / "theirs.ply")
@@ -91,7 +92,7 @@ def test_known_cameras_stay_where_they_are_and_points_follow_from_matches(
     images, features, matches = matched_views
     keypoints = {name: item.keypoints for name, item in features.items()}
     mapped = colmap_sfm.reconstruct(images, keypoints, matches, tmp_path / "mapped")
-    cameras = colmap.cameras_of_model(mapped)
+    cameras = colmap_models.cameras_of_model(mapped)
     made = {}
     for name, given in (("all", matches), ("some", {pair: rows[:60] for pair, rows in matches.items()}), ("none", {})):
         (tmp_path / name).mkdir()
@@ -99,7 +100,7 @@ def test_known_cameras_stay_where_they_are_and_points_follow_from_matches(
     assert abs(made["all"].num_points3D() - mapped.num_points3D()) < 0.05 * mapped.num_points3D()
     assert 0 < made["some"].num_points3D() < made["all"].num_points3D()
     assert made["none"].num_points3D() == 0
-    for name, (camera, pose) in colmap.cameras_of_model(made["all"]).items():
+    for name, (camera, pose) in colmap_models.cameras_of_model(made["all"]).items():
         assert camera.params.tolist() == cameras[name][0].params.tolist()
         assert np.allclose(pose.matrix(), cameras[name][1].matrix())
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from patchprint.features import load
 from patchprint.interop.onnx import export_onnx
-from patchprint.sampler import ImagePyramids, keypoint_frames, sample_patches
+from patchprint.ops.sampling import ImagePyramids, keypoint_frames, sample_patches
 from patchprint.types import Keypoints
 
 SOURCES = Path(__file__).resolve().parents[2] / "examples" / "cpp"

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from patchprint.features import match
 from patchprint.interop import hloc
+from patchprint.matching import match
 from support.scenes import MatchedViews
 
 

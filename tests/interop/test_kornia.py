@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from patchprint.interop import kornia
-from patchprint.sampler import ImagePyramids, cut_patches
+from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.types import Keypoints
 from support.known_images import texture
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from patchprint.errors import MissingPackageError
+from patchprint.common.errors import MissingPackageError
 from patchprint.interop import lightglue
 from patchprint.interop.deformable import deform_conv2d
 from support.peer_images import right_matches, warped_photo

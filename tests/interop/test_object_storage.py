@@ -9,11 +9,11 @@ import cv2
 import pytest
 
 from patchprint import cli
-from patchprint.errors import MissingPackageError
-from patchprint.features.folder import DescribeSettings, describe_folder
+from patchprint.common.errors import MissingPackageError
 from patchprint.interop import object_storage
-from patchprint.interop.images import image_in, list_images, local_path, read_gray
+from patchprint.interop.image_files import image_in, list_images, local_path, read_gray
 from patchprint.interop.object_storage import is_url, place_of
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
 from support.known_images import texture
 
 fsspec = pytest.importorskip("fsspec", reason="object storage is read by fsspec (the extra cluster)")

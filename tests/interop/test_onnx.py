@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from patchprint.commands.export import measure_parity
+from patchprint.cli.export import measure_parity
 from patchprint.interop.onnx import INPUT, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.networks import create
 from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking

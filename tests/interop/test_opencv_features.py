@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from patchprint.errors import MissingPackageError
-from patchprint.features.matching import match
+from patchprint.common.errors import MissingPackageError
 from patchprint.interop import opencv_features
-from patchprint.interop.images import to_gray
+from patchprint.interop.image_files import to_gray
+from patchprint.matching.nearest_neighbors import match
 from patchprint.types import Features, Keypoints
 from support.peer_images import right_matches, warped_photo
 

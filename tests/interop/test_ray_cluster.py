@@ -18,13 +18,13 @@ import pytest
 import torch
 
 from patchprint import cli
-from patchprint.features import folder_on_cluster, storage
-from patchprint.features.folder import DescribeSettings, describe_folder
-from patchprint.features.match_folder import match_folder
-from patchprint.features.pair_lists import choose_pairs
-from patchprint.features.photo_jobs import Job
 from patchprint.interop import ray_cluster
 from patchprint.interop.ray_cluster import Cluster, Room, connected, refuse_unseen, room_for_workers, spread
+from patchprint.matching.pair_selection import choose_pairs
+from patchprint.storage import cluster, feature_files
+from patchprint.storage.describe_jobs import Job
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.match_folder import match_folder
 from support.known_images import texture
 
 ray = pytest.importorskip("ray", reason="a cluster is one of Ray (the extra cluster)")
@@ -101,8 +101,8 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
 def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no picture")
     jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
-    good, bad = folder_on_cluster._block_describer(SETTINGS, torch.get_num_threads())(jobs)
-    assert isinstance(good, bytes) and len(storage.load("001.png", good)) == 16
+    good, bad = cluster._block_describer(SETTINGS, torch.get_num_threads())(jobs)
+    assert isinstance(good, bytes) and len(feature_files.load("001.png", good)) == 16
     assert str(bad) == f"{tmp_path}/bad.png is not a picture that OpenCV can read"
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from patchprint.data.builders import hpatches_sequences
 from patchprint.interop.sequences import find_sequences
-from patchprint.patches.sources import hpatches_sequences
 from support.scenes import write_sequence
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from patchprint.errors import MissingPackageError
+from patchprint.common.errors import MissingPackageError
 from patchprint.interop import xfeat
 from support.peer_images import right_matches, warped_photo
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.losses import SEC, Distillation, create, distillation
 from support.loss_batches import batch_of, random_raw
 

@@ -8,14 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from patchprint.common.rng import key
 from patchprint.losses import SEC, create
+from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.losses.doap import cumulative_counts, relaxed_average_precision
 from patchprint.losses.hardnet import correlation_penalty, global_orthogonality, other_points
 from patchprint.losses.mining import angle, hardest_across, hardest_cosine, hardest_everywhere
-from patchprint.rng import key
-from patchprint.types import DescriptorBatch
-from reference.average_precision import exact_average_precision
-from reference.average_precision import relaxed_average_precision as slow_relaxed
+from reference.average_precision import exact_average_precision, relaxed_average_precision as slow_relaxed
 from support.loss_batches import batch_of
 
 E1, E2, E3 = torch.eye(3).unbind()

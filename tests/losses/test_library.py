@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from patchprint.losses import SEC, create
-from patchprint.metric_learning import WithLabels
+from patchprint.losses.metric_learning import WithLabels
 from support.loss_batches import batch_of, random_raw
 from support.training_data import short_run
 

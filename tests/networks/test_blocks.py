@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from patchprint import networks
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.networks.blocks import (
     TLU,
     FilterResponseNorm2d,

@@ -8,10 +8,11 @@ from torch import nn
 
 import patchprint
 from patchprint import losses
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
+from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.networks import create, weights
 from patchprint.networks.hynet import HyNet
-from patchprint.types import DescriptorBatch, Keypoints
+from patchprint.types import Keypoints
 from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking
 from support.slowness import slow_but
 

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from patchprint.data import open_source
 from patchprint.networks import create
-from patchprint.patches import open_source
 from support.network_patches import smooth_patches, trained_looking
 from support.stores import write_patches
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from patchprint import networks
-from patchprint.errors import UserError
-from patchprint.networks.cost import multiply_adds
+from patchprint.common.errors import UserError
+from patchprint.networks.multiply_adds import multiply_adds
 from support.network_patches import smooth_patches
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.networks import create, embedding, weights
 from patchprint.networks.embedding import BACKBONES, EmbeddingNetwork, register_backbone
 

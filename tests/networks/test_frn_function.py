@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from patchprint import networks
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.networks import fast_layers
 from support.network_patches import outputs_and_gradients
 

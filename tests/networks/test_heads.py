@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.distances import pack_bits
 from patchprint.networks.heads import BinaryHead, FloatHead, signs
+from patchprint.ops.distances import pack_bits
 from support.network_patches import smooth_patches, trained_looking
 
 

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from patchprint import networks
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.networks import weights
-from patchprint.networks.cost import multiply_adds
+from patchprint.networks.multiply_adds import multiply_adds
 
 OPTIONS = {"width": 8, "input_norm": "standard"}
 

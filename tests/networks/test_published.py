@@ -7,8 +7,8 @@ import collections
 import pytest
 import torch
 
-from patchprint import files
-from patchprint.errors import UserError
+from patchprint.common import files
+from patchprint.common.errors import UserError
 from patchprint.networks import weights
 from support.network_patches import smooth_patches, trained_looking
 

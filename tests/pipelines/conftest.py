@@ -22,9 +22,9 @@ def room_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def room_model(room_photos: Path) -> Path:
     """The output of ``patchprint sfm`` on the first three of them. Not to be written to."""
-    from patchprint.features.folder import DescribeSettings
     from patchprint.interop.colmap_database import Cameras
-    from patchprint.pipelines.sfm import SfmPlan, images_to_model
+    from patchprint.pipelines.structure_from_motion import SfmPlan, images_to_model
+    from patchprint.storage.feature_folder import DescribeSettings
 
     three = room_photos.parent / "three"
     three.mkdir()

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint import geometry
-from patchprint.errors import MissingPackageError, UserError
+from patchprint.common.errors import MissingPackageError, UserError
+from patchprint.data.builders import bundled_images, homographies
+from patchprint.data.tracks import TrackStore
 from patchprint.features import load
-from patchprint.patches.sources import bundled, homographies
-from patchprint.patches.tracks import TrackStore
+from patchprint.ops import geometry
 from patchprint.pipelines import adapt_judge
 from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS, HeldOutPhotos, Measured, Scores, measured_in, verdict
 from patchprint.pipelines.adapt_sfm import COUNTS
@@ -23,7 +23,7 @@ from support.fake_models import ConstantModel
 
 @pytest.fixture(scope="module")
 def store() -> TrackStore:
-    images, tracks = homographies.make_tracks([bundled.image("camera")], num_views=5, seed=0, max_keypoints=600)
+    images, tracks = homographies.make_tracks([bundled_images.image("camera")], num_views=5, seed=0, max_keypoints=600)
     return TrackStore.from_images(images, tracks)
 
 

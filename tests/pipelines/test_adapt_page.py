@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("pycolmap")
 
-from patchprint.interop.colmap import pycolmap
-from patchprint.pipelines.adapt import SFM
+from patchprint.common.provenance import Result
+from patchprint.interop.colmap_models import pycolmap
 from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
 from patchprint.pipelines.adapt_page import page
+from patchprint.pipelines.adaptation import SFM
 from patchprint.report.page import render
 from patchprint.report.scenes import Scene
-from patchprint.types import Result
 from support.made_runs import made_cost, write_run
 
 

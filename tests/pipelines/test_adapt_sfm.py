@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("pycolmap")
 
+from patchprint.data.tracks import Tracks, TrackStore
 from patchprint.detectors import detect
 from patchprint.features import describe, load
 from patchprint.features.model import Model
-from patchprint.interop.colmap import pycolmap
-from patchprint.patches.tracks import Tracks, TrackStore
+from patchprint.interop.colmap_models import pycolmap
 from patchprint.pipelines import adapt_sfm
 from patchprint.pipelines.adapt_sfm import COUNTS, PhotosToMap
 from patchprint.types import Features

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.interop.colmap import poses_of_model, read_model
+from patchprint.interop.colmap_models import poses_of_model, read_model
 from patchprint.pipelines.sfm_folder import SfmFolder
 
 

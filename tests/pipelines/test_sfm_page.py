@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pycolmap")
 
-from patchprint.interop.colmap import pycolmap
+from patchprint.interop.colmap_models import pycolmap
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.pipelines.sfm_page import page
 from patchprint.report.page import render

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from patchprint import rng
+from patchprint.common import rng
 from patchprint.losses.hardnet import other_points
 from reference.formula import STEP, Formula, units
 from reference.mining import FAR, distance, dot, hardest_across

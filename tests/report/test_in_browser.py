@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.report.page import Page as ReportPage
-from patchprint.report.page import Section, write
-from patchprint.report.pictures import Picture
+from patchprint.report.embedded_images import Picture
+from patchprint.report.page import Page as ReportPage, Section, write
 from patchprint.report.scenes import Cameras, Scene
 from support.browser import PHONE, count_colors, overflow, pixels, serious_violations
 from support.made_runs import oxford_result, verification_result, write_run

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from patchprint.report.charts import Chart, Line
+from patchprint.report.embedded_images import Picture
 from patchprint.report.page import Code, Page, Section, Text, render, write
-from patchprint.report.pictures import Picture
 from patchprint.report.tables import Table, best_of
 
 pytest.importorskip("jinja2")

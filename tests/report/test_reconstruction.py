@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pycolmap")
 
-from patchprint.interop.colmap import pycolmap
+from patchprint.interop.colmap_models import pycolmap
 from patchprint.report.reconstruction import draw_model, models_table, name_of, scene_section
 from patchprint.report.scenes import Scene
 

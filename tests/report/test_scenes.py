@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from patchprint.report import scenes
-from patchprint.report.pictures import Picture
+from patchprint.report.embedded_images import Picture
 from patchprint.report.scenes import Cameras, Scene
 
 PICTURE = Picture.from_pixels(np.zeros((2, 2), np.uint8), "a picture")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.report.charts import Scatter
 from patchprint.report.page import Text
 from patchprint.report.speed_accuracy import Bench, points, read_benches, speed_sections

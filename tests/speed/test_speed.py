@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from patchprint import UserError, speed
-from patchprint.sampler import ImagePyramids, cut_patches
+from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.speed import STAGES, Photos, __main__, _growth, _stages, _training, _turns, bench, draw, read_photos
 from patchprint.speed._describers import Ours
 from patchprint.speed._stages import Setup

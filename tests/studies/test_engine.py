@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.studies import Column, Functions, Options, run_study
 from patchprint.studies._plan import plan
 from patchprint.training import loop

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from patchprint import studies
-from patchprint.registry import Registry
+from patchprint.common.registry import Registry
 from patchprint.studies.__main__ import main
 from support.toy_studies import toy_study
 

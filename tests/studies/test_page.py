@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from patchprint.report.embedded_images import Picture
 from patchprint.report.page import Text, render
-from patchprint.report.pictures import Picture
 from patchprint.report.tables import Table
 from patchprint.studies import _tables
 from patchprint.studies._page import page

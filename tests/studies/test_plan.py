@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.studies import Options
 from patchprint.studies._arguments import read_changes, read_sets
 from patchprint.studies._plan import FEWEST_STEPS, asked_for, plan

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from patchprint.benchmarks import Run
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.features.model import Model
 from patchprint.losses.sdgm import SDGMLoss, Spread
 from patchprint.networks import ModelInfo

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from patchprint.benchmarks import BENCHMARKS
-from patchprint.registry import check_options, option_names
+from patchprint.common.registry import check_options, option_names
 from patchprint.studies import STUDIES, Bars, Case, Curves, HeatMap, Options, Profiles, Study, run_study
 from patchprint.studies._figures import write
 from patchprint.studies._hynet import largest_slope

@@ -2,8 +2,8 @@
 
 import torch
 
-from patchprint.patches.label_mining import MinedLabels
-from patchprint.patches.source import PatchSource
+from patchprint.data.label_mining import MinedLabels
+from patchprint.data.patch_source import PatchSource
 
 
 class Points(PatchSource):

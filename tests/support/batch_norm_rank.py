@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from patchprint import ranks
+from patchprint.common import distributed
 from patchprint.networks.blocks import ViewBatchNorm2d
 
 
 def normalize_on_rank(layer: ViewBatchNorm2d, x: Tensor, weight: Tensor, out: Path) -> None:
     """Normalise this rank's share of ``x``; save the result, the gradient and the running statistics."""
-    rank, world = ranks.rank(), ranks.world_size()
+    rank, world = distributed.rank(), distributed.world_size()
     layer = copy.deepcopy(
         layer
     )  # starting shares the memory of tensors, and the running statistics are changed in place

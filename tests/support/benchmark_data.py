@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run
+from patchprint.data import PatchStore
 from patchprint.features.model import ModelLike, load
-from patchprint.patches import PatchStore
 from support.known_images import texture
 
 

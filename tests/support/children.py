@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 
 Action = Callable[[], object]
 CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "tempfile.mkdtemp", "tempfile.mkstemp")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from patchprint import ranks
-from patchprint.patches.tracks import TrackStore
+from patchprint.common import distributed
+from patchprint.data.tracks import TrackStore
 from support.synthetic_tracks import all_views
 
 SIZE = 16
@@ -16,7 +16,7 @@ WANTED = (10, 0, 3)  # points that each process asks for, in all of their views
 
 def sample(folder: Path) -> None:
     """Save what this process gets, from photos in memory and from photos that are decoded when they are needed."""
-    rank = ranks.rank()
+    rank = distributed.rank()
     points, views = all_views(WANTED[rank])
     warp = torch.eye(2, 3).expand(*views.shape, 2, 3) * 1.5
     result = {}

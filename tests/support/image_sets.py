@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.patches import splits
-from patchprint.patches.image_store import ImageStore
+from patchprint.data import splits
+from patchprint.data.image_store import ImageStore
 
 
 def images_of_class(number: int, count: int, size: tuple[int, int] = (36, 40), seed: int = 0) -> list[np.ndarray]:

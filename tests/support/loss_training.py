@@ -20,10 +20,10 @@ if __name__ == "__main__":  # the helpers have one name, however this file is ru
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from patchprint import losses, networks
+from patchprint.data.builders import bundled_images
+from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.metrics.verification import fpr95
-from patchprint.patches.sources import bundled
-from patchprint.sampler import ImagePyramids, sample_patches
-from patchprint.types import DescriptorBatch
+from patchprint.ops.sampling import ImagePyramids, sample_patches
 from support.checkout import TESTS
 from support.curve_files import PinnedCurves, Series, Tolerance, one_thread
 
@@ -45,7 +45,7 @@ def patches_of(names: tuple[str, ...], count: int, seed: int) -> Tensor:
         -> (count, 2, 1, 32, 32) float64 in [0, 1].
     """
     random = np.random.default_rng(seed)
-    images = [bundled.image(name) for name in names]
+    images = [bundled_images.image(name) for name in names]
     image, center = [], []
     while len(center) < count:
         which = int(random.integers(len(images)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.benchmarks._examples import KINDS, to_json
+from patchprint.benchmarks._worst_pairs import KINDS, to_json
 from patchprint.metrics.verification import curves
 from patchprint.training import resolve
 from patchprint.training.monitor import BINS

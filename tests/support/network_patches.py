@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from patchprint.common.registry import option_names
 from patchprint.networks import NETWORKS, PatchNetwork, create
-from patchprint.registry import option_names
 
 PATCH_NETWORKS = [name for name in NETWORKS if "backbone" not in option_names(NETWORKS[name])]
 """Those of gray patches; tests/networks/test_embedding.py has whole images."""

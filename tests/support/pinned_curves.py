@@ -17,10 +17,11 @@ import torch
 if __name__ == "__main__":  # the helpers have one name, however this file is run
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from patchprint import networks, rng
+from patchprint import networks
+from patchprint.common import rng
+from patchprint.data import augment
 from patchprint.networks import weights
 from patchprint.networks.catalog import NETWORKS
-from patchprint.patches import augment
 from patchprint.training import RECIPES, resolve
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from patchprint.patches import PatchStore
+from patchprint.data import PatchStore
 
 
 def write_patches(folder, patches, **more):

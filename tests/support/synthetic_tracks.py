@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from patchprint.patches.tracks import Tracks
+from patchprint.data.tracks import Tracks
 from support.known_images import texture
 
 

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import torch
 
-from patchprint.patches import Tracks, TrackStore
-from patchprint.patches.image_store import ImageStore
-from patchprint.patches.label_mining import MinedLabels
+from patchprint.data import Tracks, TrackStore
+from patchprint.data.image_store import ImageStore
+from patchprint.data.label_mining import MinedLabels
 from patchprint.training import resolve
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from patchprint.training.loop import train

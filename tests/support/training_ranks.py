@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from patchprint import ranks
-from patchprint.patches.tracks import TrackStore
+from patchprint.common import distributed
+from patchprint.data.tracks import TrackStore
 from patchprint.training import resolve, train
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
@@ -41,7 +41,7 @@ def run(recipe: str, data: Path, out: Path) -> None:
 
 def run_all(recipes: Sequence[str], data: Path, out: Path) -> None:
     store = TrackStore.open(data / "photos", divided=True)
-    (out / f"held-{ranks.rank()}.json").write_text(json.dumps(store.images.held_bytes))
+    (out / f"held-{distributed.rank()}.json").write_text(json.dumps(store.images.held_bytes))
     for recipe in recipes:
         run(recipe, data, out)
         dist.barrier()

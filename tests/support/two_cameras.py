@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from patchprint.geometry import rotation
+from patchprint.ops.geometry import rotation
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
 SCENES = ("flat", "general", "turning")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from patchprint.patches import PatchStore
-from patchprint.patches.patch_pairs import OFFICIAL_PAIRS
+from patchprint.data import PatchStore
+from patchprint.data.patch_pairs import OFFICIAL_PAIRS
 from support.known_images import texture
 
 

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from patchprint.commands.models import MEASURED
+from patchprint.cli.models import MEASURED
 from support.checkout import ROOT
 from tools.measured import collect
 

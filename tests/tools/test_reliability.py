@@ -27,7 +27,7 @@ H6, L1_L9 = (
 
 def test_a_test_is_named_after_its_defects() -> None:
     assert defects_of(H6) == ["H6"] and defects_of(L1_L9) == ["L1", "L9"]
-    assert defects_of("tests/test_rng.py::test_numbers") == []
+    assert defects_of("tests/common/test_rng.py::test_numbers") == []
 
 
 def test_every_defect_has_a_test() -> None:

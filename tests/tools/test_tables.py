@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.registry import Registry
+from patchprint.common.registry import Registry
 from tools import tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.training import assembly, checkpoint, resolve
 from support import training_data
 from support.full_disk import files_limited_to

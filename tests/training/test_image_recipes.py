@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from patchprint import losses, networks
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.networks import weights
 from patchprint.training import RECIPES, resolve, train
 from patchprint.training.image_recipes import BATCHES, IMAGE_RECIPES, SETS

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.safe_io import read_npz
+from patchprint.data import open_source, splits
 from patchprint.networks import weights
-from patchprint.patches import open_source, splits
-from patchprint.reading import read_npz
 from patchprint.training import resolve, train
 from patchprint.training.run_folder import read_lines, read_metrics
 from support import training_data

@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.training import resolve
 
 

@@ -3,9 +3,9 @@
 import torch
 
 from patchprint import losses
+from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
-from patchprint.types import DescriptorBatch
 from support import training_data
 from support.training_data import images, narrow
 

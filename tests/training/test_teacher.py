@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
+from patchprint.data import PatchStore, Tracks, TrackStore
 from patchprint.networks import weights
-from patchprint.patches import PatchStore, Tracks, TrackStore
 from patchprint.training import assembly, held_out, resolve
 from patchprint.training.run_folder import read_metrics
 from patchprint.training.step import TrainStep

@@ -45,8 +45,8 @@ def real_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     graf = SHARED / "data" / "oxford" / "graf"
     if graf.is_dir():
         return graf / "img1.png", graf / "img3.png"
-    from patchprint.patches.sources.bundled import image
-    from patchprint.patches.sources.homographies import render_views
+    from patchprint.data.builders.bundled_images import image
+    from patchprint.data.builders.homographies import render_views
 
     folder = tmp_path_factory.mktemp("coffee")
     for number, view in enumerate(render_views(image("coffee"), count=1, seed=0), 1):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.networks.weights import WEIGHTS_FOLDER
 from patchprint.web.choices import offered
 from patchprint.web.uploads import bytes_below, remove_old

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.errors import UserError
-from patchprint.interop import images
+from patchprint.common.errors import UserError
+from patchprint.interop import image_files
 from patchprint.web.limits import Limits, TooLargeError
 
 
 def test_a_photo_is_let_in_without_being_decoded(photos: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_decode", None)
+    monkeypatch.setattr(image_files, "_decode", None)
     Limits().check_photo(photos[0].read_bytes(), "a.png")
 
 
 def test_files_that_are_no_photos(bad_files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_decode", None)
+    monkeypatch.setattr(image_files, "_decode", None)
     for words, path in bad_files.items():
         with pytest.raises(UserError, match=words):
             Limits().check_photo(path.read_bytes(), path.name)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.errors import UserError
-from patchprint.features import two_images
-from patchprint.features.two_images import MatchSettings
+from patchprint.common.errors import UserError
+from patchprint.matching import image_pair
+from patchprint.matching.image_pair import MatchSettings
 from patchprint.web.looking import NEIGHBORS, Desk, Photo, Spot
 from patchprint.web.recent import Recent
 
@@ -83,8 +83,8 @@ def test_the_baseline_is_what_it_is_by_itself(desk: Desk, pair: Sequence[Photo])
 
 def test_another_ratio_describes_nothing_again(pair: Sequence[Photo], monkeypatch: pytest.MonkeyPatch) -> None:
     described = []
-    extract = two_images.extract
-    monkeypatch.setattr(two_images, "extract", lambda *a, **k: (described.append(a[1].info.name), extract(*a, **k))[1])
+    extract = image_pair.extract
+    monkeypatch.setattr(image_pair, "extract", lambda *a, **k: (described.append(a[1].info.name), extract(*a, **k))[1])
     desk = Desk(MODELS, device="cpu")
     loose = desk.show(pair, MatchSettings("rootsift", max_keypoints=200, ratio=0.95))["numbers"][0]["matches"]
     assert described == ["rootsift", "rootsift", "sift", "sift"]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from patchprint.features.two_images import MatchSettings
+from patchprint.matching.image_pair import MatchSettings
 from patchprint.web import markup
 
 NASTY = "<img src=x onerror=alert(1)>{{value}}${value}`\"'&.jpg"

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from patchprint import cli
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.web import serving
 
 

@@ -16,7 +16,7 @@ import cv2
 import pytest
 
 from patchprint import cli
-from patchprint.features.two_images import MatchSettings
+from patchprint.matching.image_pair import MatchSettings
 from support.checkout import ROOT
 from support.documents import blocks
 from support.known_images import texture

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from patchprint.errors import UserError
-from patchprint.features.two_images import MatchSettings
+from patchprint.common.errors import UserError
+from patchprint.matching.image_pair import MatchSettings
 from patchprint.web import workers
 from patchprint.web.limits import FaultError, Limits, OutOfTimeError, TooBusyError, TooLargeError
 from patchprint.web.looking import Photo

@@ -11,9 +11,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 
-from patchprint.benchmarks._base import Benchmark, Run, measure
+from patchprint.benchmarks._benchmark import Benchmark, Run, measure
 from patchprint.benchmarks._cache import PredictionCache
-from patchprint.registry import Registry
+from patchprint.common.registry import Registry
 
 
 def _name(file: str) -> str:

@@ -16,16 +16,14 @@ from typing import Any
 import numpy as np
 
 import patchprint
-from patchprint.errors import UserError
-from patchprint.files import atomic_file
-from patchprint.reading import read_npz
+from patchprint.common.errors import UserError
+from patchprint.common.files import atomic_file
+from patchprint.common.safe_io import read_npz
 
 Arrays = dict[str, np.ndarray]
 
-# What a prediction passes through on its way: all rooms but those that train, report or talk to the user.
-_APART = (
-    "cli.py", "commands", "pipelines", "studies", "report", "training", "losses", "metric_learning", "web", "weights",
-)  # fmt: skip
+# What a prediction passes through on its way: all packages but those that train, report or talk to the user.
+_APART = ("cli", "pipelines", "studies", "report", "training", "losses", "web")
 
 
 class PredictionCache:

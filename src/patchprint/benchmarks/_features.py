@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from patchprint.benchmarks._base import Run
+from patchprint.benchmarks._benchmark import Run
 from patchprint.detectors import detect
 from patchprint.interop.sequences import ImageSequence
 from patchprint.types import Features, Keypoints

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.errors import UserError
-from patchprint.patches.sources.hpatches_splits import Split, is_test
-from patchprint.reading import parsing
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import parsing
+from patchprint.data.builders.hpatches_splits import Split, is_test
 
 VERIFICATION_PAIRS = 1_000_000
 QUERIES, DISTRACTORS = 10_000, 20_000

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from patchprint.benchmarks._base import Run
-from patchprint.errors import UserError
-from patchprint.patches import PatchSource, PatchStore, open_source
+from patchprint.benchmarks._benchmark import Run
+from patchprint.common.errors import UserError
+from patchprint.data import PatchSource, PatchStore, open_source
 
 _CHUNK = 1024  # patches that are cut at once: few enough to stay near the processor, enough to fill a GPU
 

@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.features.matching import match
+from patchprint.common.errors import UserError
+from patchprint.common.provenance import sha256_of_file
+from patchprint.common.registry import Registry
 from patchprint.features.model import LOWE_RATIO, Model
 from patchprint.interop import lightglue, opencv_features, xfeat
-from patchprint.interop.images import read_color, read_gray
+from patchprint.interop.image_files import read_color, read_gray
+from patchprint.matching.nearest_neighbors import match
 from patchprint.networks import ModelInfo
-from patchprint.networks.base import Kind
-from patchprint.provenance import sha256_of_file
-from patchprint.registry import Registry
+from patchprint.networks.network import Kind
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
 Found = tuple[Keypoints, Tensor]  # descriptors (N, D)

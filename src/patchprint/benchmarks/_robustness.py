@@ -13,10 +13,10 @@ import numpy as np
 from tqdm import tqdm
 
 from patchprint.benchmarks import oxford
-from patchprint.benchmarks._base import Run
+from patchprint.benchmarks._benchmark import Run
 from patchprint.benchmarks._features import features_of
-from patchprint.errors import UserError
-from patchprint.interop.images import read_gray
+from patchprint.common.errors import UserError
+from patchprint.interop.image_files import read_gray
 
 
 def precision_curve(

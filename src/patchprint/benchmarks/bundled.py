@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
+from patchprint.data.builders import bundled_images
+from patchprint.data.builders.homographies import ImagePair, warped_pairs
+from patchprint.data.patch_pairs import draw_pairs
+from patchprint.data.tracks import TrackStore
 from patchprint.detectors import detect
-from patchprint.distances import nearest
 from patchprint.features.model import Model
-from patchprint.features.observations import describe_observations
-from patchprint.metrics.ranking import average_precision
+from patchprint.features.track_descriptors import describe_observations
+from patchprint.metrics.average_precision import average_precision
 from patchprint.metrics.verification import curves, fpr95
-from patchprint.patches.patch_pairs import draw_pairs
-from patchprint.patches.sources import bundled
-from patchprint.patches.sources.homographies import ImagePair, warped_pairs
-from patchprint.patches.tracks import TrackStore
+from patchprint.ops.distances import nearest
 from patchprint.types import Keypoints
 
 MAX_ERROR = 3.0  # pixels
@@ -51,7 +51,7 @@ class Bundled(Benchmark):
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """FPR95 in [0, 1], mean average precision on warped photographs, and the stereo pair."""
         pairs = held_out_pairs(settings)
-        distance, is_match = verification(run.model, bundled.held_out_source(), run.seed, settings.pairs)
+        distance, is_match = verification(run.model, bundled_images.held_out_source(), run.seed, settings.pairs)
         return {
             "fpr95": fpr95(distance, is_match),
             "curves": curves(distance, is_match),
@@ -84,13 +84,13 @@ def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) ->
 
 def held_out_pairs(settings: Settings) -> Iterator[ImagePair]:
     """Each held-out photograph with its warped copies."""
-    images = map(bundled.image, bundled.HELD_OUT)
+    images = map(bundled_images.image, bundled_images.HELD_OUT)
     return warped_pairs(images, WARPED, WARP_SEED, lambda image: _find(image, settings.keypoints, settings))
 
 
 def stereo_pair(settings: Settings) -> ImagePair:
     """The motorcycle pair; keypoints without a measured disparity count neither way."""
-    pair = bundled.stereo_pair()
+    pair = bundled_images.stereo_pair()
     left, right = (_find(image, 2 * settings.keypoints, settings) for image in (pair.left, pair.right))
     column, row = left.xy.round().long().unbind(1)
     disparity = torch.from_numpy(np.asarray(pair.disparity, np.float32))[row, column]

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._cache import checksum_of
 from patchprint.benchmarks._features import described, features_of
-from patchprint.errors import UserError
-from patchprint.features.matching import Mode, match
+from patchprint.common.errors import UserError
 from patchprint.interop import strecha
-from patchprint.interop.colmap import poses_of_model, read_database
 from patchprint.interop.colmap_database import Cameras
+from patchprint.interop.colmap_models import poses_of_model, read_database
 from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarize
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.image_files import list_images, read_gray
+from patchprint.matching.nearest_neighbors import Mode, match
 from patchprint.metrics.cameras import camera_errors
 from patchprint.types import Features, Keypoints, Pose
 
@@ -169,7 +169,7 @@ def _matches(run: Run, features: dict[str, Features], settings: Settings) -> dic
 
 
 def _summary(model: Any, work: Path, images: int, truth: dict[str, Pose]) -> dict[str, Any]:
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     with pycolmap.Database.open(work / "database.db") as database:
         inliers = np.array(database.read_two_view_geometry_num_inliers()[1])
@@ -185,7 +185,7 @@ def _summary(model: Any, work: Path, images: int, truth: dict[str, Pose]) -> dic
 
 def _dense_points(images: Path, work: Path) -> int | str:
     """Points of the fused depth maps, as the published benchmark counts them; says "not run" without CUDA."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     if not pycolmap.has_cuda:
         return "not run: this pycolmap was built without CUDA"

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 
 from patchprint.benchmarks import _hpatches_tasks
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._hpatches_tasks import Tasks
 from patchprint.benchmarks._patches import describe, open_for
-from patchprint.distances import chance_of_same_index, distance_matrix, nearest, pair_distances
-from patchprint.errors import UserError
-from patchprint.metrics.ranking import Definition, Ties, average_precision
+from patchprint.common.errors import UserError
+from patchprint.data import PatchStore
+from patchprint.data.builders.hpatches_splits import Split, published_split
+from patchprint.metrics.average_precision import Definition, Ties, average_precision
 from patchprint.metrics.verification import roc_auc
-from patchprint.patches import PatchStore
-from patchprint.patches.sources.hpatches_splits import Split, published_split
+from patchprint.ops.distances import chance_of_same_index, distance_matrix, nearest, pair_distances
 
 # HPatches, split full or a (the literature mixes them), trained on Liberty: matching, retrieval, verification in percent.
 PUBLISHED: dict[str, dict[str, float]] = {

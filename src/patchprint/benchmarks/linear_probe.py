@@ -21,11 +21,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchprint import rng
-from patchprint.benchmarks._base import Benchmark, Run, Scores
-from patchprint.benchmarks._images import for_every_image, open_images
-from patchprint.errors import UserError
-from patchprint.patches import splits
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
+from patchprint.benchmarks._labeled_images import for_every_image, open_images
+from patchprint.common import rng
+from patchprint.common.errors import UserError
+from patchprint.data import splits
 
 # SimCLR on CIFAR-10, accuracy in percent: ResNet-50, 150 epochs.
 PUBLISHED = {"SimCLR": 86.63, "SimCLR + 0.1 SEC": 87.00}

@@ -21,15 +21,15 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import sequence_features
-from patchprint.distances import nearest
-from patchprint.errors import UserError
-from patchprint.geometry import inside, project
+from patchprint.common.errors import UserError
 from patchprint.interop.sequences import find_sequences
+from patchprint.metrics.average_precision import Definition, average_precision, mean_average_precision, precision_recall
 from patchprint.metrics.correspondence import wholly_inside, within_overlap, within_pixels
-from patchprint.metrics.joining import join_nearest
-from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision, precision_recall
+from patchprint.metrics.greedy_assignment import join_nearest
+from patchprint.ops.distances import nearest
+from patchprint.ops.geometry import inside, project
 from patchprint.types import Features
 
 CURVE_POINTS = 50

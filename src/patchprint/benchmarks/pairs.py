@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import sequence_features
-from patchprint.distances import nearest
-from patchprint.features.two_view import estimate_geometry
 from patchprint.interop.sequences import find_sequences
+from patchprint.matching.two_view_geometry import estimate_geometry
 from patchprint.metrics.correspondence import reprojection_errors
-from patchprint.metrics.two_view import corner_error
+from patchprint.metrics.epipolar import corner_error
+from patchprint.ops.distances import nearest
 from patchprint.types import Features, Matches
 
 

@@ -26,17 +26,17 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._known_pairs import Scene, Truth, find_scenes
 from patchprint.benchmarks._peers import PEERS, Peer
+from patchprint.common.devices import choose_device
+from patchprint.common.errors import UserError
 from patchprint.detectors import check_detector
-from patchprint.devices import choose_device
-from patchprint.errors import UserError
 from patchprint.features.extract import extract
-from patchprint.features.matching import DEFAULT_MODE, RATIO_MODES, Mode, check_rule, match
 from patchprint.features.model import LOWE_RATIO, Model
-from patchprint.interop.images import read_gray
-from patchprint.metrics.two_view import error_auc
+from patchprint.interop.image_files import read_gray
+from patchprint.matching.nearest_neighbors import DEFAULT_MODE, RATIO_MODES, Mode, check_rule, match
+from patchprint.metrics.epipolar import error_auc
 from patchprint.types import Features, Keypoints, Matches
 
 T = TypeVar("T")

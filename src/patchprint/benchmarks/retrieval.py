@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from patchprint.benchmarks import _clustering
-from patchprint.benchmarks._base import Benchmark, Run, Scores
-from patchprint.benchmarks._images import for_every_image, open_images, part_of
-from patchprint.errors import UserError
-from patchprint.metrics.retrieval import recall_at
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
+from patchprint.benchmarks._labeled_images import for_every_image, open_images, part_of
+from patchprint.common.errors import UserError
+from patchprint.data.image_store import GALLERY, QUERY
+from patchprint.metrics.recall import recall_at
 from patchprint.networks.heads import unit_length
-from patchprint.patches.image_store import GALLERY, QUERY
 
 RANKS = (1, 2, 4, 8)
 GALLERY_RANKS = (1, 10, 20, 30, 40, 50)  # of In-shop Clothes

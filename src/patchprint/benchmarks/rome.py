@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._patches import describe, open_for
-from patchprint.distances import distance_matrix
-from patchprint.errors import UserError
-from patchprint.metrics.ranking import Definition, average_precision, mean_average_precision
+from patchprint.common.errors import UserError
+from patchprint.metrics.average_precision import Definition, average_precision, mean_average_precision
+from patchprint.ops.distances import distance_matrix
 
 # Test part, mAP in percent.
 PUBLISHED = {"SIFT": 87.9, "CKN-grad": 88.1, "DOAP": 88.4, "DOAP binary": 86.8}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._robustness import precision_curve, read_image
-from patchprint.errors import UserError
-from patchprint.extras import require
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from patchprint.benchmarks._base import Benchmark, Run, Scores
-from patchprint.benchmarks._examples import hardest_pairs, to_json
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._patches import describe, open_for
-from patchprint.metrics.ranking import Ties, average_precision
+from patchprint.benchmarks._worst_pairs import hardest_pairs, to_json
+from patchprint.data.patch_pairs import pairs_of
+from patchprint.metrics.average_precision import Ties, average_precision
 from patchprint.metrics.verification import FPR95_VARIANTS, curves, roc_auc
-from patchprint.patches.patch_pairs import pairs_of
 
 # FPR95 in percent, train>test in this order; + means augmented training data.
 _ORDER = ("nd>lib", "yos>lib", "lib>nd", "yos>nd", "lib>yos", "nd>yos")

@@ -11,11 +11,11 @@ import pkgutil
 
 import numpy as np
 
-from patchprint.detectors._base import Detector
+from patchprint.common.errors import UserError
+from patchprint.common.registry import Registry
+from patchprint.detectors._detector import Detector
 from patchprint.detectors._selection import candidates, select
 from patchprint.detectors._tiles import search_at_any_size
-from patchprint.errors import UserError
-from patchprint.registry import Registry
 from patchprint.types import Keypoints
 
 MAX_KEYPOINTS = 4096

@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from patchprint.detectors._base import FAINTEST
-from patchprint.devices import one_core
-from patchprint.sampler import ImagePyramids, cut_patches
+from patchprint.common.devices import one_core
+from patchprint.detectors._detector import FAINTEST
+from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.types import Keypoints
 
 WEIGHTS = Path(__file__).with_name("matchability.safetensors")

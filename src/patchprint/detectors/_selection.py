@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from patchprint.detectors._base import strongest_first
+from patchprint.detectors._detector import strongest_first
 from patchprint.types import Keypoints
 
 CELL = 16  # keypoints that a cell of the spreading grid should hold

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from patchprint.detectors._base import Detector, keep_inside, strongest_first
-from patchprint.interop import colmap
+from patchprint.detectors._detector import Detector, keep_inside, strongest_first
+from patchprint.interop import colmap_models
 from patchprint.types import Keypoints
 
 
@@ -13,14 +13,14 @@ def find_colmap(image: np.ndarray, max_keypoints: int | None = None, mask: np.nd
     """COLMAP gives no score, so larger scales come first; it does not count second orientations in its limit."""
     if min(image.shape) < 4:
         return Keypoints.empty()
-    pycolmap = colmap.pycolmap
+    pycolmap = colmap_models.pycolmap
     options = pycolmap.FeatureExtractionOptions()
     options.use_gpu = False
     options.max_image_size = max(image.shape)
     if max_keypoints is not None:
         options.sift.max_num_features = max_keypoints
     matrix, _ = pycolmap.Sift(options, device=pycolmap.Device.cpu).extract(np.ascontiguousarray(image))
-    found = strongest_first(colmap.to_keypoints(matrix), max_keypoints)
+    found = strongest_first(colmap_models.to_keypoints(matrix), max_keypoints)
     return keep_inside(found, mask)
 
 

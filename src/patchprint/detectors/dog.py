@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from patchprint.detectors._base import Detector, strongest_first
+from patchprint.detectors._detector import Detector, strongest_first
 from patchprint.detectors._matchability import Score, with_matchability
 from patchprint.interop import opencv
 from patchprint.types import Keypoints

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.detectors._base import FAINTEST, Detector, keep_inside, strongest_first
+from patchprint.common.optional import require
+from patchprint.detectors._detector import FAINTEST, Detector, keep_inside, strongest_first
 from patchprint.detectors._shape import add_shape_and_angle, to_tensor
-from patchprint.extras import require
 from patchprint.interop.kornia import to_lafs
 from patchprint.types import Keypoints
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from patchprint.detectors._base import FAINTEST, Detector
+from patchprint.common.optional import require
+from patchprint.detectors._detector import FAINTEST, Detector
 from patchprint.detectors._shape import add_shape_and_angle, to_tensor
-from patchprint.extras import require
 from patchprint.interop.kornia import MR_SIZE
 from patchprint.types import Keypoints
 

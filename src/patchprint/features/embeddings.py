@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint import files
-from patchprint.errors import UserError
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.progress import leave_out, note, progress
+from patchprint.common.safe_io import parsing, read_npz
 from patchprint.features.model import Model
-from patchprint.interop.images import list_images, read_color
-from patchprint.progress import leave_out, note, progress
-from patchprint.reading import parsing, read_npz
+from patchprint.interop.image_files import list_images, read_color
 from patchprint.types import ModelId
 
 SUFFIX = ".npz"

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from patchprint.common.errors import UserError
 from patchprint.detectors import MAX_KEYPOINTS, detect
-from patchprint.engines import AUTO
-from patchprint.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
-from patchprint.interop.images import ImageLike, limit, local_path, read_gray
+from patchprint.interop.image_files import ImageLike, limit, local_path, read_gray
+from patchprint.networks.engines import AUTO
 from patchprint.types import Features, Keypoints, KeypointsLike
 
 SMALLEST = 32  # pixels along the longer side of an image that was made smaller

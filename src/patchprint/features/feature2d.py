@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.common.optional import require
 from patchprint.detectors import MAX_KEYPOINTS, detect
-from patchprint.extras import require
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
-from patchprint.interop import images, opencv
+from patchprint.interop import image_files, opencv
 from patchprint.types import Keypoints, KeypointsLike
 
 
@@ -78,4 +78,4 @@ class Feature2D:
 
 def _gray(image: np.ndarray) -> np.ndarray:
     in_color = isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] >= 3
-    return images.read_gray(image[..., 2::-1] if in_color else image)
+    return image_files.read_gray(image[..., 2::-1] if in_color else image)

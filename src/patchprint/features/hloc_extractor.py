@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from patchprint.common.errors import UserError
 from patchprint.detectors import MAX_KEYPOINTS
-from patchprint.errors import UserError
 from patchprint.features.extract import extract
 from patchprint.features.model import LOWE_RATIO, NetworkModel, list_models, load
 from patchprint.interop.hloc import descriptor_vectors

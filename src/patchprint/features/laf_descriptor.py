@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.features.model import ModelLike, NetworkModel, load
-from patchprint.interop.images import to_gray
-from patchprint.sampler import ImagePyramids, sample_patches
+from patchprint.interop.image_files import to_gray
+from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 
 class LAFDescriptor(nn.Module):

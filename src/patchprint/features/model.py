@@ -15,17 +15,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint import engines
-from patchprint.devices import choose_device, one_core
-from patchprint.errors import UserError
+from patchprint.common.devices import choose_device, one_core
+from patchprint.common.errors import UserError
+from patchprint.data.square_crops import central_square
 from patchprint.features.compress import sign_bits
 from patchprint.interop import opencv
-from patchprint.interop.images import ImageLike, read_color
-from patchprint.networks import ModelInfo, PatchNetwork, weights
-from patchprint.networks.base import CHUNK_ON_CPU, Kind
+from patchprint.interop.image_files import ImageLike, read_color
+from patchprint.networks import ModelInfo, PatchNetwork, engines, weights
 from patchprint.networks.embedding import EmbeddingNetwork
-from patchprint.patches.squares import central_square
-from patchprint.sampler import ImagePyramids, cut_later, cut_patches
+from patchprint.networks.network import CHUNK_ON_CPU, Kind
+from patchprint.ops.sampling import ImagePyramids, cut_later, cut_patches
 from patchprint.types import Keypoints, KeypointsLike, ModelId
 
 DEFAULT_MODEL = "sdgmnet"
@@ -352,7 +351,7 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", e
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
         engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda, or
-            auto: bfloat16 on a CPU that multiplies in it, cuda on a GPU (`patchprint.engines.chosen`).
+            auto: bfloat16 on a CPU that multiplies in it, cuda on a GPU (`patchprint.networks.engines.chosen`).
             A given network is computed in float32.
     """
     place = choose_device(device)

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from patchprint import files
-from patchprint.errors import UserError, suggest
-from patchprint.interop.colmap import from_keypoints
-from patchprint.progress import Progress
+from patchprint.common import files
+from patchprint.common.errors import UserError, suggest
+from patchprint.common.progress import Progress
+from patchprint.interop.colmap_models import from_keypoints
 from patchprint.types import Keypoints
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Cameras:
 
     def check(self) -> None:
         """Raise UserError where COLMAP would not take them, which it says only when the photos are described."""
-        from patchprint.interop.colmap import pycolmap
+        from patchprint.interop.colmap_models import pycolmap
 
         known = [name for name in pycolmap.CameraModelId.__members__ if name != "INVALID"]
         if self.model not in known:
@@ -65,7 +65,7 @@ def write_features(
     Args:
         keypoints: by name of the photo, relative to ``image_folder`` with forward slashes.
     """
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     cameras = cameras or Cameras()
     cameras.check()
@@ -98,7 +98,7 @@ def set_cameras(database: str | Path, intrinsics: Mapping[str, Any]) -> None:
 
     Photos that share a camera in the database must be given the same.
     """
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     with writing(database), pycolmap.Database.open(database) as store:
         for image in store.read_all_images():
@@ -110,7 +110,7 @@ def set_cameras(database: str | Path, intrinsics: Mapping[str, Any]) -> None:
 
 def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> None:
     """Add raw matches, (M, 2) indices into the keypoints of the first and the second photo; existing pairs are kept."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     with writing(database), pycolmap.Database.open(database) as store:
         images = store.read_all_images()
@@ -151,7 +151,7 @@ def copy_database(source: str | Path, target: str | Path) -> None:
 
 def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
     """Let COLMAP find the two-view geometry of every pair that has raw matches and no geometry yet."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     options = pycolmap.TwoViewGeometryOptions()
     options.ransac.max_error = max_error

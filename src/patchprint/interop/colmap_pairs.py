@@ -15,9 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint import files, pooling
-from patchprint.errors import UserError
-from patchprint.interop import colmap_threads
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.interop import colmap_subprocess
+from patchprint.ops import pooling
 
 PairRule = Literal["exhaustive", "sequential", "retrieval"]
 _SPACE = "\x1f"  # stands for a space; no photo has it in its name (`interop.images.list_images`)
@@ -27,9 +28,9 @@ OVERLAP = 15  # photos before and after, for sequences
 def match_images(database: Path, pairs: PairRule, seed: int = 0) -> None:
     """Match and verify with COLMAP on the CPU; pairs that were matched before are skipped."""
     if pairs == "exhaustive":
-        colmap_threads.match(database, "match_exhaustive", {}, seed)
+        colmap_subprocess.match(database, "match_exhaustive", {}, seed)
     elif pairs == "sequential":
-        colmap_threads.match(database, "match_sequential", {"overlap": OVERLAP, "loop_detection": False}, seed)
+        colmap_subprocess.match(database, "match_sequential", {"overlap": OVERLAP, "loop_detection": False}, seed)
     else:
         listing = database.with_name("pairs.txt")
         lines = [" ".join(name.replace(" ", _SPACE) for name in pair) for pair in similar_pairs(database, seed=seed)]
@@ -37,7 +38,7 @@ def match_images(database: Path, pairs: PairRule, seed: int = 0) -> None:
         # COLMAP splits the lines of a list at spaces, so names must not have them while it reads it.
         _rename(database, " ", _SPACE)
         try:
-            colmap_threads.match(database, "match_image_pairs", {"match_list_path": str(listing)}, seed)
+            colmap_subprocess.match(database, "match_image_pairs", {"match_list_path": str(listing)}, seed)
         finally:
             restore_names(database)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.interop.colmap import PIXEL_CENTER
+from patchprint.interop.colmap_models import PIXEL_CENTER
 from patchprint.types import Pose
 
 MAX_ERROR = 12.0  # pixels, COLMAP's own limit for a photo that it registers
@@ -50,7 +50,7 @@ def positions(model: Any, ids: np.ndarray) -> np.ndarray:
 def camera_of(path: Path, size: tuple[int, int], model: Any) -> tuple[Any, bool]:
     """The camera of a photo, and whether it is known: the model's, where its photos of this size have one; else from EXIF,
     which may name a focal length; else COLMAP's guess."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     same = [camera for camera in model.cameras.values() if (camera.width, camera.height) == size]
     if len(same) == 1:
@@ -68,7 +68,7 @@ def estimate_pose(xy: np.ndarray, xyz: np.ndarray, camera: Any, is_known: bool, 
     Shape:
         xy (M, 2) in our convention, xyz (M, 3).
     """
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     estimation = pycolmap.AbsolutePoseEstimationOptions(estimate_focal_length=not is_known)
     estimation.ransac.max_error = MAX_ERROR

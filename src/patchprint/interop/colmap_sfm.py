@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from patchprint.errors import UserError, suggest
-from patchprint.files import atomic_file, atomic_folder, claim_folder
-from patchprint.interop.colmap import from_keypoints, is_complete, poses_of_model, read_model
+from patchprint.common.errors import UserError, suggest
+from patchprint.common.files import atomic_file, atomic_folder, claim_folder
+from patchprint.common.progress import Progress
 from patchprint.interop.colmap_database import (
     Cameras,
     Pair,
@@ -24,10 +24,10 @@ from patchprint.interop.colmap_database import (
     write_matches,
     writing,
 )
+from patchprint.interop.colmap_models import from_keypoints, is_complete, poses_of_model, read_model
 from patchprint.interop.colmap_pairs import PairRule, match_images, restore_names
-from patchprint.interop.colmap_threads import extract_features
-from patchprint.interop.images import image_size, list_images
-from patchprint.progress import Progress
+from patchprint.interop.colmap_subprocess import extract_features
+from patchprint.interop.image_files import image_size, list_images
 from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
@@ -99,7 +99,7 @@ def triangulate(
         work_folder: an empty folder, for the database.
         cameras: intrinsics and pose by name of the photo (`cameras_of_model`).
     """
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     database = Path(work_folder) / "database.db"
     write_features(database, image_folder, keypoints)
@@ -167,7 +167,7 @@ def sift_reconstruction(
         pairs: which are matched (``interop.colmap_pairs``).
         threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
     """
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     work, cameras = Path(work_folder), cameras or Cameras()
     database = work / "database.db"
@@ -217,7 +217,7 @@ def parts_at_once(memory_gb: float, most: int) -> tuple[int, int]:
 
 def check_mapper(mapper: str) -> None:
     """Raise UserError where COLMAP has no such mapper, here."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     if mapper not in get_args(Mapper):
         raise UserError(f"COLMAP has no mapper {mapper!r}; {suggest(mapper, get_args(Mapper))}")
@@ -293,7 +293,7 @@ def _map_on(database: Path, image_folder: str | Path, out: Path, num_images: int
 
 def _move_back(model: Any, start: Path) -> None:
     """Undo the shift and the scale by which COLMAP centers a model when it is done with it."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     before = poses_of_model(read_model(start))
     after = poses_of_model(model)
@@ -308,7 +308,7 @@ def _run_mapper(
     database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path | None = None
 ) -> dict[int, Any]:
     """The models that COLMAP wrote to ``out/0`` and so on; with a ``start``, to ``out`` itself."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     options = pycolmap.IncrementalPipelineOptions(min_model_size=SMALLEST_MODEL, random_seed=seed)
     if start is not None:
@@ -331,7 +331,7 @@ def _run_large_mapper(
     database: Path, image_folder: str | Path, out: Path, seed: int, mapper: Mapper, memory_gb: float
 ) -> dict[int, Any]:
     """The same by one of the mappers for many photos, of which neither says how far it is."""
-    from patchprint.interop.colmap import pycolmap
+    from patchprint.interop.colmap_models import pycolmap
 
     with Progress("COLMAP maps"):
         if mapper == "global":

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.distances import pack_bits, unpack_bits
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.files import atomic_file
-from patchprint.reading import parsing
+from patchprint.common.errors import UserError
+from patchprint.common.files import atomic_file
+from patchprint.common.optional import require
+from patchprint.common.safe_io import parsing
+from patchprint.ops.distances import pack_bits, unpack_bits
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
 _MOST_PACKED = 1100  # times that gzip, which HDF5 files are packed with, can shrink bytes

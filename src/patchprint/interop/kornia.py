@@ -13,7 +13,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.types import Keypoints
 
 MR_SIZE = 6.0  # kornia's default: half the side of a patch in units of sigma

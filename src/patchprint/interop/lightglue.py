@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
-from patchprint.extras import require
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
 from patchprint.interop.deformable import deform_conv2d
 from patchprint.types import Features, Keypoints
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from patchprint.errors import MissingPackageError, UserError
-from patchprint.extras import require
+from patchprint.common.errors import MissingPackageError, UserError
+from patchprint.common.optional import require
 
 
 def is_url(place: object) -> bool:

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.files import atomic_file
+from patchprint.common.errors import UserError
+from patchprint.common.files import atomic_file
+from patchprint.common.optional import require
 
 INPUT, OUTPUT = "patches", "descriptors"
 RUNTIMES = ("onnxruntime", "opencv")

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.errors import MissingPackageError
-from patchprint.extras import require
+from patchprint.common.errors import MissingPackageError
+from patchprint.common.optional import require
 from patchprint.interop.opencv import normalize_sift
 from patchprint.types import Keypoints
 

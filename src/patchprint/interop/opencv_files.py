@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.files import write_text
+from patchprint.common.errors import UserError
+from patchprint.common.files import write_text
+from patchprint.common.optional import require
+from patchprint.common.safe_io import parsing
 from patchprint.interop.opencv import from_keypoints
-from patchprint.reading import parsing
 from patchprint.types import Features, Keypoints, ModelId
 
 SUFFIXES = (".yml", ".yaml")

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import patchprint
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.progress import note
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
+from patchprint.common.progress import note
 
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")

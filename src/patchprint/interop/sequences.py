@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.errors import UserError
-from patchprint.interop.images import SUFFIXES, read_gray
+from patchprint.common.errors import UserError
+from patchprint.interop.image_files import SUFFIXES, read_gray
 
 _MOST = 99
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.errors import UserError
-from patchprint.reading import parsing
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import parsing
 from patchprint.types import Pose
 
 

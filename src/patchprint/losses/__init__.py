@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchprint.losses.base import Loss, PairLoss
+from patchprint.common.registry import Registry
 from patchprint.losses.cdf import CDFLoss
 from patchprint.losses.classes import ClassLoss
 from patchprint.losses.distillation import Distillation
@@ -14,6 +14,7 @@ from patchprint.losses.hardnet import HardNetLoss
 from patchprint.losses.hynet import HyNetLoss
 from patchprint.losses.l2net import L2NetLoss
 from patchprint.losses.library import LibraryLoss
+from patchprint.losses.loss import Loss, PairLoss
 from patchprint.losses.multi_similarity import MultiSimilarityLoss
 from patchprint.losses.n_pair import NPairLoss
 from patchprint.losses.nt_xent import NTXentLoss
@@ -25,7 +26,6 @@ from patchprint.losses.sosnet import SOSNetLoss
 from patchprint.losses.tfeat import TFeatLoss
 from patchprint.losses.triplet import TripletLoss
 from patchprint.losses.tuplet_margin import TupletMarginLoss
-from patchprint.registry import Registry
 
 LOSSES: Registry[type[Loss]] = Registry(
     "loss",

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.losses.base import PairLoss, Pairs, require_at_least
+from patchprint.common.distributed import ALL_ROWS, Rows
+from patchprint.common.errors import UserError
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least
 from patchprint.losses.mining import L2_GUARD, NOTHING_LEFT, SMALLEST_L2, both_ways, hardest_across, l2, same_point
-from patchprint.ranks import ALL_ROWS, Rows
 
 
 class CDFLoss(PairLoss):

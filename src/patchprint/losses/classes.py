@@ -3,7 +3,7 @@
 A batch holds P classes of K samples (``valid`` marks those that exist), or N samples with labels; both become two tables
 (N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, a step can be
 compiled and recorded, and no table is larger than (N, N). Where several processes hold the same batch, each computes its own R
-rows of the tables (``patchprint.ranks``).
+rows of the tables (``patchprint.common.distributed``).
 
 pytorch-metric-learning lists pairs and triplets by their indices instead, which waits for the device and cannot be recorded.
 Milliseconds forward and backward, 120 vectors of 512 numbers, float32, one thread of a shared AMD EPYC, median of 20 calls,
@@ -19,10 +19,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchprint.losses.base import Loss, at_least_float32
+from patchprint.common.distributed import Rows
+from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses.loss import Loss, at_least_float32
 from patchprint.losses.mining import same_point
-from patchprint.ranks import Rows
-from patchprint.types import DescriptorBatch
 
 _ABSENT = -1e4  # a logit whose exponential is nothing, yet unlike infinity it spoils no gradient
 

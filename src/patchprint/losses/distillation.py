@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.losses.base import Loss, at_least_float32, require_at_least
-from patchprint.ranks import ALL_ROWS, Rows
-from patchprint.types import DescriptorBatch
+from patchprint.common.distributed import ALL_ROWS, Rows
+from patchprint.common.errors import UserError
+from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses.loss import Loss, at_least_float32, require_at_least
 
 BLOCK = 2048
 """Patches whose similarities are compared with each other, so that memory does not grow with the square of the batch."""

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.losses.base import Loss, at_least_float32, require_at_least
+from patchprint.common.errors import UserError
 from patchprint.losses.classes import samples_of
+from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses.loss import Loss, at_least_float32, require_at_least
 from patchprint.losses.mining import root, squared_l2
-from patchprint.types import DescriptorBatch
 
 _ONE = 2**30
 

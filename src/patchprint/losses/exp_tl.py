@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from patchprint.losses.base import PairLoss, Pairs, require_at_least
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least
 from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2
 
 

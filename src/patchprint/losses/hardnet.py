@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from patchprint import rng
-from patchprint.errors import UserError
-from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
+from patchprint.common import rng
+from patchprint.common.errors import UserError
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice
 from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2, root, same_point, squared_across
 
 MINING = ("hardest", "average", "random")

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice
 from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_everywhere, l2
 from patchprint.losses.sosnet import second_order_similarity
 

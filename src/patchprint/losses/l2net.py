@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.losses.base import PairLoss, Pairs
+from patchprint.common.distributed import ALL_ROWS, Rows
+from patchprint.common.errors import UserError
+from patchprint.losses.loss import PairLoss, Pairs
 from patchprint.losses.mining import both_ways, root, squared_l2
-from patchprint.ranks import ALL_ROWS, Rows
 
 
 class L2NetLoss(PairLoss):

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.losses.base import Loss, at_least_float32
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
+from patchprint.common.registry import Registry
 from patchprint.losses.classes import labels_of_samples
-from patchprint.registry import Registry
-from patchprint.types import DescriptorBatch
+from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses.loss import Loss, at_least_float32
 
 
 class LibraryLoss(Loss):

@@ -10,7 +10,8 @@ it (0.008 in L2 distance, 0.6 rad in angle). Where nothing is left, the negative
 every margin, and has no gradient. Gradients flow through the dense matrix (one matrix product back), which is
 deterministic; gathering single pairs would need atomic additions.
 
-Where several processes hold the same batch, each computes its own ``rows`` of the tables (``patchprint.ranks``), R of P.
+Where several processes hold the same batch, each computes its own ``rows`` of the tables (``patchprint.common.distributed``),
+R of P.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from patchprint.ranks import ALL_ROWS, Rows
+from patchprint.common.distributed import ALL_ROWS, Rows
 
 ROOT_EPSILON = 1e-6  # under every root, so that the slope of a distance stays finite at zero (HardNet's constant)
 COSINE_LIMIT = 1.0 - 1e-5  # SDGMNet's clamp; beyond it acos has no usable slope

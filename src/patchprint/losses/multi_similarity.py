@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from patchprint.losses.base import require_at_least
 from patchprint.losses.classes import ClassLoss, Samples, log_sum_where
+from patchprint.losses.loss import require_at_least
 
 _SAME_IMAGE = 1.0 - 1e-5  # the published code drops positives above it
 

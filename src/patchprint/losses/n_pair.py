@@ -7,8 +7,8 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from patchprint.losses.base import require_at_least
 from patchprint.losses.classes import ClassLoss, Samples, log_sum_where
+from patchprint.losses.loss import require_at_least
 
 
 class NPairLoss(ClassLoss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.losses.classes import ClassLoss, Samples, log_sum_where
 
 

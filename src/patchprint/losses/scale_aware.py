@@ -7,8 +7,8 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from patchprint.errors import UserError
-from patchprint.losses.base import PairLoss, Pairs, require_at_least
+from patchprint.common.errors import UserError
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least
 from patchprint.losses.mining import L2_GUARD, SMALLEST_L2, hardest_across, l2
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
+from patchprint.common.errors import UserError
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice
 from patchprint.losses.mining import ANGLE_GUARD, COSINE_LIMIT, SMALLEST_ANGLE, angle, hardest_cosine
 
 SELF_WEIGHTS = ("auto-focus", "theta", "s", "l2")

@@ -1,7 +1,7 @@
 """SEC, the spherical embedding constraint (Zhang et al. 2020), and the plain norm penalty it is compared with.
 
 Losses on unit vectors turn an embedding the faster, the shorter it is before normalisation. Keeping all norms near their
-mean makes the steps even. For pytorch-metric-learning, see ``patchprint.metric_learning.regularizers``.
+mean makes the steps even. For pytorch-metric-learning, see ``patchprint.losses.metric_learning.regularizers``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
-from patchprint.losses.base import Loss, at_least_float32, require_at_least
-from patchprint.types import DescriptorBatch
+from patchprint.common.errors import UserError
+from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses.loss import Loss, at_least_float32, require_at_least
 
 
 class SphereDeviation(nn.Module):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from patchprint.losses.base import require_at_least
 from patchprint.losses.classes import ClassLoss, Samples
+from patchprint.losses.loss import require_at_least
 from patchprint.losses.mining import squared_l2
 
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from patchprint.losses.base import PairLoss, Pairs, require_at_least
+from patchprint.common.distributed import ALL_ROWS, Rows
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least
 from patchprint.losses.mining import (
     L2_GUARD,
     ROOT_EPSILON,
@@ -19,7 +20,6 @@ from patchprint.losses.mining import (
     same_point,
     squared_l2,
 )
-from patchprint.ranks import ALL_ROWS, Rows
 
 
 class SOSNetLoss(PairLoss):

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from patchprint import rng
-from patchprint.errors import UserError
-from patchprint.losses.base import PairLoss, Pairs, require_at_least, require_choice
+from patchprint.common import rng
+from patchprint.common.errors import UserError
 from patchprint.losses.hardnet import deranged
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice
 from patchprint.losses.mining import SMALLEST_L2, l2
 
 

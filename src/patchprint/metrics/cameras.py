@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.geometry import align_similarity
+from patchprint.ops.geometry import align_similarity
 from patchprint.types import Pose
 
 

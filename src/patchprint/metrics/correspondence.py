@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from patchprint.geometry import jacobian, project
+from patchprint.ops.geometry import jacobian, project
 from patchprint.types import Keypoints
 
 _CHUNK_CELLS = 1 << 19  # pairs of keypoints looked at together

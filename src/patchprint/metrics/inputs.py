@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 
 
 def as_numpy(values: Any) -> np.ndarray:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
+from patchprint.metrics.average_precision import Ties
 from patchprint.metrics.inputs import labeled_distances
-from patchprint.metrics.ranking import Ties
 
 # Where the curves are read off: false positive rates, with 0 and those that so many pairs can tell, and recalls.
 CURVE_RATES = (0.0, *(10 ** (exponent / 15) for exponent in range(-75, 1)))

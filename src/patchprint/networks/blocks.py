@@ -7,8 +7,8 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from patchprint import ranks
-from patchprint.errors import UserError
+from patchprint.common import distributed
+from patchprint.common.errors import UserError
 
 
 class PatchStandardization(nn.Module):
@@ -145,19 +145,19 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         if len(x) % self.num_views:
             raise UserError(f"a training batch of {len(x)} patches cannot be split into {self.num_views} equal views")
         views = x.unflatten(0, (self.num_views, -1)).unbind() if self.num_views > 1 else (x,)
-        if ranks.are_several():
+        if distributed.are_several():
             normalized = [self._over_all_ranks(view) for view in views]
         else:
             normalized = [super(ViewBatchNorm2d, self).forward(view) for view in views]
         return normalized[0] if len(normalized) == 1 else torch.cat(normalized)
 
     def _over_all_ranks(self, x: Tensor) -> Tensor:
-        world = ranks.world_size()
+        world = distributed.world_size()
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         local_variance, local_mean = torch.var_mean(wide, (0, 2, 3), correction=0)
-        mean = ranks.sum_over_ranks(local_mean) / world
+        mean = distributed.sum_over_ranks(local_mean) / world
         # Parallel variance: within the ranks plus between them, without the cancellation of E[x^2] - E[x]^2.
-        variance = ranks.sum_over_ranks(local_variance + (local_mean - mean).square()) / world
+        variance = distributed.sum_over_ranks(local_variance + (local_mean - mean).square()) / world
         self._track(mean.detach(), variance.detach(), count=world * x.numel() // x.shape[1])
         scale = torch.rsqrt(variance + self.eps)
         normalized = (wide - mean[:, None, None]) * scale[:, None, None]

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.networks.base import Kind, ModelInfo, PatchNetwork
+from patchprint.common.errors import UserError
+from patchprint.common.registry import Registry, check_kinds, check_options
 from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.desdis import DesDis
 from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
 from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
+from patchprint.networks.network import Kind, ModelInfo, PatchNetwork
 from patchprint.networks.pooled import PooledNetwork
 from patchprint.networks.spatial_transformer import Padding, TransformedNetwork
 from patchprint.networks.tfeat import TFeat
-from patchprint.registry import Registry, check_kinds, check_options
 
 
 def hardnet(dim: int = 128, width: int = 32, dropout: float = 0.3, kind: Kind = "float") -> PatchNetwork:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from patchprint.errors import UserError
-from patchprint.networks.base import Maps, PatchNetwork
+from patchprint.common.errors import UserError
+from patchprint.networks.network import Maps, PatchNetwork
 
 
 class CenterSurround(PatchNetwork):

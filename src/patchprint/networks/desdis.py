@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
-from patchprint.networks.base import Kind, Maps, PatchNetwork
+from patchprint.common.errors import UserError
 from patchprint.networks.blocks import Fovea, PatchStandardization, ViewBatchNorm2d
 from patchprint.networks.l2net import run_layers
+from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 
 class DesDis(PatchNetwork):

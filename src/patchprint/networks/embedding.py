@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from patchprint.errors import UserError, suggest
-from patchprint.extras import require
-from patchprint.networks.base import Maps, PatchNetwork
+from patchprint.common.errors import UserError, suggest
+from patchprint.common.optional import require
 from patchprint.networks.blocks import ViewBatchNorm2d
 from patchprint.networks.efficientnet_lite import EfficientNetLite0
+from patchprint.networks.network import Maps, PatchNetwork
 from patchprint.networks.residual import resnet18, resnet50
 
 LastNorm = Literal["none", "batch", "weight"]

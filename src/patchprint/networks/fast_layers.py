@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from patchprint.networks.base import PatchNetwork
 from patchprint.networks.blocks import ViewBatchNorm2d
 from patchprint.networks.efficientnet_lite import SamePaddedConv2d
 from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.hynet import HyNet
+from patchprint.networks.network import PatchNetwork
 
 _CHANNELS_OF_TENSOR_CORES = 8
 _WHOLE_MAPS = ((8, 8), (4, 4))  # kernels of the last convolutions, of the L2-Net and HyNet trunks and of DesDis's

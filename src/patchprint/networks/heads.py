@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 
 
 def unit_length(raw: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
-from patchprint.networks.base import Kind, Maps, PatchNetwork
+from patchprint.common.errors import UserError
 from patchprint.networks.blocks import TLU, FilterResponseNorm2d, Fovea, PatchStandardization, ViewBatchNorm2d
+from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 InputNorm = Literal["frn", "standard"]
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
-from patchprint.networks.base import Kind, Maps, PatchNetwork
+from patchprint.common.errors import UserError
 from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
+from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 Init = Literal["orthogonal", "orthogonal-unit", "he"]
 MapLayers = Literal["ends", "all"]

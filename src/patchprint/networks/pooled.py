@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.networks.base import Maps, PatchNetwork
+from patchprint.common.errors import UserError
 from patchprint.networks.blocks import middle_square
 from patchprint.networks.heads import unit_length
+from patchprint.networks.network import Maps, PatchNetwork
 
 _QUARTERS = (4, 3, 2)
 

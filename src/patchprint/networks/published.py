@@ -12,11 +12,11 @@ from typing import Any
 
 from torch import Tensor
 
-from patchprint.errors import UserError
-from patchprint.files import cache_folder
-from patchprint.networks.base import ModelInfo, PatchNetwork, TrainingRecord
+from patchprint.common.errors import UserError
+from patchprint.common.files import cache_folder
+from patchprint.common.safe_io import parsing
 from patchprint.networks.catalog import create_like
-from patchprint.reading import parsing
+from patchprint.networks.network import ModelInfo, PatchNetwork, TrainingRecord
 
 # Keys that only one of the networks has: convolution of the first layer, the layer that sets the dimension, licence of
 # the repository that publishes the weights.

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from patchprint.errors import UserError
-from patchprint.networks.base import Maps, PatchNetwork
+from patchprint.common.errors import UserError
 from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
+from patchprint.networks.network import Maps, PatchNetwork
 
 Padding = Literal["border", "zeros"]
 

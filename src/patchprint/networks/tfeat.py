@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from patchprint.networks.base import Kind, Maps, PatchNetwork
 from patchprint.networks.blocks import PatchStandardization
+from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 
 class TFeat(PatchNetwork):

@@ -1,7 +1,7 @@
 """Trained weights: finding them by name, reading and writing them with all that is known about them.
 
 Weights are safetensors files whose metadata (JSON strings) hold the fields of ``ModelInfo``. The package's own lie in
-``patchprint/weights/NAME.safetensors``. Files published by the authors of other methods
+``patchprint/networks/pretrained/NAME.safetensors``. Files published by the authors of other methods
 (``networks.published``) are read too.
 """
 
@@ -21,14 +21,14 @@ from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from patchprint.errors import UserError, suggest
-from patchprint.files import atomic_file
-from patchprint.networks.base import ModelInfo, PatchNetwork, TrainingRecord
+from patchprint.common.errors import UserError, suggest
+from patchprint.common.files import atomic_file
+from patchprint.common.safe_io import parsing
 from patchprint.networks.catalog import NETWORKS, create_like
+from patchprint.networks.network import ModelInfo, PatchNetwork, TrainingRecord
 from patchprint.networks.published import PUBLISHED, find_published, network_from_published
-from patchprint.reading import parsing
 
-WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "weights"
+WEIGHTS_FOLDER = Path(__file__).resolve().parent / "pretrained"
 _FORMAT = "patchprint"
 _WHAT = "a safetensors file"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")

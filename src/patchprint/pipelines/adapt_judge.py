@@ -17,15 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common.errors import MissingPackageError, UserError
+from patchprint.data.tracks import TrackStore
 from patchprint.detectors import detect
-from patchprint.distances import nearest
-from patchprint.errors import MissingPackageError, UserError
-from patchprint.features import describe, match, verify
-from patchprint.features.calibration import MAX_ERROR
+from patchprint.features import describe
 from patchprint.features.model import Model
-from patchprint.features.observations import describe_observations
-from patchprint.metrics.ranking import average_precision
-from patchprint.patches.tracks import TrackStore
+from patchprint.features.track_descriptors import describe_observations
+from patchprint.matching import match, verify
+from patchprint.matching.calibration import MAX_ERROR
+from patchprint.metrics.average_precision import average_precision
+from patchprint.ops.distances import nearest
 from patchprint.pipelines.adapt_sfm import COUNTS, PhotosToMap, shared_points
 from patchprint.training.held_out import HeldOutPoints
 from patchprint.types import Features, Keypoints

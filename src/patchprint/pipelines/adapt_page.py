@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from patchprint.interop.colmap import read_model
-from patchprint.pipelines.adapt import reconstruction_in
+from patchprint.common.provenance import Result
+from patchprint.interop.colmap_models import read_model
 from patchprint.pipelines.adapt_judge import VERDICTS, measured_in
+from patchprint.pipelines.adaptation import reconstruction_in
 from patchprint.report.angles import angle_sections
-from patchprint.report.cost import cost_sections, origin
-from patchprint.report.examples import example_sections
+from patchprint.report.example_images import example_sections
 from patchprint.report.page import Code, Page, Section
 from patchprint.report.reconstruction import draw_model, name_of, scene_section
+from patchprint.report.run_cost import cost_sections, origin
 from patchprint.report.runs import read_run, run_sections, settings_parts
 from patchprint.report.tables import Table, best_of
-from patchprint.types import Result
 
 
 def page(result: Result, weights: Path, work: Path) -> Page:

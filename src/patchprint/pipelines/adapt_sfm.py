@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.features import match
-from patchprint.interop.colmap import cameras_of_model, read_model
+from patchprint.data.codecs import encode_png
+from patchprint.data.tracks import TrackStore
+from patchprint.interop.colmap_models import cameras_of_model, read_model
 from patchprint.interop.colmap_sfm import triangulate
-from patchprint.patches.codecs import encode_png
-from patchprint.patches.tracks import TrackStore
-from patchprint.pipelines.sfm import FEWEST_MATCHES
+from patchprint.matching import match
+from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
 from patchprint.types import Features, Keypoints
 
 MOST_PHOTOS = 20  # so that it takes seconds

@@ -13,24 +13,24 @@ from typing import Any
 
 import torch
 
-from patchprint import files, provenance
-from patchprint.benchmarks import BENCHMARKS, Run, measure
-from patchprint.benchmarks import bundled as benchmark
+from patchprint.benchmarks import BENCHMARKS, Run, bundled as benchmark, measure
+from patchprint.common import files, provenance
+from patchprint.common.provenance import Result
+from patchprint.data.builders import bundled_images
+from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
-from patchprint.features import Model, describe, draw, load, match, verify
-from patchprint.patches.sources import bundled
-from patchprint.patches.sources.homographies import warped_pairs
+from patchprint.features import Model, describe, draw, load
+from patchprint.matching import match, verify
 from patchprint.report.angles import angle_sections
-from patchprint.report.cost import cost_sections, origin
 from patchprint.report.curves import curve_sections
-from patchprint.report.examples import example_sections
+from patchprint.report.embedded_images import Picture
+from patchprint.report.example_images import example_sections
 from patchprint.report.page import Code, Page, Section, Text, write
-from patchprint.report.pictures import Picture
+from patchprint.report.run_cost import cost_sections, origin
 from patchprint.report.runs import read_run, run_sections, settings_parts
 from patchprint.report.tables import Table, best_of
 from patchprint.training import resolve
 from patchprint.training.loop import train
-from patchprint.types import Result
 
 OUT = Path("runs/demo")
 STEPS = 700
@@ -49,7 +49,7 @@ RIGHT_WITHIN = 4.0  # pixels
 def main(out: Path = OUT, steps: int = STEPS) -> int:
     started = time.monotonic()
     _say("1/4  making training pairs from the photographs that scikit-image ships")
-    source = bundled.training_source()
+    source = bundled_images.training_source()
     config = resolve(
         "sdgmnet",
         network="hardnet",  # batch norm and ReLU take half the time of FRN and TLU on a CPU
@@ -83,7 +83,11 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
         "demo",
         settings={"steps": steps, "batch": BATCH, "recipe": config.recipe},
         model={"name": "patchprint demo", "sha256": models[LEARNED].info.sha256},
-        data={"path": "scikit-image", "held_out": list(bundled.HELD_OUT), "training": list(bundled.TRAINING)},
+        data={
+            "path": "scikit-image",
+            "held_out": list(bundled_images.HELD_OUT),
+            "training": list(bundled_images.TRAINING),
+        },
         seed=SEED,
         scores={**scores, "stereo_verified": image, "hard_pair": hard},
         started=started,
@@ -113,7 +117,7 @@ def _match_stereo(model: Model, path: Path) -> dict[str, int]:
 
 def _match_hard_pair(models: dict[str, Model], out: Path) -> dict[str, dict[str, int]]:
     """Matches and right ones of every model on the hard pair; hard-NAME.png shows those of HARD_DRAWN."""
-    image = bundled.image(bundled.HELD_OUT[0])
+    image = bundled_images.image(bundled_images.HELD_OUT[0])
     (pair,) = warped_pairs([image], 1, SEED, lambda pixels: detect(pixels, max_keypoints=HARD_KEYPOINTS), HARD)
     found = {}
     for name, model in models.items():
@@ -181,8 +185,8 @@ def _table(scores: dict[str, dict[str, Any]]) -> Table:
     return Table(
         ["descriptor", "FPR95, held out", "matching AP, held out", "matching AP, stereo", "correct, stereo"],
         rows,
-        f"All descriptors on the same keypoints (OpenCV SIFT). Held out: {', '.join(bundled.HELD_OUT)}, warped and re-lit. "
-        "Stereo: the motorcycle pair with measured disparity. FPR95: lower is better; AP: higher.",
+        f"All descriptors on the same keypoints (OpenCV SIFT). Held out: {', '.join(bundled_images.HELD_OUT)}, warped and "
+        "re-lit. Stereo: the motorcycle pair with measured disparity. FPR95: lower is better; AP: higher.",
         frozenset(best),
     )
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchprint.errors import UserError
-from patchprint.features.folder import DescribeSettings
+from patchprint.common.errors import UserError
 from patchprint.features.model import Model, load
-from patchprint.features.storage import MANIFEST, FeatureFolder
-from patchprint.interop.colmap import read_model
+from patchprint.interop.colmap_models import read_model
+from patchprint.storage.feature_files import MANIFEST, FeatureFolder
+from patchprint.storage.feature_folder import DescribeSettings
 
 FEATURES, MODEL = "features", "model"  # folders in it
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.losses.sdgm import SDGMLoss, Spread
 from patchprint.report.charts import Frame, Line, Moving
 from patchprint.report.page import Part, Section

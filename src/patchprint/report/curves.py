@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from patchprint.report.charts import Chart, Line
-from patchprint.report.comparison import comparable, data_name, label_of, where
 from patchprint.report.page import Part, Section
+from patchprint.report.result_comparison import comparable, data_name, label_of, where
 
 _RECALL_OF_FPR95 = 0.95
 _AXES = {"rotation": ("degrees", "degrees"), "scale": ("factor", "factor")}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from patchprint.extras import require
+from patchprint.common.optional import require
 
 COLORS = 8  # of the palette in page.css
 INK, GRID = "#010001", "#010002"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from patchprint.extras import require
-from patchprint.files import write_text
+from patchprint.common.files import write_text
+from patchprint.common.optional import require
 
 ASSETS = Path(__file__).with_name("assets")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from patchprint import files
-from patchprint.extras import require
+from patchprint.common import files
+from patchprint.common.optional import require
+from patchprint.report.embedded_images import Picture
 from patchprint.report.page import Part, Section
-from patchprint.report.pictures import Picture
 from patchprint.report.scenes import Cameras, Scene
 from patchprint.report.tables import Table
 

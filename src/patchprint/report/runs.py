@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchprint.errors import UserError
-from patchprint.reading import read_json
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import read_json
 from patchprint.report import thinning
 from patchprint.report.charts import Chart, Line
 from patchprint.report.page import Code, Part, Section, Text

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from patchprint.report.pictures import Picture
+from patchprint.report.embedded_images import Picture
 
 MOST_POINTS = 40_000
 MOST_CAMERAS = 2000

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchprint.common.safe_io import parsing, read_json
 from patchprint.networks.weights import weight_names
-from patchprint.reading import parsing, read_json
 from patchprint.report.charts import Dots, Scatter
-from patchprint.report.comparison import cell, comparable
 from patchprint.report.page import Part, Section, Text
+from patchprint.report.result_comparison import cell, comparable
 from patchprint.report.tables import Table
 
 _BASELINES = {"OpenCV SIFT": "sift"}  # contenders without weights, and their names on Oxford

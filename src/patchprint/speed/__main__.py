@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from patchprint.files import write_json
+from patchprint.common.files import write_json
 from patchprint.speed import COUNTS, STAGES, Photos, bench, growth
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from patchprint import provenance
-from patchprint.devices import choose_device
-from patchprint.errors import MissingPackageError
+from patchprint.common import provenance
+from patchprint.common.devices import choose_device
+from patchprint.common.errors import MissingPackageError
+from patchprint.common.provenance import Result
 from patchprint.networks.weights import weight_names
 from patchprint.speed._describers import engine_names
 from patchprint.speed._photos import Photos
 from patchprint.speed._stages import STAGES, Setup, Work
 from patchprint.speed._turns import Times, busy_cores, check_turns, in_turns
-from patchprint.types import Result
 
 ROUNDS = 5
 

@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common.optional import require
 from patchprint.detectors import detect
-from patchprint.engines import AUTO, available, chosen
-from patchprint.extras import require
 from patchprint.features import Model, extract, load
 from patchprint.features.model import NetworkModel
-from patchprint.interop import colmap, opencv
+from patchprint.interop import colmap_models, opencv
 from patchprint.interop.kornia import to_lafs
 from patchprint.interop.opencv_features import create_beblid
 from patchprint.networks.blocks import FilterResponseNorm2d
-from patchprint.networks.cost import multiply_adds
+from patchprint.networks.engines import AUTO, available, chosen
+from patchprint.networks.multiply_adds import multiply_adds
 from patchprint.speed._turns import Task
 from patchprint.types import Keypoints
 
@@ -174,7 +174,7 @@ class ColmapSift(Describer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pycolmap = colmap.pycolmap
+        self.pycolmap = colmap_models.pycolmap
 
     def of_photo(self, count: int) -> Callable[[np.ndarray], object]:
         options = self.pycolmap.FeatureExtractionOptions()

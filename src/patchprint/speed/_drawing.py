@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from patchprint.extras import require
-from patchprint.files import atomic_file
-from patchprint.types import Result
+from patchprint.common.files import atomic_file
+from patchprint.common.optional import require
+from patchprint.common.provenance import Result
 
 _WIDTH = 9.0  # inches
 _BAR = 0.26

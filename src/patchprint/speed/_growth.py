@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import provenance
-from patchprint.devices import choose_device
-from patchprint.errors import UserError
+from patchprint.common import provenance
+from patchprint.common.devices import choose_device
+from patchprint.common.errors import UserError
+from patchprint.common.progress import progress
+from patchprint.common.provenance import Result
 from patchprint.features.model import DEFAULT_MODEL, load
-from patchprint.progress import progress
 from patchprint.speed._describers import AUTO, Ours
 from patchprint.speed._photos import Photos
-from patchprint.types import Keypoints, Result
+from patchprint.types import Keypoints
 
 COUNTS = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 _REPEATS = 5  # of small counts; a large one is its own mean

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.common.errors import UserError
+from patchprint.common.files import atomic_file
+from patchprint.common.optional import require
+from patchprint.data.builders import bundled_images
 from patchprint.detectors import detect
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.files import atomic_file
-from patchprint.interop.images import list_images, read_gray
-from patchprint.patches.sources import bundled
+from patchprint.interop.image_files import list_images, read_gray
 from patchprint.types import Keypoints
 
 _FIELDS = ("xy", "scale", "angle", "score")  # what the keypoints of the detector have
@@ -69,7 +69,7 @@ def read_photos(folder: Path | None, photos: int, megapixels: float, keypoints: 
     if keypoints < 1:
         raise UserError(f"--keypoints is {keypoints}; give at least 1")
     if folder is None:
-        pair = bundled.stereo_pair()
+        pair = bundled_images.stereo_pair()
         source, found = "scikit-image: motorcycle", [pair.left, pair.right]
     else:
         names = list_images(folder)[:photos]

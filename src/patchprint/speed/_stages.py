@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.common.errors import MissingPackageError
+from patchprint.common.optional import require
+from patchprint.common.registry import Registry
 from patchprint.detectors import DETECTORS, detect
-from patchprint.engines import AUTO, MANY
-from patchprint.errors import MissingPackageError
-from patchprint.extras import require
-from patchprint.features import describe, match
+from patchprint.features import describe
 from patchprint.features.compress import compress
 from patchprint.interop.kornia import to_lafs
-from patchprint.registry import Registry
-from patchprint.sampler import ImagePyramids, cut_patches, keypoint_frames
+from patchprint.matching import match
+from patchprint.networks.engines import AUTO, MANY
+from patchprint.ops.sampling import ImagePyramids, cut_patches, keypoint_frames
 from patchprint.speed import _training
 from patchprint.speed._describers import SIFT, Create, Describer, others, ours
 from patchprint.speed._photos import Photos

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from patchprint import losses, networks, rng
-from patchprint.patches import Tracks, TrackStore, augment
-from patchprint.patches.batches import PairBatcher
-from patchprint.patches.source import PatchSource
+from patchprint import losses, networks
+from patchprint.common import rng
+from patchprint.data import Tracks, TrackStore, augment
+from patchprint.data.batches import PairBatcher
+from patchprint.data.patch_source import PatchSource
+from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.speed._photos import Photos
 from patchprint.training import TrainConfig, assembly, resolve
 from patchprint.training.step import TrainStep
-from patchprint.types import DescriptorBatch
 
 RECIPES = ("hardnet", "sdgmnet")  # the two trunks: batch norm, and filter response norm
 _RECORDED = 5  # steps after which ours is compiled and recorded on a GPU

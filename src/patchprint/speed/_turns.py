@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from patchprint.errors import UserError
-from patchprint.progress import Progress
+from patchprint.common.errors import UserError
+from patchprint.common.progress import Progress
 
 Task = Callable[[], object]
 

@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 
-from patchprint.registry import Registry
+from patchprint.common.registry import Registry
 from patchprint.studies._engine import Report, run_study
 from patchprint.studies._figures import Bars, Curves, Figure, Functions, HeatMap, Lines, Profiles
 from patchprint.studies._plan import Options

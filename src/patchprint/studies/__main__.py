@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._arguments import read_changes, read_sets
 

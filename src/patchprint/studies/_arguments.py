@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.training.resolving import read_options
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from patchprint import files, provenance
-from patchprint.devices import choose_device
-from patchprint.reading import read_json
+from patchprint.common import files, provenance
+from patchprint.common.devices import choose_device
+from patchprint.common.safe_io import read_json
 from patchprint.report.page import write
 from patchprint.studies import _figures, _one_run, _page, _tables, _workers
 from patchprint.studies._plan import DataSet, Options, Plan, asked_for, plan, run_name

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from patchprint import files
-from patchprint.extras import require
+from patchprint.common import files
+from patchprint.common.optional import require
 from patchprint.studies._results import grouped
 
 if TYPE_CHECKING:

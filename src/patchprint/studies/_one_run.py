@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from patchprint import files, provenance
 from patchprint.benchmarks import BENCHMARKS, Run, measure
-from patchprint.devices import choose_device
-from patchprint.errors import UserError
+from patchprint.common import files, provenance
+from patchprint.common.devices import choose_device
+from patchprint.common.errors import UserError
+from patchprint.common.registry import check_options, option_names
 from patchprint.features import Model, load
-from patchprint.registry import check_options, option_names
 from patchprint.studies._plan import Plan, PlannedMeasure
 from patchprint.studies._probes import PROBES
 from patchprint.training import checkpoint, train

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from patchprint.report.cost import origin
+from patchprint.report.embedded_images import Picture
 from patchprint.report.page import Code, Page, Part, Section, Text
-from patchprint.report.pictures import Picture
+from patchprint.report.run_cost import origin
 from patchprint.report.tables import Table
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchprint.errors import UserError, suggest
-from patchprint.patches import manifest
-from patchprint.provenance import sha256_of_file, sha256_of_folder
+from patchprint.common.errors import UserError, suggest
+from patchprint.common.provenance import sha256_of_file, sha256_of_folder
+from patchprint.data import manifest
 from patchprint.studies._study import Case, Study
 from patchprint.training import TrainConfig, resolve
 
@@ -251,7 +251,7 @@ def _store(path: Path) -> Path:
     """The store itself, or the one that is made once of an archive or folder of labeled images."""
     if (path / manifest.NAME).is_file():
         return path
-    from patchprint.patches.sources import labeled_images
+    from patchprint.data.builders import labeled_images
 
     return labeled_images.cached_store(path)
 

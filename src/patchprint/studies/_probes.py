@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchprint import rng
 from patchprint.benchmarks import Benchmark, Run
 from patchprint.benchmarks._patches import describe, open_for
-from patchprint.errors import UserError
+from patchprint.common import rng
+from patchprint.common.errors import UserError
+from patchprint.common.registry import Registry
+from patchprint.data import PatchSource
+from patchprint.data.batches import two_views
 from patchprint.losses.mining import angle, hardest_cosine
 from patchprint.losses.sdgm import SDGMLoss, Spread
-from patchprint.patches import PatchSource
-from patchprint.patches.batches import two_views
-from patchprint.registry import Registry
 
 _BINS = 100
 _FEWEST = 8  # points of a batch in which negatives are looked for

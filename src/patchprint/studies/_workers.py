@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
-from patchprint.stopping import sigterm_as_exit
+from patchprint.common.signals import sigterm_as_exit
 
 Task = TypeVar("Task")
 # Seconds in which a run that was asked to stop writes its checkpoint.

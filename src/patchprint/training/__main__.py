@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from patchprint import ranks
-from patchprint.errors import UserError
-from patchprint.training import distributed
+from patchprint.common import distributed as ranks
+from patchprint.common.errors import UserError
+from patchprint.training import process_group
 from patchprint.training.loop import train
 from patchprint.training.resolving import RunFile, resolve
 
@@ -34,7 +34,7 @@ def main() -> int:
         print(f"patchprint: {error}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else 1
     finally:
-        distributed.stop()
+        process_group.stop()
     return 0
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from patchprint import losses, networks
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.losses import Distillation, Loss
-from patchprint.losses.ranking import MatchRanking
+from patchprint.losses.ranking_loss import MatchRanking
 from patchprint.losses.sec import SEC, NormPenalty
 from patchprint.networks import weights
-from patchprint.networks.base import PatchNetwork
 from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.embedding import EmbeddingNetwork
+from patchprint.networks.network import PatchNetwork
 from patchprint.training import optimizers
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig

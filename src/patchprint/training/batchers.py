@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from patchprint import ranks
-from patchprint.errors import UserError
-from patchprint.patches import batches, group_batches
-from patchprint.patches.source import PatchSource
-from patchprint.registry import Registry, check_kinds
+from patchprint.common import distributed
+from patchprint.common.errors import UserError
+from patchprint.common.registry import Registry, check_kinds
+from patchprint.data import batches, group_batches
+from patchprint.data.patch_source import PatchSource
 from patchprint.training.config import TrainConfig
 
 
@@ -96,7 +96,7 @@ def create(config: TrainConfig, source: PatchSource) -> Batcher:
     check_kinds(f"batcher {config.batcher!r}", config.batcher_options, BATCHERS[config.batcher])
     _check_views(config)
     _check_size(config, source)
-    place = {"seed": config.seed, "rank": ranks.rank(), "world": ranks.world_size()}
+    place = {"seed": config.seed, "rank": distributed.rank(), "world": distributed.world_size()}
     return BATCHERS[config.batcher](source, config, place, **config.batcher_options)
 
 

@@ -17,12 +17,12 @@ from safetensors import safe_open
 from torch import Tensor
 
 import patchprint
-from patchprint import files
-from patchprint.errors import UserError
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import parsing
 from patchprint.losses import Loss
-from patchprint.networks.base import PatchNetwork
+from patchprint.networks.network import PatchNetwork
 from patchprint.networks.weights import to_bytes, weights_sha256
-from patchprint.reading import parsing
 from patchprint.training.config import TrainConfig, differences
 
 FORMAT = "patchprint-checkpoint-6"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from patchprint.errors import UserError, suggest
-from patchprint.patches.manifest import LARGEST_SCALE
-from patchprint.reading import parsing, read_json
+from patchprint.common.errors import UserError, suggest
+from patchprint.common.safe_io import parsing, read_json
+from patchprint.data.manifest import LARGEST_SCALE
 
 Optimizer = Literal["sgd", "adam", "adamw"]
 Schedule = Literal["constant", "linear", "drops", "cosine", "one-cycle"]

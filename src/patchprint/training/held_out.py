@@ -18,17 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint import rng
-from patchprint.distances import chance_of_same_index, pair_distances
+from patchprint.common import rng
+from patchprint.data import open_source
+from patchprint.data.batches import two_views
+from patchprint.data.image_store import ImageStore
+from patchprint.data.patch_pairs import pairs_of
+from patchprint.data.patch_source import PatchSource
 from patchprint.losses.distillation import similarity_difference
-from patchprint.metrics.retrieval import recall_at
+from patchprint.metrics.recall import recall_at
 from patchprint.metrics.verification import fpr95
-from patchprint.networks.base import PatchNetwork
-from patchprint.patches import open_source
-from patchprint.patches.batches import two_views
-from patchprint.patches.image_store import ImageStore
-from patchprint.patches.patch_pairs import pairs_of
-from patchprint.patches.source import PatchSource
+from patchprint.networks.network import PatchNetwork
+from patchprint.ops.distances import chance_of_same_index, pair_distances
 from patchprint.training.teacher import Teacher
 
 _CHUNK = 1024

@@ -19,15 +19,15 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from patchprint import files, provenance, ranks
-from patchprint.devices import kept_memory
-from patchprint.errors import UserError
+from patchprint.common import distributed as ranks, files, provenance
+from patchprint.common.devices import kept_memory
+from patchprint.common.errors import UserError
+from patchprint.common.signals import STOPPED, sigterm_as_event
+from patchprint.data import open_source
+from patchprint.data.patch_source import PatchSource
 from patchprint.networks import weights
-from patchprint.networks.base import PatchNetwork, TrainingRecord
-from patchprint.patches import open_source
-from patchprint.patches.source import PatchSource
-from patchprint.stopping import STOPPED, sigterm_as_event
-from patchprint.training import assembly, checkpoint, distributed, examples, held_out, memory
+from patchprint.networks.network import PatchNetwork, TrainingRecord
+from patchprint.training import assembly, checkpoint, example_patches, held_out, memory, process_group
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import angle_histograms, monitor
 from patchprint.training.optimizers import learning_rate
@@ -83,7 +83,7 @@ def train(
     learned from and ``validation`` chooses. Without ``config.hold_out``, and where test data choose, all points but those of
     the part "test" are learned from.
     """
-    device = distributed.start(config.device)
+    device = process_group.start(config.device)
     if source is None:
         source = open_source(config.data, device, config.patch_scale, config.divide_photos)
     source = source.to(device)
@@ -166,9 +166,9 @@ class _Run:
         self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
         if self.takes_part and not resume:
-            patches = examples.learned_patches(source, self.state.network.input_size)
+            patches = example_patches.learned_patches(source, self.state.network.input_size)
             if self.folder:
-                self.folder.write_arrays(examples.PATCHES, patches)
+                self.folder.write_arrays(example_patches.PATCHES, patches)
 
     def to_the_end(self) -> Outcome:
         config, state = self.config, self.state
@@ -189,7 +189,7 @@ class _Run:
                 stopping = (
                     asked_to_stop.is_set()
                     if ranks.world_size() == 1
-                    else (to_log and distributed.agree(asked_to_stop.is_set(), self.source.device))
+                    else (to_log and process_group.agree(asked_to_stop.is_set(), self.source.device))
                 )
                 if at_end or stopping or state.step % config.checkpoint_every == 0:
                     self._checkpoint()
@@ -292,9 +292,9 @@ class _Run:
     def _show_hardest(self) -> None:
         """Where the last weights go wrong, in pictures."""
         if self.takes_part and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
-            pairs = examples.hardest_pairs(self.judge, self._judged().in_evaluation())
+            pairs = example_patches.hardest_pairs(self.judge, self._judged().in_evaluation())
             if self.folder:
-                self.folder.write_arrays(examples.HARDEST, pairs)
+                self.folder.write_arrays(example_patches.HARDEST, pairs)
 
     def _checkpoint(self) -> None:
         self._check_finite()

@@ -7,7 +7,7 @@ import gc
 
 import torch
 
-from patchprint.patches.source import PatchSource
+from patchprint.data.patch_source import PatchSource
 from patchprint.training import assembly
 from patchprint.training.config import TrainConfig
 from patchprint.training.step import TrainStep

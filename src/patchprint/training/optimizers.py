@@ -7,8 +7,8 @@ import math
 import torch
 from torch import nn
 
-from patchprint.errors import UserError
-from patchprint.networks.base import PatchNetwork
+from patchprint.common.errors import UserError
+from patchprint.networks.network import PatchNetwork
 from patchprint.training.config import TrainConfig
 
 _RISING, _RISE = 0.3, 25.0  # one cycle: part of the run in which the rate rises, and how many times

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from patchprint import losses
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
+from patchprint.common.registry import Registry, check_options, option_names
+from patchprint.data import augment
 from patchprint.networks import catalog
-from patchprint.patches import augment
-from patchprint.registry import Registry, check_options, option_names
 from patchprint.training import batchers
 from patchprint.training.config import TrainConfig, checked, flag, read_config
 from patchprint.training.image_recipes import IMAGE_RECIPES

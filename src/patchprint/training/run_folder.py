@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from patchprint import files
-from patchprint.errors import UserError
-from patchprint.reading import parsing
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import parsing
 from patchprint.training.config import TrainConfig
 
 MADE_BY = "patchprint train"

@@ -15,16 +15,17 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from patchprint import networks, ranks, rng
+from patchprint import networks
+from patchprint.common import distributed as ranks, rng
+from patchprint.data import augment
+from patchprint.data.patch_source import PatchSource
+from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.networks import fast_layers
-from patchprint.networks.base import PatchNetwork
-from patchprint.patches import augment
-from patchprint.patches.source import PatchSource
-from patchprint.training import batchers, distributed, optimizers
+from patchprint.networks.network import PatchNetwork
+from patchprint.training import batchers, optimizers, process_group
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
 from patchprint.training.teacher import Sight, Teacher
-from patchprint.types import DescriptorBatch
 
 # Steps before a CUDA graph is recorded: they compile, tune and allocate, and are ordinary steps of the run.
 _STEPS_BEFORE_CAPTURE = 3
@@ -165,7 +166,7 @@ class TrainStep:
             label=label,
             teacher=by_point(said.repeat(len(desc) // len(said), 1)) if said is not None else None,
         )
-        batch = distributed.gather_batch(batch)
+        batch = process_group.gather_batch(batch)
         # Detached, because a graph that outlives its step would tie the next one to its stream.
         return self._loss(batch), (batch.desc.detach(), batch.raw.detach(), batch.label)
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
+from patchprint.data.patch_source import PatchSource
 from patchprint.networks import weights
-from patchprint.networks.base import CHUNK_ON_CPU, PatchNetwork
 from patchprint.networks.heads import unit_length
-from patchprint.patches.source import PatchSource
+from patchprint.networks.network import CHUNK_ON_CPU, PatchNetwork
 from patchprint.training.config import TrainConfig
 
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 import patchprint
+from patchprint.common.errors import UserError, suggest
 from patchprint.detectors import DETECTORS
-from patchprint.errors import UserError, suggest
-from patchprint.features.matching import Mode
-from patchprint.features.two_images import Geometry, MatchSettings
+from patchprint.matching.image_pair import Geometry, MatchSettings
+from patchprint.matching.nearest_neighbors import Mode
 from patchprint.web.limits import Limits
 from patchprint.web.looking import Photo
 

@@ -13,9 +13,9 @@ from fastapi import FastAPI
 
 from patchprint.web import page
 from patchprint.web.api import create_api
-from patchprint.web.examples import write_examples
 from patchprint.web.guard import Guard
 from patchprint.web.limits import Limits
+from patchprint.web.sample_pairs import write_examples
 from patchprint.web.uploads import remove_old
 from patchprint.web.workers import Workers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchprint.errors import UserError
+from patchprint.common.errors import UserError
 from patchprint.features.model import DEFAULT_MODEL, list_models, load
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from patchprint.progress import note
+from patchprint.common.progress import note
 
 MOST_CONNECTIONS = 256
 _LAST_ANSWERS = 1  # seconds in which answers that are under way may end when it is stopped

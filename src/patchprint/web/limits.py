@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from patchprint.errors import UserError
-from patchprint.interop.images import announced_size
+from patchprint.common.errors import UserError
+from patchprint.interop.image_files import announced_size
 
 
 class RefusedError(UserError):

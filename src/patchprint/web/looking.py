@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.devices import choose_device
-from patchprint.distances import nearest
-from patchprint.engines import AUTO
-from patchprint.errors import UserError, suggest
-from patchprint.features import drawing, load
-from patchprint.features.match_files import as_json, names_of_two, write_matches
+from patchprint.common.devices import choose_device
+from patchprint.common.errors import UserError, suggest
+from patchprint.features import draw_matches, load
 from patchprint.features.model import Model
-from patchprint.features.two_images import MatchSettings, answer
-from patchprint.features.two_view import THRESHOLD
-from patchprint.geometry import epipolar_errors, homography_errors
-from patchprint.interop.images import decode_color, decode_gray
-from patchprint.sampler import ImagePyramids, cut_patches
+from patchprint.interop.image_files import decode_color, decode_gray
+from patchprint.matching.image_pair import MatchSettings, answer
+from patchprint.matching.two_view_geometry import THRESHOLD
+from patchprint.networks.engines import AUTO
+from patchprint.ops.distances import nearest
+from patchprint.ops.geometry import epipolar_errors, homography_errors
+from patchprint.ops.sampling import ImagePyramids, cut_patches
+from patchprint.storage.match_formats import as_json, names_of_two, write_matches
 from patchprint.types import Features, Keypoints, Matches
 from patchprint.web.limits import Limits
 from patchprint.web.recent import Recent
@@ -124,15 +124,15 @@ class Desk:
         pair = self._pair(photos, settings)
         other = self._pair(photos, settings.by_default(baseline), on=pair)
         panels = self._two_panels(photos, settings)
-        layout = drawing.Layout.of(panels, pair.a, pair.b)
+        layout = draw_matches.Layout.of(panels, pair.a, pair.b)
         side, index = _chosen(pair, layout, spot)
         canvas = self._picture(photos, settings, pair)
         views = [self._neighbors(photos, settings, each, side, index) for each in (pair, other)]
         sides = (pair.a, pair.b)
         for near in views[0]["near"]:
-            drawing.ring(canvas, layout.place(1 - side, np.array([near["x"], near["y"]])), 6, _NEAR)
+            draw_matches.ring(canvas, layout.place(1 - side, np.array([near["x"], near["y"]])), 6, _NEAR)
         xy = sides[side].keypoints.xy[index].tolist()
-        drawing.ring(canvas, layout.place(side, np.array(xy)), 9, _CHOSEN)
+        draw_matches.ring(canvas, layout.place(side, np.array(xy)), 9, _CHOSEN)
         return {
             "numbers": _numbers(pair, settings),
             "picture": _drawn(canvas, pair),
@@ -174,17 +174,19 @@ class Desk:
 
     def _panel(self, photo: Photo, exif: bool) -> np.ndarray:
         def make() -> np.ndarray:
-            return drawing.panel(decode_color(photo.data, photo.name, exif), PANEL_PIXELS)
+            return draw_matches.panel(decode_color(photo.data, photo.name, exif), PANEL_PIXELS)
 
         return self._panels.get((photo.key, exif), make)
 
-    def _two_panels(self, photos: Sequence[Photo], settings: MatchSettings) -> drawing.Panels:
+    def _two_panels(self, photos: Sequence[Photo], settings: MatchSettings) -> draw_matches.Panels:
         first, second = photos
         return self._panel(first, settings.exif), self._panel(second, settings.exif)
 
     def _picture(self, photos: Sequence[Photo], settings: MatchSettings, pair: _Pair) -> np.ndarray:
         panels = self._two_panels(photos, settings)
-        return drawing.picture(panels, pair.a, pair.b, pair.found, LINES, outliers=True, keypoints=True, ground=_GROUND)
+        return draw_matches.picture(
+            panels, pair.a, pair.b, pair.found, LINES, outliers=True, keypoints=True, ground=_GROUND
+        )
 
     def _neighbors(
         self, photos: Sequence[Photo], settings: MatchSettings, pair: _Pair, side: int, index: int
@@ -245,7 +247,7 @@ def _table(photos: Sequence[Photo], pair: _Pair) -> str:
         return out.read_bytes().decode("utf-8")
 
 
-def _chosen(pair: _Pair, layout: drawing.Layout, spot: Spot) -> tuple[int, int]:
+def _chosen(pair: _Pair, layout: draw_matches.Layout, spot: Spot) -> tuple[int, int]:
     """Image (0 or 1) and index of the keypoint that is looked at."""
     if spot.number is not None:
         if not 0 <= spot.number < len(pair.a):
@@ -283,6 +285,6 @@ def _agreeing(pair: _Pair, side: int, index: int, others: torch.Tensor) -> np.nd
 
 
 def _as_text(rgb: np.ndarray, suffix: str) -> str:
-    data = drawing.encode(rgb, suffix)
+    data = draw_matches.encode(rgb, suffix)
     assert data is not None  # panels are far smaller than what a JPEG can hold
     return base64.b64encode(data).decode()

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from patchprint.features.two_images import MatchSettings
+from patchprint.matching.image_pair import MatchSettings
 
 HEADER = """<header class="pp-header"><h1>patchprint</h1>
 <p>Drop two photos: what looks alike to a descriptor, and do both show the same place?</p></header>"""

@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import gradio as gr
 
+from patchprint.common.errors import UserError
 from patchprint.detectors import DETECTORS
-from patchprint.errors import UserError
-from patchprint.features.matching import RATIO_MODES, Mode
 from patchprint.features.model import LOWE_RATIO
-from patchprint.features.two_images import MatchSettings
+from patchprint.matching.image_pair import MatchSettings
+from patchprint.matching.nearest_neighbors import RATIO_MODES, Mode
 from patchprint.web import markup
 from patchprint.web.limits import Limits
 from patchprint.web.looking import BASELINES, Photo

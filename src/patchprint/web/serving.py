@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchprint import files
-from patchprint.engines import AUTO
-from patchprint.errors import UserError
-from patchprint.extras import require
-from patchprint.progress import note
-from patchprint.stopping import sigterm_as_exit
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
+from patchprint.common.progress import note
+from patchprint.common.signals import sigterm_as_exit
+from patchprint.networks.engines import AUTO
 from patchprint.web.choices import offered
 from patchprint.web.limits import Limits
 from patchprint.web.workers import Setup, Workers

@@ -23,10 +23,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from patchprint.engines import AUTO
-from patchprint.errors import UserError
-from patchprint.features.two_images import MatchSettings
-from patchprint.progress import note
+from patchprint.common.errors import UserError
+from patchprint.common.progress import note
+from patchprint.matching.image_pair import MatchSettings
+from patchprint.networks.engines import AUTO
 from patchprint.web import limits
 from patchprint.web.limits import FaultError, Limits, OutOfTimeError, RefusedError, TooBusyError
 from patchprint.web.looking import Desk, Photo, Spot

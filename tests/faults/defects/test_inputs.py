@@ -76,7 +76,7 @@ def test_m4_a_wrong_page_of_one_mirror_is_followed_by_the_next(tree: Tree, tmp_p
         ended = tree.program(
             """
 import dataclasses, os, sys
-from patchprint.patches.sources import downloads
+from patchprint.data.builders import downloads
 
 root, md5, os.environ["PATCHPRINT_CACHE"] = sys.argv[1:]
 urls = (f"{root}/bad/set.zip", f"{root}/good/set.zip")
@@ -153,7 +153,7 @@ def test_l9_a_store_has_a_name_for_each_photo(tree: Tree, tmp_path: Path) -> Non
     built = tree.command("data build homographies photos store --num-views 2 --max-keypoints 30", tmp_path)
     assert built.code == 0, built
     count = """
-from patchprint.patches.tracks import TrackStore
+from patchprint.data.tracks import TrackStore
 store = TrackStore.open("store")
 names, photos = vars(store.names), getattr(store, "images", None) or store.photos
 print(len(names["images" if "images" in names else "photos"]), "names,", len(photos), "photos")

@@ -87,7 +87,7 @@ class Tree:
 
 
 def _serve() -> None:
-    for name in (*_LIBRARIES, "patchprint.cli", *(f"patchprint.commands.{name}" for name in _COMMANDS)):
+    for name in (*_LIBRARIES, "patchprint.cli", *(f"patchprint.cli.{name}" for name in _COMMANDS)):
         importlib.import_module(name)
     for line in sys.stdin:
         print(json.dumps(_run(json.loads(line))), flush=True)

@@ -11,31 +11,33 @@ import torch
 from fuzz import mutators
 from fuzz.mutators import Random
 from fuzz.reader import Reader
-from patchprint import files
 from patchprint.benchmarks import _cache
-from patchprint.features import embeddings, image_vectors, match_files, pair_lists, storage
+from patchprint.common import files
+from patchprint.features import embeddings
 from patchprint.features.embeddings import Embeddings
-from patchprint.features.match_folder import MatchFolder, match_folder
-from patchprint.features.shards import Shards
 from patchprint.interop import hloc, opencv_files
+from patchprint.matching import pair_selection
+from patchprint.storage import feature_files, image_vectors, match_formats
+from patchprint.storage.match_folder import MatchFolder, match_folder
+from patchprint.storage.shards import Shards
 from patchprint.types import Matches, ModelId
 from support import made_features
 
 
-def some_features() -> storage.Features:
+def some_features() -> feature_files.Features:
     return made_features.features(made_features.descriptors(6, 8))
 
 
 def write_features(folder: Path) -> None:
-    storage.save(some_features(), folder / "a.jpg.npz")
+    feature_files.save(some_features(), folder / "a.jpg.npz")
     plan = {"photos": ["a.jpg", "b.jpg"], "photos_folder": "photos", "settings": {"model": "m"}, "ratio": 0.8}
-    files.write_json(folder / storage.MANIFEST, plan)
+    files.write_json(folder / feature_files.MANIFEST, plan)
 
 
 def write_shards(folder: Path) -> None:
-    plan = {"photos": ["a.jpg", "b.jpg"], "settings": {"model": "m"}, storage.PER_SHARD: 2}
-    files.write_json(folder / storage.MANIFEST, plan)
-    Shards(folder, ["a.jpg", "b.jpg"], 2).add(0, {"a.jpg": storage.to_bytes(some_features())})
+    plan = {"photos": ["a.jpg", "b.jpg"], "settings": {"model": "m"}, feature_files.PER_SHARD: 2}
+    files.write_json(folder / feature_files.MANIFEST, plan)
+    Shards(folder, ["a.jpg", "b.jpg"], 2).add(0, {"a.jpg": feature_files.to_bytes(some_features())})
 
 
 def write_match_folder(folder: Path) -> None:
@@ -50,15 +52,15 @@ def read_match_folder(folder: Path) -> None:
 
 def write_vectors(folder: Path) -> None:
     write_features(folder)
-    image_vectors.of(storage.FeatureFolder(folder))
+    image_vectors.of(feature_files.FeatureFolder(folder))
 
 
 def read_vectors(folder: Path) -> None:
-    image_vectors._read(folder / storage.VECTORS, ["a.jpg"], 0)
+    image_vectors._read(folder / feature_files.VECTORS, ["a.jpg"], 0)
 
 
 def read_features(folder: Path) -> None:
-    found = storage.FeatureFolder(folder)
+    found = feature_files.FeatureFolder(folder)
     for name in found:
         repr(found[name])
     list(found.left_out)
@@ -70,7 +72,7 @@ def some_matches() -> Matches:
 
 def write_matches(folder: Path) -> None:
     found = {"a": some_features(), "b": some_features()}
-    match_files.write_matches(found, {("a", "b"): some_matches()}, folder / "m.npz")
+    match_formats.write_matches(found, {("a", "b"): some_matches()}, folder / "m.npz")
 
 
 def write_hloc(folder: Path) -> None:
@@ -114,7 +116,7 @@ def write_lists(folder: Path) -> None:
 
 
 def read_lists(folder: Path) -> None:
-    pair_lists.read_pairs(folder / "pairs.txt", ["a.jpg", "b.jpg", "c.jpg"])
+    pair_selection.read_pairs(folder / "pairs.txt", ["a.jpg", "b.jpg", "c.jpg"])
 
 
 def read_marker(folder: Path) -> None:
@@ -128,7 +130,7 @@ READERS: dict[str, Reader] = {
     "vectors of photos": Reader(write_vectors, read_vectors, {"vectors.npz": mutators.ARRAYS}, share=0.2),
     "shards of matches": Reader(write_match_folder, read_match_folder, {
         "m/*.npz": mutators.ARRAYS, "m/*.json": mutators.JSON, "m/pairs.txt": mutators.TEXT}, share=0.5),
-    "matches": Reader(write_matches, lambda folder: match_files.read_matches(folder / "m.npz"), {"*": mutators.ARRAYS}),
+    "matches": Reader(write_matches, lambda folder: match_formats.read_matches(folder / "m.npz"), {"*": mutators.ARRAYS}),
     "embeddings": Reader(
         lambda folder: embeddings.save(Embeddings(["a", "b"], torch.rand(2, 4), ModelId("m")), folder / "e.npz"),
         lambda folder: embeddings.load(folder / "e.npz"), {"*": mutators.ARRAYS}),

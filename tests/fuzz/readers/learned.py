@@ -13,9 +13,10 @@ from safetensors.torch import save as to_safetensors
 from fuzz import mutators
 from fuzz.mutators import Mutator, Random
 from fuzz.reader import Reader
-from patchprint import files, networks
+from patchprint import networks
+from patchprint.common import files
 from patchprint.networks import weights
-from patchprint.report import angles, comparison, cost, examples, runs, speed_accuracy, whole
+from patchprint.report import angles, example_images, full_report, result_comparison, run_cost, runs, speed_accuracy
 from patchprint.training import checkpoint, resolve
 from patchprint.training.config import TrainConfig, read_config
 from support import made_runs, training_data
@@ -115,8 +116,8 @@ def read_run(folder: Path) -> None:
     runs.run_sections([run])
     runs.verdict([run])
     angles.angle_sections([run])
-    examples.example_sections([run])
-    cost.cost_sections([], [run])
+    example_images.example_sections([run])
+    run_cost.cost_sections([], [run])
     TrainConfig.from_json(read_config(folder / "run" / "config.json"), str(folder / "run" / "config.json"))
 
 
@@ -134,9 +135,9 @@ def write_result(folder: Path) -> None:
 
 def read_result(folder: Path) -> None:
     benches, others = speed_accuracy.read_benches(sorted(folder.glob("*.json")))
-    found = comparison.read_results(others)
-    comparison.compare(found)
-    whole.whole_page(found, benches=benches)
+    found = result_comparison.read_results(others)
+    result_comparison.compare(found)
+    full_report.whole_page(found, benches=benches)
 
 
 READERS: dict[str, Reader] = {

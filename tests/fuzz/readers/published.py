@@ -11,9 +11,9 @@ from fuzz import mutators
 from fuzz.forked_programs import run_forked
 from fuzz.reader import Reader
 from patchprint.benchmarks import _hpatches_tasks
-from patchprint.errors import UserError
-from patchprint.interop import images
-from patchprint.patches.sources import archives, class_splits, hpatches, labeled_layouts, phototour, rome
+from patchprint.common.errors import UserError
+from patchprint.data.builders import archives, class_splits, hpatches_patches, labeled_layouts, phototour, rome_patches
+from patchprint.interop import image_files
 from support import labeled_sets
 from support.known_images import texture
 
@@ -33,7 +33,7 @@ def read_phototour(folder: Path) -> None:
 
 def write_hpatches(folder: Path) -> None:
     (folder / "v_a").mkdir()
-    for name in hpatches.STRIPS:
+    for name in hpatches_patches.STRIPS:
         cv2.imwrite(str(folder / "v_a" / f"{name}.png"), texture(65 * 2, 65))
     pairs, single = "s1,t1,idx1,s2,t2,idx2\n", "s,idx\n"
     for stem in ("verif_pos", "verif_neg_intra", "verif_neg_inter"):
@@ -43,7 +43,7 @@ def write_hpatches(folder: Path) -> None:
 
 
 def read_hpatches(folder: Path) -> None:
-    hpatches.read_sequence(folder / "v_a")
+    hpatches_patches.read_sequence(folder / "v_a")
     _hpatches_tasks.read(folder, "a", ["v_a"], [2])
 
 
@@ -55,7 +55,7 @@ def write_rome(folder: Path) -> None:
 
 def read_rome(folder: Path) -> None:
     for part in ("train", "test"):
-        rome._count(folder / part, images.list_images(folder / part))
+        rome_patches._count(folder / part, image_files.list_images(folder / part))
 
 
 def write_layouts(folder: Path) -> None:

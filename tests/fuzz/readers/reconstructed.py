@@ -12,9 +12,9 @@ from fuzz import mutators
 from fuzz.mutators import Random
 from fuzz.reader import Reader
 from fuzz.readers.described import some_features
-from patchprint.errors import UserError
-from patchprint.interop import colmap, colmap_database, sequences, strecha
-from patchprint.patches.sources import sfm_scene
+from patchprint.common.errors import UserError
+from patchprint.data.builders import sfm_scene
+from patchprint.interop import colmap_database, colmap_models, sequences, strecha
 from support.known_images import texture
 from support.scenes import write_sequence
 
@@ -44,14 +44,14 @@ def odd_values(data: bytes, random: Random) -> bytes:
 
 
 def write_model(folder: Path, form: str = "binary") -> None:
-    options = colmap.pycolmap.SyntheticDatasetOptions(
+    options = colmap_models.pycolmap.SyntheticDatasetOptions(
         num_rigs=2, num_cameras_per_rig=2, num_frames_per_rig=2, num_points3D=8
     )
-    getattr(colmap.pycolmap.synthesize_dataset(options), f"write_{form}")(folder)
+    getattr(colmap_models.pycolmap.synthesize_dataset(options), f"write_{form}")(folder)
 
 
 def read_model(folder: Path) -> None:
-    colmap.poses_of_model(colmap.read_model(folder))
+    colmap_models.poses_of_model(colmap_models.read_model(folder))
     scene = sfm_scene.read_scene(folder)
     with contextlib.suppress(UserError):
         sfm_scene.find_images(scene, folder)
@@ -71,7 +71,7 @@ def read_sequences(folder: Path) -> None:
 
 
 READERS: dict[str, Reader] = {
-    "COLMAP database": Reader(write_database, lambda folder: colmap.read_database(folder / "database.db"),
+    "COLMAP database": Reader(write_database, lambda folder: colmap_models.read_database(folder / "database.db"),
                               {"*.db": (*mutators.BYTES, odd_values, odd_values, odd_values)}),
     "COLMAP model, binary": Reader(write_model, read_model, {"*.bin": mutators.BYTES}),
     "COLMAP model, text": Reader(lambda folder: write_model(folder, "text"), read_model, {"*.txt": mutators.TEXT}),

@@ -5,7 +5,7 @@ import subprocess
 import cv2
 import numpy as np
 
-from patchprint.interop.images import read_gray
+from patchprint.interop.image_files import read_gray
 from perf.release.wild_photos import name_of, unpack
 
 

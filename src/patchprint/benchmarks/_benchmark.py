@@ -1,0 +1,177 @@
+"""What a benchmark is, what it is given, and what it hands back."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from patchprint.benchmarks._cache import Arrays, PredictionCache, code_checksum
+from patchprint.common.errors import UserError
+from patchprint.common.provenance import Result, record, sha256_of_file, sha256_of_folder
+from patchprint.features.model import Model, load
+
+Scores = dict[str, Any]
+
+
+class Benchmark(ABC):
+    """One protocol. The first line of a subclass's docstring says in ``patchprint eval`` what it measures.
+
+    ``settings`` is a frozen dataclass, whose fields become flags. Predictions are kept by all of them but those in ``scoring``,
+    which change nothing but the score. ``data_package`` names the installed package that holds the data of a benchmark that
+    takes none. ``of_images``: whether models of whole images are measured, not models of patches.
+    """
+
+    settings: ClassVar[type]
+    scoring: ClassVar[frozenset[str]] = frozenset()
+    lower_is_better: ClassVar[frozenset[str]] = frozenset()
+    data_package: ClassVar[str | None] = None
+    of_images: ClassVar[bool] = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def summary(self) -> str:
+        return (type(self).__doc__ or "").strip().splitlines()[0]
+
+    def load(self, name: str, device: str, engine: str) -> Model:
+        """What a name or a file after ``--model`` stands for."""
+        return load(name, device, engine)
+
+    def accept(self, model: Model) -> Model:
+        """The model, where it is of the kind that is measured here; UserError where it is not."""
+        return model.for_images() if self.of_images else model.for_keypoints()
+
+    @abstractmethod
+    def evaluate(self, run: Run, settings: Any) -> Scores:
+        """All scores of one model on one data set."""
+
+    @abstractmethod
+    def headline(self, scores: Scores) -> dict[str, float]:
+        """The few numbers that go into tables, by name."""
+
+    def beside(self, scores: Scores) -> dict[str, Scores]:
+        """Scores of other methods that were measured in the same run, by name."""
+        return {}
+
+    def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
+        """What the papers print, by method, with the names of ``headline``; empty where the protocol or data differ."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model on one data set under one protocol."""
+
+    benchmark: Benchmark
+    settings: Any
+    model: Model
+    # Folders or files; several stores are one set.
+    data: tuple[Path, ...] = ()
+    seed: int = 0
+    cache: PredictionCache = field(default_factory=lambda: PredictionCache(None))
+    skip_bad: bool = False
+    # Where stored patches are kept and cut.
+    device: torch.device | str = "cpu"
+    # Files that could not be read and were left out, which only happens with ``skip_bad``.
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """The data, where it is one folder or file."""
+        if len(self.data) != 1:
+            raise UserError(f"{self.benchmark.name} takes one --data at a time, not {len(self.data)} joined by commas")
+        return self.data[0]
+
+    @property
+    def data_name(self) -> str:
+        return ",".join(map(str, self.data)) or str(self.benchmark.data_package)
+
+    @functools.cached_property
+    def checksum(self) -> str:
+        """The sha256 of the data."""
+        if not self.data and self.benchmark.data_package:
+            version = importlib.metadata.version(self.benchmark.data_package)
+            return hashlib.sha256(f"{self.benchmark.data_package} {version}".encode()).hexdigest()
+        parts = [sha256_of_folder(path) if path.is_dir() else sha256_of_file(path) for path in self.data]
+        return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def predictions(self, what: str, compute: Callable[[], Arrays]) -> Arrays:
+        """Arrays that depend on the model: from the cache, or computed. ``what`` names them within this benchmark."""
+        return self.cache.get(self.key(what), compute)
+
+    def inputs(self, what: str, compute: Callable[[], Arrays]) -> Arrays:
+        """Arrays that are the same for all models, such as keypoints."""
+        return self.cache.get(self.key(what, of_model=False), compute)
+
+    def readable(self, names: dict[Any, Path], read: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+        """What ``read`` gives for each of ``names``; with ``skip_bad``, files that cannot be read are left out and counted."""
+        for key, path in names.items():
+            try:
+                yield key, read(key)
+            except UserError:
+                if not self.skip_bad:
+                    raise
+                self.skipped.append(f"{path.parent.name}/{path.name}")
+
+    def key(self, what: str, of_model: bool = True, ignoring: frozenset[str] = frozenset()) -> dict[str, Any]:
+        """Everything that decides a prediction; ``ignoring`` names settings that do not, beside the scoring ones."""
+        ignored = self.benchmark.scoring | ignoring
+        settings = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in ignored}
+        model = {
+            **dataclasses.asdict(self.model.id),
+            "patch_scale": self.model.patch_scale,
+            "engine": self.model.engine,
+        }
+        return {
+            "benchmark": self.benchmark.name,
+            "what": what,
+            "settings": _plain(settings),
+            "seed": self.seed,
+            "data": self.checksum,
+            "model": model if of_model else None,
+            "code": code_checksum(),
+        }
+
+
+def measure(run: Run) -> Result:
+    """Run one benchmark and record where its numbers come from."""
+    started = time.monotonic()
+    model = run.benchmark.accept(run.model)
+    scores = run.benchmark.evaluate(run, run.settings)
+    if run.skipped:
+        scores = {**scores, "skipped": sorted(set(run.skipped))}
+    patch_scale = {} if run.benchmark.of_images or not model.patch_scale else {"patch_scale": model.patch_scale}
+    result = record(
+        run.benchmark.name,
+        settings=_plain(dataclasses.asdict(run.settings)),
+        model={**dataclasses.asdict(model.id), **patch_scale, "kind": model.kind, "engine": model.engine},
+        data={"path": run.data_name, "sha256": run.checksum},
+        seed=run.seed,
+        scores=_plain(scores),
+        started=started,
+    )
+    cache = {"hits": run.cache.hits, "misses": run.cache.misses}
+    return dataclasses.replace(result, run={**result.run, "cache": cache})
+
+
+def _plain(value: Any) -> Any:
+    """The same value as JSON can write it: paths as text, "nothing to measure" (NaN) as null."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Path):
+        return str(value)
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,0 +1,172 @@
+"""The command line: finds the subcommand, lets tyro read its flags, turns errors into one sentence and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.cli``; a module that
+holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
+the function is called ``main``. A command may be named like a flag (``eval --compare``, ``train --resume``), and then stands
+anywhere among the flags. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import io
+import os
+import re
+import select
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import patchprint
+from patchprint.common.errors import UserError, suggest
+from patchprint.common.optional import require
+
+SUBCOMMANDS = {
+    "models": "list the networks and weights, with licence and training data",
+    "data": "build and inspect training and benchmark data",
+    "train": "train a descriptor with a published recipe",
+    "calibrate": "choose the threshold of the ratio test for a model",
+    "adapt": "tune a descriptor to your own photos",
+    "eval": "run a benchmark",
+    "study": "run a table or figure of a paper: many trainings, one table",
+    "describe": "detect and describe the keypoints of photos",
+    "match": "match two photos, or many",
+    "sfm": "photos to a COLMAP model, or more photos into one",
+    "localize": "where a photo was taken, in a model of patchprint sfm",
+    "export": "write a network as ONNX",
+    "bench": "time patchprint and others on this machine",
+    "report": "one HTML page from results or runs",
+    "serve": "a local page and HTTP API for two photos",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        return _fail(error, code=2)
+    except BrokenPipeError as error:
+        return 1 if _reader_is_gone() else _fail(error, code=1)
+    except OSError as error:
+        return _fail(error, code=1)
+    except KeyboardInterrupt:
+        return _fail("stopped", code=130)
+    except Exception:
+        traceback.print_exc()
+        return _fail("this is a fault of patchprint; please report it with the lines above and the command", code=1)
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads stdout any more, as after ``| head``; the rest goes nowhere then, and nothing is said at the end."""
+    look = select.poll()
+    look.register(sys.stdout.fileno(), 0)  # errors are told without being asked for
+    if not look.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"patchprint {patchprint.__version__}")
+        return 0
+    name, rest = _choose(arguments[0], SUBCOMMANDS, "patchprint"), arguments[1:]
+    require("tyro", extra="images")  # which every subcommand needs
+    module = importlib.import_module(f"patchprint.cli.{name}")
+    prog, command = f"patchprint {name}", getattr(module, "main", None) or module.COMMANDS
+    while isinstance(command, Mapping):
+        if not rest or rest[0] in ("-h", "--help"):
+            print(_listing(prog, command))
+            return 0 if rest else 2
+        if rest[0].startswith("-"):
+            flags = [name for name in command if name.startswith("--")]
+            rest = sorted(rest, key=lambda word: word not in flags)
+        command = command[_choose(rest[0], command, prog)]
+        prog, rest = f"{prog} {rest[0]}", rest[1:]
+    call = _parse(command, rest, prog)
+    return int(call() or 0)
+
+
+def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Callable[[], Any]:
+    """Read flags with tyro, whose boxed messages become one sentence."""
+    import tyro
+
+    from patchprint.cli import flags
+
+    pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
+    signature = flags.readable(inspect.signature(function, eval_str=True))
+    errors = io.StringIO()
+    captured: dict[str, Any] = {}
+
+    def remember(*args: Any, **kwargs: Any) -> None:
+        captured["call"] = lambda: function(*args, **kwargs)
+
+    remember.__doc__ = function.__doc__
+    remember.__signature__ = signature  # type: ignore[attr-defined]
+    remember.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    try:
+        with contextlib.redirect_stderr(errors):
+            config = (tyro.conf.OmitArgPrefixes, *pairs)
+            tyro.cli(remember, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
+    except SystemExit as stop:
+        if stop.code == 0:
+            return lambda: 0
+        raise UserError(_one_sentence(errors.getvalue(), prog)) from None
+    return captured["call"]
+
+
+def _one_sentence(box: str, prog: str) -> str:
+    """The message inside tyro's box, which is drawn with ASCII where the terminal has no Unicode."""
+    lines = [re.sub(r"^[│╭╰╮╯─|+\-\s]*(?=[│|+╭╰\s])[│|+╭╰\s]+|[│╭╰╮╯─|+\s]+$", "", line) for line in box.splitlines()]
+    lines = [line for line in lines[1:] if line.strip("-─ ") and not line.startswith(("For full helptext", prog))]
+    text = " ".join(lines).partition(" Argument helptext:")[0].partition(" Got errors:")[0]
+    text = re.sub(r"invalid literal for int\(\) with base 10: (\S+)", r"\1 is not a whole number", text)
+    text = re.sub(r"could not convert string to float: (\S+)", r"\1 is not a number", text)
+    head, _, meant = text.partition("Perhaps you meant:")
+    flags = re.findall(r"--[a-z][\w-]*", meant)
+    head = head.strip()
+    if head.startswith("Unrecognized options:") and flags:
+        head += f"; did you mean {' or '.join(dict.fromkeys(flags[:3]))}?"
+    return f"{head} ({prog} --help lists the options)"
+
+
+def _choose(word: str, known: Any, prog: str) -> str:
+    if word in known:
+        return word
+    raise UserError(f"{prog} has no {word!r}; {suggest(word, known)}")
+
+
+def _overview() -> str:
+    width = max(map(len, SUBCOMMANDS))
+    lines = [f"  {name.ljust(width)}  {text}" for name, text in SUBCOMMANDS.items()]
+    return "\n".join(["usage: patchprint COMMAND ...", "", *lines, "", "patchprint COMMAND --help says more."])
+
+
+def _listing(prog: str, commands: Mapping[str, Any]) -> str:
+    width = max(map(len, commands))
+    lines = [f"  {name.ljust(width)}  {_summary(command)}" for name, command in commands.items()]
+    return "\n".join([f"usage: {prog} WHAT ...", "", *lines, "", f"{prog} WHAT --help says more."])
+
+
+def _summary(command: Any) -> str:
+    """The first line of what a command says about itself; the names in a group of commands."""
+    if isinstance(command, Mapping):
+        return f"WHAT is one of {', '.join(command)}"
+    return (command.__doc__ or "").strip().splitlines()[0]
+
+
+def _fail(error: object, code: int) -> int:
+    if os.environ.get("PATCHPRINT_DEBUG") and isinstance(error, BaseException):
+        raise error
+    print(f"patchprint: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,70 @@
+"""``patchprint calibrate WEIGHTS``: choose the threshold of the ratio test for a model and write it into its weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from patchprint.cli.output import emit
+from patchprint.common.errors import UserError
+from patchprint.common.provenance import record
+from patchprint.features import calibration, load
+from patchprint.interop.image_files import list_images, read_gray, readable_images
+
+
+def main(
+    model: tyro.conf.Positional[str],
+    /,
+    data: Path | None = None,
+    views: int = calibration.VIEWS,
+    keypoints: int = calibration.KEYPOINTS,
+    seed: int = calibration.SEED,
+    write: bool = False,
+    strict: bool = False,
+    device: str = "auto",
+    json: bool = False,
+) -> int:
+    """Choose the threshold of the ratio test where right and wrong matches part best.
+
+    Args:
+        model: a weight file; shipped weights and baselines can be measured, but not written to
+        data: folder of photos, of which warped copies are matched; default: photographs that scikit-image ships
+        views: warped copies of each photo
+        keypoints: per photo
+        seed: of warps and light
+        write: store the threshold in the weight file; its weights and their checksum stay as they are
+        strict: stop at the first photo that cannot be read; by default it is named and left out
+        device: auto, cpu, cuda or mps
+        json: print the result as JSON
+    """
+    if write:
+        calibration.refuse_ratio(model)
+    settings = {"views": views, "keypoints": keypoints, "seed": seed}
+    images = None if data is None else _photos(data, strict)
+    used = load(model, device)
+    choice = calibration.calibrate(used, images, **settings)
+    if write:
+        calibration.write_ratio(Path(model), choice.ratio)
+    result = record(
+        "ratio calibration",
+        settings={**settings, "rule": "mutual neighbors, largest right - wrong"},
+        model=dataclasses.asdict(used.id),
+        data={"path": "scikit-image" if data is None else str(data)},
+        seed=seed,
+        scores=dataclasses.asdict(choice),
+    )
+    kept = (
+        f"keeps {100 * choice.right_kept:.1f} % of the right and {100 * choice.wrong_kept:.1f} % of the wrong matches"
+    )
+    emit(result.to_json(), json, f"{used.info.name}: ratio {choice.ratio:.2f} {kept}")
+    return 0
+
+
+def _photos(folder: Path, strict: bool) -> list[np.ndarray]:
+    names = readable_images(folder, list_images(folder), strict)
+    if not names:
+        raise UserError(f"none of the photos in {folder} could be read")
+    return [read_gray(folder / name) for name in names]

@@ -1,0 +1,136 @@
+"""``patchprint data``: build stores of patches and images, look into them, download public sets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from patchprint.cli.output import emit, say
+from patchprint.common import files
+from patchprint.data import image_store, manifest, open_source, splits
+from patchprint.data.builders import BUILDERS, builder
+
+
+def _build_command(kind: str) -> Callable[..., None]:
+    """A typed function for tyro: the parameters of a builder, and --json."""
+    build = builder(kind)
+
+    def command(src: Path, out: Path, *, force: bool, json: bool, **options: Any) -> None:
+        for read in filter(None, (src, *map(options.get, ("images", "sparse", "database")))):
+            files.refuse_overlap(out, read)
+        manifest.refuse_overwrite(out, force)
+        build(src, out, force=force, **options)
+        facts = describe(out)
+        emit(facts, json, as_text(facts))
+
+    folders = {
+        name: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar=name.upper())] for name in ("src", "out")
+    }
+    parameters = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=folders.get(name, parameter.annotation))
+        for name, parameter in inspect.signature(build, eval_str=True).parameters.items()
+    ]
+    as_json = Annotated[bool, tyro.conf.arg(help="print the facts of the new store as JSON")]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*parameters, Parameter("json", Parameter.KEYWORD_ONLY, default=False, annotation=as_json)]
+    )
+    command.__doc__ = build.__doc__
+    return command
+
+
+def info(
+    out: tyro.conf.Positional[Path],
+    preview: Path | None = None,
+    rows: int = 100,
+    verify: bool = False,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Say what a store holds: photos, points, views, views per point, megabytes; or images and classes.
+
+    Args:
+        out: folder of the store.
+        preview: write a contact sheet here, a PNG with one point per row.
+        rows: points on the contact sheet.
+        verify: read all files and compare their checksums.
+        seed: which points the contact sheet shows.
+        json: print JSON.
+    """
+    facts = describe(out)
+    if verify:
+        manifest.verify(out)
+    if preview is not None:
+        from patchprint.data.codecs import encode_png
+        from patchprint.data.preview import contact_sheet
+
+        sheet = contact_sheet(open_source(out), rows, seed=seed)
+        with files.atomic_file(preview) as temporary:
+            temporary.write_bytes(encode_png(sheet))
+        say(f"wrote {preview}: {rows} points or classes, one per row in each column")
+    emit(facts, json, as_text(facts))
+
+
+def download(
+    name: tyro.conf.Positional[str] = "",
+    data_dir: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Fetch a public set into the cache, or find a copy of it; without a name, list the sets with their licences.
+
+    Args:
+        name: of the set.
+        data_dir: folder of a copy that you have already; nothing is downloaded then.
+        json: print JSON.
+    """
+    from patchprint.data.builders import downloads
+
+    if not name:
+        listing = [downloads.describe(each) for each in downloads.SETS]
+        emit(listing, json, "\n".join(f"{each['name']}: {each['what']}; {each['license']}" for each in listing))
+        return
+    folder = downloads.locate(name, data_dir)
+    emit({"name": name, "folder": str(folder)}, json, str(folder))
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """The facts of a store, from its manifest alone."""
+    facts = manifest.read(folder)
+    if facts["kind"] == image_store.KIND:
+        return {
+            "kind": facts["kind"],
+            "images": facts["views"],
+            "classes": len(facts["classes"]),
+            **{f"{part}_classes": facts[part] for part in splits.PARTS},
+            "single_image_classes": facts.get("single_image_classes", 0),
+            "megabytes": manifest.megabytes(facts),
+        }
+    return {
+        "kind": facts["kind"],
+        "photos": facts.get("photos", 0),
+        "points": facts["points"],
+        "views": facts["views"],
+        "views_per_point": round(facts["views"] / max(1, facts["points"]), 3),
+        "scenes": len(facts.get("scenes", [])),
+        "train_points": facts["train"],
+        "val_points": facts["val"],
+        "test_points": facts["test"],
+        "added_views": facts.get("added_views", 0),
+        "patch_scale": facts["patch_scale"],
+        "pairs": facts.get("pairs", []),
+        "megabytes": manifest.megabytes(facts),
+    }
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    """One line per fact."""
+    width = max(map(len, facts))
+    shown = {name: ", ".join(value) if isinstance(value, list) else value for name, value in facts.items()}
+    return "\n".join(f"{name.replace('_', ' ').ljust(width)}  {value}" for name, value in shown.items() if value != "")
+
+
+COMMANDS = {"build": {kind: _build_command(kind) for kind in BUILDERS}, "info": info, "download": download}

@@ -1,0 +1,184 @@
+"""``patchprint eval BENCH --model M --data D``: run a benchmark; ``patchprint eval --compare FILES``: results side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, measure
+from patchprint.cli.output import emit, table
+from patchprint.common.devices import choose_device
+from patchprint.common.errors import UserError
+from patchprint.common.files import cache_folder, refuse_file, write_json
+from patchprint.features import Model
+from patchprint.networks.engines import AUTO
+from patchprint.report.full_report import whole_page
+from patchprint.report.page import write
+from patchprint.report.result_comparison import Comparison, cell, compare, data_name, read_results, train_test_table
+
+
+@dataclass(frozen=True)
+class Common:
+    """What all benchmarks ask for."""
+
+    # A name, a weight file, or one of sift, rootsift, pixels; may be given several times. For pipelines also those of others:
+    # opencv-sift, orb, beblid, aliked-n16, disk, xfeat ... (docs/benchmarks.md).
+    model: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    # Data of the benchmark; may be given several times. Commas join several stores to one set.
+    data: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    # Result file, or a folder that receives BENCH/DATA-MODEL.json for each model and data set; DATA leaves out the name of
+    # BENCH (oxford/MODEL.json), and --patch-scale N adds -Nsigma.
+    out: Path | None = None
+    # One page of all results of this call (.html), as patchprint report makes it.
+    report: Path | None = None
+    # Replace result files and pages that exist.
+    force: bool = False
+    # Print the results as JSON.
+    json: bool = False
+    # Seed of everything that is drawn.
+    seed: int = 0
+    # Side of the patch in units of the keypoint's sigma; the model's own if not given.
+    patch_scale: float | None = None
+    # Measure the signs of the descriptors as packed bits, the binary form of float weights.
+    signs: bool = False
+    # cpu, cuda or auto.
+    device: str = "auto"
+    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what the machine has.
+    engine: str = AUTO
+    # Folder for predictions; PATCHPRINT_CACHE or ~/.cache/patchprint if not given.
+    cache: Path | None = None
+    # Compute all predictions anew and keep none.
+    no_cache: bool = False
+    # Leave unreadable pictures out and count them, instead of stopping.
+    skip_bad: bool = False
+    # Only for ubc: the set that each model was trained on, in the order of --model; prints the train > test table.
+    trained_on: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+
+
+def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
+    """Measure every model on every data set."""
+    _check(benchmark, common)
+    device = choose_device(common.device)
+    results, trained_on = [], []
+    for name in common.model:  # before hours of work: all of them can be loaded, and all results written
+        _targets(common, benchmark.name, _load(benchmark, common, name))
+    for position, name in enumerate(common.model):
+        model = _load(benchmark, common, name)
+        for data, target in _targets(common, benchmark.name, model).items():
+            cache = PredictionCache(None if common.no_cache else common.cache or cache_folder("predictions"))
+            paths = tuple(map(Path, data.split(","))) if data else ()
+            result = measure(
+                Run(benchmark, settings, model, paths, common.seed, cache, common.skip_bad, device)
+            ).to_json()
+            if target is not None:
+                write_json(target, result)
+            results.append(result)
+            trained_on.append(common.trained_on[position] if common.trained_on else "")
+    if common.report is not None:
+        write(whole_page(results), common.report)
+    tables = compare(results)
+    if common.trained_on:
+        tables.append(train_test_table(results, trained_on))
+    emit(results[0] if len(results) == 1 else results, common.json, "\n\n".join(map(text_of, tables)))
+
+
+def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json: bool = False) -> None:
+    """Print results side by side, with published numbers where the protocol is the same.
+
+    Args:
+        files: result files that patchprint eval wrote.
+        json: print the tables as JSON.
+    """
+    tables = compare(read_results(files))
+    values = [
+        {"title": title_of(t), "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]}
+        for t in tables
+    ]
+    emit(values, json, "\n\n".join(map(text_of, tables)))
+
+
+def title_of(comparison: Comparison) -> str:
+    """What was measured, and with what settings."""
+    return f"{comparison.title} ({comparison.settings})" if comparison.settings else comparison.title
+
+
+def text_of(comparison: Comparison) -> str:
+    """A comparison as a title and aligned columns."""
+    rows = [[label, *(cell(value) for value in values)] for label, values in comparison.rows]
+    return f"{title_of(comparison)}\n{table(['', *comparison.columns], rows)}"
+
+
+def _check(benchmark: Benchmark, common: Common) -> None:
+    name = benchmark.name
+    if not common.model:
+        raise UserError(f"patchprint eval {name} needs a model: --model sift, --model NAME or --model FILE")
+    if not common.data and benchmark.data_package is None:
+        raise UserError(f"patchprint eval {name} needs data: --data FOLDER")
+    if common.data and benchmark.data_package is not None:
+        raise UserError(f"patchprint eval {name} brings its own data; leave --data out")
+    for data in common.data:
+        for part in data.split(","):
+            if not Path(part).exists():
+                raise UserError(f"there is no {part}; give --data what the benchmark is to run on")
+    if common.trained_on and (name != "ubc" or len(common.trained_on) != len(common.model)):
+        raise UserError("--trained-on belongs to ubc and is given once for each --model")
+    if common.report is not None:
+        refuse_file(common.report, common.force)
+    many = len(common.model) * max(1, len(common.data)) > 1
+    if many and common.out is not None and common.out.suffix == ".json":
+        raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
+
+
+def _load(benchmark: Benchmark, common: Common, name: str) -> Model:
+    model = benchmark.load(name, common.device, common.engine)
+    if common.patch_scale is not None:
+        model = model.with_patch_scale(common.patch_scale)
+    return model.signs() if common.signs else model
+
+
+def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
+    """The result file of every data set; UserError where one cannot be written."""
+    targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
+    for target in filter(None, targets.values()):
+        refuse_file(target, common.force)
+    return targets
+
+
+def _target(common: Common, name: str, data: str, model: Model) -> Path | None:
+    if common.out is None or common.out.suffix == ".json":
+        return common.out
+    where = Path(data_name({"data": {"path": data}})).stem
+    where = "" if where == name else where.removeprefix(f"{name}-")
+    scale = "" if common.patch_scale is None else f"{common.patch_scale:g}sigma"
+    file = "-".join(part for part in (where, model.info.name, scale) if part)
+    # The model's name stands in a file that others wrote; it must not lead out of the folder.
+    return common.out / name / (file.replace("/", "-").replace("\\", "-") + ".json")
+
+
+class _Commands(Mapping[str, Callable[..., None]]):
+    """A typed function for each benchmark, made when it is asked for, since benchmarks need packages that others do without."""
+
+    def __getitem__(self, name: str) -> Callable[..., None]:
+        if name == "--compare":
+            return side_by_side
+        benchmark = BENCHMARKS[name]()
+
+        def command(common: Common, settings: Any) -> None:
+            run(benchmark, common, settings)
+
+        command.__doc__ = benchmark.summary
+        command.__annotations__ = {"common": Common, "settings": benchmark.settings, "return": None}
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*BENCHMARKS, "--compare"))
+
+    def __len__(self) -> int:
+        return len(BENCHMARKS) + 1
+
+
+COMMANDS = _Commands()

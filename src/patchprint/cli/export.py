@@ -1,0 +1,102 @@
+"""``patchprint export``: a network as one ONNX file, compared with torch in onnxruntime and OpenCV."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from torch import Tensor
+from torch.nn import functional as F
+
+from patchprint.cli.output import emit
+from patchprint.common.errors import UserError
+from patchprint.common.files import refuse_file
+from patchprint.features.model import BASELINES
+from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
+from patchprint.networks import PatchNetwork, create
+from patchprint.networks.weights import load_network
+
+TOLERANCE = 1e-4
+
+
+def main(
+    model: tyro.conf.Positional[str],
+    out: Path = Path("net.onnx"),
+    untrained: bool = False,
+    force: bool = False,
+    json: bool = False,
+) -> int:
+    """Write MODEL as ONNX and print the largest difference between torch and each runtime.
+
+    Args:
+        model: name of shipped weights, a weight file, or with --untrained the name of a network.
+        out: the file to write.
+        untrained: export the network with random weights, to try a runtime out.
+        force: replace an existing file.
+        json: print the result as JSON.
+    """
+    refuse_file(out, force)
+    if model in BASELINES:
+        raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
+    network = create(model).eval() if untrained else load_network(model)
+    info = asdict(network.info)
+    metadata = {key: value if isinstance(value, str) else json_module.dumps(value) for key, value in info.items()}
+    export_onnx(network, network.input_size, out, metadata, network.channels)
+    parity = measure_parity(network, out)
+    result: dict[str, Any] = {
+        "model": network.info.name,
+        "sha256": network.info.sha256,
+        "file": str(out),
+        "megabytes": round(out.stat().st_size / 1e6, 3),
+        "opset": OPSET,
+        "input": {
+            "name": INPUT,
+            "shape": ["N", network.channels, network.input_size, network.input_size],
+            "dtype": "float32 in [0, 1]",
+        },
+        "patch_scale": network.info.patch_scale,
+        "output": {"name": OUTPUT, "shape": ["N", network.dim], "dtype": "float32", "kind": network.kind},
+        "max_error": parity,
+        "tolerance": TOLERANCE,
+    }
+    lines = [f"{out}: {network.info.name}, {result['megabytes']} MB, opset {OPSET}"]
+    lines.append(
+        f"input  {INPUT} (N, {network.channels}, {network.input_size}, {network.input_size}) float32 in [0, 1]"
+    )
+    lines.append(f"output {OUTPUT} (N, {network.dim}) float32, {_meaning(network)}")
+    if network.channels == 1:
+        lines.append(f"patches are {network.info.patch_scale:g} times as wide as the scale (sigma) of their keypoint")
+    lines += [f"largest difference from torch in {name}: {error:.1e}" for name, error in parity.items()]
+    emit(result, json, "\n".join(lines))
+    return 0 if all(error < TOLERANCE for error in parity.values()) else 1
+
+
+def measure_parity(network: PatchNetwork, path: Path) -> dict[str, float]:
+    """Largest difference between the prints of torch and of each runtime, over batches of one and of several patches."""
+    patches = _smooth_patches(16, network.channels, network.input_size)
+    with torch.no_grad():
+        raw = network.forward_features(patches, with_maps=False)[0]
+        expected = network.head(raw)
+    # A sign is not defined where the raw value is as small as the rounding of two runtimes.
+    certain = raw.abs() > 1e-4 * raw.abs().max() if network.kind == "binary" else torch.ones_like(raw, dtype=torch.bool)
+    errors = {}
+    for runtime in RUNTIMES:
+        alone = run_onnx(path, patches[:1], runtime)
+        batch = run_onnx(path, patches, runtime)
+        differences = torch.cat([alone - expected[:1], batch - expected]).abs()
+        errors[runtime] = float(differences[torch.cat([certain[:1], certain])].max())
+    return errors
+
+
+def _smooth_patches(count: int, channels: int, size: int) -> Tensor:
+    """Patches with the slow changes of photographs, always the same, (count, channels, size, size) in [0, 1]."""
+    noise = torch.rand(count, channels, 8, 8, generator=torch.Generator().manual_seed(0))
+    return F.interpolate(noise, size=(size, size), mode="bilinear", align_corners=False)
+
+
+def _meaning(network: PatchNetwork) -> str:
+    return "signs / sqrt(D)" if network.kind == "binary" else "unit length"

@@ -1,0 +1,41 @@
+"""``patchprint localize PHOTO MODEL``: where one photo was taken, in a model that ``patchprint sfm`` made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tyro
+
+from patchprint.cli.output import emit
+from patchprint.common.devices import choose_device
+from patchprint.pipelines.localization import NEIGHBORS, localize
+
+
+def main(
+    image: tyro.conf.Positional[Path],
+    model: tyro.conf.Positional[Path],
+    /,
+    neighbors: int = NEIGHBORS,
+    device: str = "auto",
+    seed: int = 0,
+    json: bool = False,
+) -> int:
+    """Find where a photo was taken, in a model that patchprint sfm made. Nothing is written.
+
+    Args:
+        image: the photo
+        model: output folder of patchprint sfm; how its photos were described is known from there
+        neighbors: photos of the model that look most like this one, which it is matched with
+        device: auto, cpu, cuda or mps
+        seed: of everything random
+        json: print the pose as JSON: center and rotation (world to camera), COLMAP's quaternion and translation, the camera
+    """
+    found = localize(image, model, neighbors, str(choose_device(device)), seed)
+    result = found.to_json()
+    center, quaternion = (" ".join(f"{value:.4f}" for value in result[key]) for key in ("center", "quaternion_wxyz"))
+    text = (
+        f"{image}: camera at ({center}), quaternion w x y z ({quaternion}), world to camera; "
+        f"{found.inliers} of {found.matches} matches with points of the model agree"
+    )
+    emit(result, json, text)
+    return 0

@@ -1,0 +1,31 @@
+"""``--engine ray [--address A]``: where work is done, in the same flag as how a network is computed there."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from patchprint.common.devices import choose_device
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
+from patchprint.interop.ray_cluster import Cluster, refuse_silent
+from patchprint.networks.engines import AUTO
+
+RAY = "ray"
+
+
+def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str]:
+    """The cluster, or None for this process, and the engine that computes: "ray" is "ray:auto", "ray:int8" is int8 there."""
+    place, _, computed = engine.partition(":")
+    if place != RAY:
+        if address is not None:
+            raise UserError("--address is that of a cluster; give --engine ray too")
+        return None, engine
+    if importlib.util.find_spec("ray") is None:  # which is imported when its settings are known
+        require("ray", extra="cluster")
+    refuse_silent(address)  # before anything is written
+    return Cluster(address), computed or AUTO
+
+
+def device_there(device: str, cluster: Cluster | None) -> str:
+    """The device of this machine that ``device`` stands for, or ``device`` itself where a cluster is asked for it."""
+    return str(choose_device(device)) if cluster is None else device

@@ -1,0 +1,50 @@
+"""``patchprint report SOURCES... --out page.html``: one page that can be sent by mail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from patchprint.cli.output import emit
+from patchprint.common.errors import UserError
+from patchprint.common.files import refuse_file
+from patchprint.report.embedded_images import SUFFIXES
+from patchprint.report.full_report import whole_page
+from patchprint.report.page import write
+from patchprint.report.result_comparison import read_results
+from patchprint.report.runs import read_runs
+from patchprint.report.speed_accuracy import read_benches
+
+
+def main(
+    sources: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    out: Path = Path("report.html"),
+    title: str = "",
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """One HTML page from results, training runs and pictures; what can be compared shares its tables and charts.
+
+    Args:
+        sources: result files of patchprint eval and patchprint bench, folders of patchprint train, and pictures (.png,
+            .jpg), such as those of patchprint match.
+        out: the page; it needs no other file and no network.
+        title: its heading; by default what it shows.
+        force: replace a page that exists.
+        json: print the name of the page and what it holds as JSON.
+    """
+    if not sources:
+        raise UserError("nothing to report on; name result files (results/oxford/*.json) or folders of runs")
+    for source in sources:
+        if not source.exists():
+            raise UserError(f"there is no {source}; name result files or folders of runs")
+    refuse_file(out, force)
+    runs = read_runs([source for source in sources if source.is_dir()])
+    pictures = [source for source in sources if source.suffix.lower() in SUFFIXES and not source.is_dir()]
+    benches, files = read_benches([each for each in sources if not each.is_dir() and each not in pictures])
+    page = whole_page(read_results(files) if files else [], runs, pictures, title, benches)
+    write(page, out)
+    counts = {"results": len(files), "runs": len(runs), "pictures": len(pictures), "benches": len(benches)}
+    emit({"out": str(out), **counts}, json, f"wrote {out}")

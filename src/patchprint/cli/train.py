@@ -1,0 +1,212 @@
+"""``patchprint train RECIPE --data STORE --out RUN``: one command for each recipe, one flag for each setting of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterable
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import tyro
+
+from patchprint.cli import flags
+from patchprint.cli.output import emit, say
+from patchprint.common import distributed as ranks
+from patchprint.common.errors import UserError
+from patchprint.common.registry import option_names
+from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
+from patchprint.networks import NETWORKS
+from patchprint.networks.weights import read_info
+from patchprint.report.full_report import whole_page
+from patchprint.report.page import write
+from patchprint.report.runs import read_run
+from patchprint.training import RECIPES, Outcome, TrainConfig, process_group, resolve, train
+from patchprint.training.config import flag
+from patchprint.training.held_out import spelled
+from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
+
+# --freeze a b, or --freeze a --freeze b
+Words = tuple[tuple[str, ...], ...]
+REPORT = "report.html"  # in the folder of the run
+Switch = tyro.conf.FlagCreatePairsOff[bool]
+
+
+def _command(recipe: str) -> Callable[..., int]:
+    """A typed function for tyro: the flags of every run, and one for each field of TrainConfig."""
+
+    def command(
+        *,
+        config: Path | None = None,
+        out: Path | None = None,
+        resume: Switch = False,
+        force: Switch = False,
+        json: Switch = False,
+        settings: dict[str, Any],
+        **words: Words,
+    ) -> int:
+        config = config or (_config_of(out or _default_out(recipe)) if resume else None)
+        file = None if config is None else RunFile.read(config)
+        out = out or (Path(file.out) if file and file.out else _default_out(recipe))
+        return _train(resolve(recipe, file, **settings, **_read_words(words)), out, resume, force, json)
+
+    command.__doc__ = f"""{RECIPES[recipe].__doc__}
+
+    Args:
+        config: JSON file with settings, like the config.json of a run; flags win over it.
+        out: folder of the run, with report.html at its end; if not given, the one that --config names, or runs/{recipe}.
+        resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
+        force: replace a run that is in --out already.
+        json: print the outcome as JSON.
+    """
+    command.__signature__ = _with_settings(inspect.signature(command, eval_str=True), recipe)  # type: ignore[attr-defined]
+    command.paired_flags = True  # type: ignore[attr-defined]
+    return command
+
+
+def resume(
+    out: Path,
+    steps: int | None = None,
+    data: tuple[str, ...] = (),
+    device: str = "",
+    json: Switch = False,
+) -> int:
+    """Go on with the run in a folder, whatever its recipe, from its last checkpoint and with its own settings.
+
+    Args:
+        out: folder of the run.
+        steps: make the run longer; its schedule goes on as that of the longer run. Default: its own length.
+        data: where its stores lie now, if not where they were.
+        device: cpu, cuda, mps or auto; default: that of the run.
+        json: print the outcome as JSON.
+    """
+    file = RunFile.read(_config_of(out))
+    if file.recipe is None:
+        raise UserError(
+            f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume"
+        )
+    changes = {name: value for name, value in {"steps": steps, "data": data, "device": device}.items() if value}
+    return _train(resolve(file.recipe, file, **changes), out, True, False, json)
+
+
+def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -> int:
+    """Train, choose the threshold of the ratio test, and say what came of it."""
+    if not run.data:
+        raise UserError(f"patchprint train {run.recipe} needs --data STORE; patchprint data build makes one")
+    run = _with_stores(run)
+    try:
+        outcome = train(run, None, out, resume, force)
+        if ranks.rank() == 0:
+            ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
+            write(whole_page(runs=[read_run(out)]), out / REPORT)
+            emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))
+            say(f"report: {out / REPORT}")
+    finally:
+        process_group.stop()
+    return 0
+
+
+def _with_stores(run: TrainConfig) -> TrainConfig:
+    """Archives and folders of labeled images become the stores that are made of them once."""
+    if "backbone" not in option_names(NETWORKS[run.network]):
+        return run
+    from patchprint.data.builders.labeled_images import cached_store
+
+    return dataclasses.replace(run, data=tuple(str(cached_store(path)) for path in run.data))
+
+
+def _as_text(outcome: Outcome) -> str:
+    """The best weights and what was measured of them; where more are kept, also their mean and spread."""
+    measured = ", ".join(f"{spelled(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
+    score = f", {outcome.selected_on} {measured}" if measured else ""
+    text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
+    if len(outcome.kept) < 2:
+        return text
+    mean, spread = outcome.mean(), outcome.spread()
+    kept = ", ".join(f"{spelled(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
+    return f"{text}\nmean and spread of the best {len(outcome.kept)}: {kept}"
+
+
+def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
+    """Write the threshold of the ratio test into the weights, chosen on some of the photos they learned from."""
+    images = [image for store in stores for image in some_images(store)]
+    checksums = {path: read_info(path).sha256 for path in (outcome.best, outcome.last)}
+    weights = {checksum: path for path, checksum in checksums.items()}  # the last ones may be the best
+    try:
+        choices = {each: calibrate(path, images[:CALIBRATION_IMAGES] or None) for each, path in weights.items()}
+    except UserError as error:
+        say(f"the ratio test is not calibrated ({error}); patchprint calibrate {outcome.best} --write does it")
+        return None
+    for path, checksum in checksums.items():
+        write_ratio(path, choices[checksum].ratio)
+    return choices[checksums[outcome.best]].ratio
+
+
+def _with_settings(signature: Signature, recipe: str) -> Signature:
+    """A flag for each setting in place of ``settings`` and ``words``; those not given are not in them."""
+    parameters = [parameter for name, parameter in signature.parameters.items() if name not in ("settings", "words")]
+    defaults, single = RECIPES[recipe](), {}
+    for name, (kind, text) in _settings().items():
+        value = getattr(defaults, name)
+        if name in CHOICES:
+            text += f": {', '.join(registered(name))}"
+        if isinstance(value, tuple | dict):
+            called = "NAME=VALUE" if isinstance(value, dict) else flags.metavar(name, kind)
+            hint = f"(default: {_shown(value)}; repeatable)" if value else "(repeatable)"
+            kind = _flag(name, tyro.conf.UseAppendAction[Words], text, hint, called)
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=(), annotation=kind))
+        else:
+            single[name] = _flag(name, kind, text, flags.hint(value), flags.metavar(name, kind))
+    # Of all types that tyro reads, only this one leaves out what was not given.
+    settings = TypedDict("settings", single, total=False)  # type: ignore[misc]
+    return Signature([*parameters, Parameter("settings", Parameter.KEYWORD_ONLY, annotation=settings)])
+
+
+def _settings() -> dict[str, tuple[Any, str]]:
+    """Type and help of every setting of a run; the recipe is chosen by the command."""
+    annotated = typing.get_type_hints(TrainConfig, include_extras=True)
+    return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
+
+
+def _flag(name: str, kind: Any, text: str, hint: str, metavar: str | None) -> Any:
+    spelled = flag(name).removeprefix("--")
+    return Annotated[kind, tyro.conf.arg(name=spelled, help=text, help_behavior_hint=hint, metavar=metavar)]
+
+
+def _shown(value: tuple[str, ...] | dict[str, Any]) -> str:
+    words = [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
+    return " ".join(words)
+
+
+def _default_out(recipe: str) -> Path:
+    return Path("runs") / recipe
+
+
+def _config_of(run: Path) -> Path:
+    """What a run was started with, so that it need not be said again to resume it."""
+    path = run / "config.json"
+    if not path.is_file():
+        raise UserError(f"{run} holds no run to resume (there is no {path.name}); start one without --resume")
+    return path
+
+
+def _read_words(words: dict[str, Words]) -> dict[str, Any]:
+    """Settings that hold several words, those that were given: tuples of names, or options by name."""
+    given = {name: tuple(word for several in parts for word in several) for name, parts in words.items() if parts}
+    return {name: _read(name, each) for name, each in given.items()}
+
+
+def _read(name: str, words: tuple[str, ...]) -> Any:
+    if name in OPTIONS_OF.values():
+        return read_options(words)
+    if _settings()[name][0] == tuple[float, ...]:
+        try:
+            return tuple(map(float, words))
+        except ValueError as error:
+            raise UserError(f"{flag(name)} takes numbers, not {' '.join(words)!r}") from error
+    return words
+
+
+COMMANDS: dict[str, Callable[..., int]] = {**{recipe: _command(recipe) for recipe in RECIPES}, "--resume": resume}

@@ -1,1 +1,0 @@
-"""The subcommands of ``patchprint``, one file each: flags in, library calls, result out. No algorithm lives here."""

@@ -1,0 +1,1 @@
+"""Infrastructure that every package uses: errors, files, registries, processes, devices, provenance."""

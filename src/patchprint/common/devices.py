@@ -1,0 +1,116 @@
+"""Which device a computation runs on, how many cores and what memory; and recordings of what a GPU does again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from patchprint.common.errors import UserError
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+_ALL_THERE_IS = (1 << 31) - 1  # bytes, the most that mallopt takes
+
+
+def choose_device(device: str | torch.device = "auto") -> torch.device:
+    """A torch device; "auto" takes CUDA, then MPS, then the CPU. One that is not there is refused by name."""
+    name = str(device)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    kind, _, index = name.partition(":")
+    if kind not in available:
+        raise UserError(f"unknown device {name!r}; known are auto, cpu, cuda, cuda:N and mps")
+    if not available[kind]:
+        raise UserError(f"this machine has no {kind} device that PyTorch can use; take the device cpu")
+    if index and not (index.isdecimal() and int(index) < (torch.cuda.device_count() if kind == "cuda" else 1)):
+        raise UserError(f"this machine has no device {name!r}; take {kind}")
+    return torch.device(name)
+
+
+def runs_kernels(device: torch.device) -> bool:
+    """Whether kernels written in Triton run there; it comes with PyTorch's builds for NVIDIA GPUs on Linux."""
+    return device.type == "cuda" and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """PyTorch computes with one thread: for work so short that cores would mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def kept_memory() -> Iterator[None]:
+    """The process keeps the memory that it frees, for what it asks for next; where the C library is not GNU's, nothing.
+
+    A large tensor is otherwise given back to the system as soon as it is freed, and the next one is new memory, every page of
+    which the system has to find and clear; results/speed/kept-memory.json has what that costs a training step on a CPU. In the
+    end all of it is given back, and the rule is the one that the library itself comes to after a large tensor.
+    """
+    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
+        yield
+        return
+    library.mallopt(_M_MMAP_THRESHOLD, _ALL_THERE_IS)
+    library.mallopt(_M_TRIM_THRESHOLD, _ALL_THERE_IS)
+    try:
+        yield
+    finally:
+        library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        library.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+        library.malloc_trim(0)
+
+
+class Recording:
+    """A function of one tensor on a GPU as a CUDA graph: what it does is queued in one piece instead of many.
+
+    The function reads a tensor of the shape of ``example``, and is called a few times before. Replaying overwrites what the
+    last replay found, so that callers take turns.
+    """
+
+    _RUNS_BEFORE = 2  # they compile kernels and take what memory they need
+
+    def __init__(self, function: Callable[[Tensor], Tensor], example: Tensor) -> None:
+        self._given = example
+        self._stage: Tensor | None = None
+        self._left = torch.cuda.Event()
+        stream = torch.cuda.Stream(example.device)  # the default one cannot record
+        stream.wait_stream(torch.cuda.current_stream(example.device))
+        with torch.cuda.stream(stream):
+            for _ in range(self._RUNS_BEFORE):
+                function(example)
+        torch.cuda.current_stream(example.device).wait_stream(stream)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+            self._found = function(example)
+
+    def __call__(self, given: Tensor) -> Tensor:
+        """What is found for the first ``len(given)`` rows and whatever the other rows held before."""
+        if given.device.type == "cpu":
+            given = self._staged(given)
+        self._given[: len(given)].copy_(given, non_blocking=True)
+        self._left.record()
+        self._graph.replay()
+        return self._found
+
+    def _staged(self, given: Tensor) -> Tensor:
+        """The same in memory that the GPU reads by itself; there several cores copy, and the driver's way takes one."""
+        if self._stage is None:
+            self._stage = torch.empty(self._given.shape, dtype=self._given.dtype, pin_memory=True)
+        self._left.synchronize()  # what was staged before may still be on its way
+        return self._stage[: len(given)].copy_(given)

@@ -1,0 +1,190 @@
+"""Folders that patchprint made: their marker, replacing them without a gap, and leaving alone what lies in others."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from patchprint.common.errors import OtherInputsError, UserError
+from patchprint.common.files._locks import beside, only_writer
+from patchprint.common.files._places import refuse_overwrite
+from patchprint.common.files._single import MARKER, TEMPORARY, flush, saying_what_failed, write_json
+
+_LEFTOVER = re.compile(r"\.(.+?)\.(?:new|old|lock)")  # .NAME.new, .NAME.old, .NAME.lock: what killed writers leave
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``; on success it takes the name ``path``.
+
+    With ``force`` an old folder of ``made_by`` is replaced; at every moment the old or the new one is there, under its name
+    or as ``.NAME.old``, which the next writer puts back.
+    """
+    path = Path(path).resolve()
+    new, old = beside(path, "new"), beside(path, "old")
+    with only_writer(path), saying_what_failed(path):
+        _settle(path)
+        _refuse_replacing(path, made_by, force)
+        try:
+            new.mkdir()
+            mark_folder(new, made_by, ["*"])
+            yield new
+            written = sorted(file for file in new.rglob("*") if file.is_file())
+            mark_folder(new, made_by, [file.relative_to(new).as_posix() for file in written if file.name != MARKER])
+            for file in written:
+                flush(file)
+            # Again, since somebody may have put something there while the new folder was written.
+            _refuse_replacing(path, made_by, force)
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
+            flush(path.parent)
+        finally:
+            # Never hides the error that led here; what cannot be removed now is removed by the next writer.
+            with contextlib.suppress(OSError):
+                _settle(path)
+
+
+def claim_folder(
+    path: str | Path, made_by: str, contents: Iterable[str], inputs: str = "", force: bool = False
+) -> None:
+    """Mark a folder that is written file by file as the work of ``made_by`` on ``inputs``, or go on with one that is.
+
+    A folder with other files, of another command or of other inputs is refused; ``force`` empties it first, if it may.
+
+    Args:
+        contents: what the command writes there, as names relative to ``path``; ``*`` stands for anything. A folder in it
+            that carries a marker of its own is named here and described there.
+        inputs: checksum of what the work is made of.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file, and {made_by} writes a folder; give another --out")
+    if force and path.exists():
+        _refuse_foreign(path, made_by)
+        _empty(path)
+    found = _read_marker(path)
+    if found is None and path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
+        raise UserError(f"{path} exists and holds files that {made_by} did not write; give another --out")
+    if found is not None and found["made_by"] != made_by:
+        raise UserError(f"{path} was made by {found['made_by']}, not by {made_by}; give another --out")
+    if found is not None and found["inputs"] != inputs:
+        raise OtherInputsError(
+            f"{path} holds the work of other inputs or settings; give another --out, or --force to start again"
+        )
+    mark_folder(path, made_by, contents, inputs)
+
+
+def mark_folder(path: Path, made_by: str, contents: Iterable[str], inputs: str = "") -> None:
+    """Write the marker of a folder (see `claim_folder`), whatever lies there."""
+    write_json(path / MARKER, {"made_by": made_by, "inputs": inputs, "contents": list(contents)})
+
+
+def remove_folder(path: str | Path) -> None:
+    """Delete a folder that patchprint made, if it is there and nothing else lies in it."""
+    path = Path(path)
+    if path.exists():
+        _refuse_foreign(path)
+        _empty(path)
+        path.rmdir()
+
+
+def refuse_folder(path: str | Path, made_by: str, force: bool) -> None:
+    """Raise UserError where `atomic_folder` would, so that hours of work do not end with it."""
+    if Path(path).parent.exists():
+        with only_writer(path):
+            _settle(Path(path).resolve())
+            _refuse_replacing(Path(path), made_by, force)
+
+
+def _refuse_replacing(path: Path, made_by: str, force: bool) -> None:
+    if path.exists():
+        refuse_overwrite(path, force)
+        _refuse_foreign(path, made_by)
+
+
+def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
+    """Raise UserError unless all in ``folder`` is patchprint's.
+
+    A marked folder with foreign files is refused as a whole: replacing it would lose them, and keeping only them would leave
+    notes and pictures about something that is gone.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder} is a file, which no folder replaces; give another --out, or move it away")
+    found, maker = _read_marker(folder), made_by or "patchprint"
+    if found is None and all(TEMPORARY.fullmatch(entry.name) for entry in folder.iterdir()):
+        return  # empty, or killed while its marker was written
+    if found is None or made_by not in (None, found["made_by"]):
+        raise UserError(f"{folder} was not made by {maker}, so it is not removed; give another --out, or move it away")
+    foreign = next(_foreign_files(folder), None)
+    if foreign is not None:
+        raise UserError(
+            f"{folder} holds {foreign.relative_to(folder)}, which {maker} did not write, so it is not removed; move that "
+            "away, or give another --out"
+        )
+
+
+def _foreign_files(folder: Path) -> Iterator[Path]:
+    """What lies in a marked folder and is not in the contents that its marker lists."""
+    marker = _read_marker(folder)
+    contents = set(marker["contents"]) if marker else set()
+    patterns = [name for name in contents if "*" in name]
+
+    def is_own(path: Path) -> bool:
+        if TEMPORARY.fullmatch(path.name):
+            return True
+        leftover = _LEFTOVER.fullmatch(path.name)
+        final = path.with_name(leftover[1]) if leftover else path
+        name = final.relative_to(folder).as_posix()
+        return name in contents or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+    def walk(place: Path) -> Iterator[Path]:
+        for entry in sorted(place.iterdir()):
+            is_folder = entry.is_dir() and not entry.is_symlink()
+            if is_folder and _read_marker(entry) is None:
+                yield from walk(entry)
+            elif entry != folder / MARKER and not is_own(entry):
+                yield entry
+            elif is_folder:
+                yield from _foreign_files(entry)
+
+    return walk(folder)
+
+
+def _empty(folder: Path) -> None:
+    """Delete all in a folder; markers go last, so that a removal that was killed can be taken up again."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            _empty(entry)
+            entry.rmdir()
+        elif entry.name != MARKER:
+            entry.unlink()
+    (folder / MARKER).unlink(missing_ok=True)
+
+
+def _settle(path: Path) -> None:
+    """Finish or undo the replacement of ``path`` that stopped half-way."""
+    new, old = beside(path, "new"), beside(path, "old")
+    remove_folder(new)
+    if _read_marker(old) is not None:
+        # Without a folder in its place the old one is needed; else it is rubbish, and called so before it is half deleted.
+        old.rename(new if path.exists() else path)
+        remove_folder(new)
+    remove_folder(old)
+
+
+def _read_marker(folder: Path) -> dict[str, Any] | None:
+    """What the marker of a folder says; None where it has none that can be read."""
+    try:
+        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        texts = [marker["made_by"], marker["inputs"], *marker["contents"]]
+        if not all(isinstance(text, str) for text in texts):
+            return None
+        return {"made_by": texts[0], "inputs": texts[1], "contents": texts[2:]}
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return None

@@ -1,0 +1,171 @@
+"""How far a long piece of work is: a bar on a terminal; elsewhere, as in a log file, a line on stderr now and then.
+
+Programs that watch it get the same as JSON lines (`json_lines`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from tqdm import tqdm
+
+from patchprint.common.errors import MissingPackageError, UserError
+
+T = TypeVar("T")
+
+FIRST_LINE = 10.0  # seconds after which a log hears of it for the first time; what is done sooner stays silent
+NEXT_LINES = 60.0  # seconds between later lines
+JSON_LINES = 1.0  # seconds between lines for programs
+_watched: list[IO[str]] = []  # files of `json_lines`
+
+
+@contextlib.contextmanager
+def json_lines(path: str | Path | None) -> Iterator[None]:
+    """All progress inside also goes to this file, one JSON object a line, every second and at the end of each piece of work.
+
+    Each holds what `Progress.state` says; what cannot be known is null. Without a path nothing is written.
+    """
+    if path is None:
+        yield
+        return
+    try:
+        stream = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - closed below, and only this is to be caught
+    except OSError as error:
+        raise UserError(f"progress cannot be written to {path}: {error.strerror}") from error
+    with stream:
+        _watched.append(stream)
+        try:
+            yield
+        finally:
+            _watched.remove(stream)
+
+
+class Progress:
+    """``with Progress("describing", 20, "photo") as progress: ... progress.update()``.
+
+    Lines come by the clock, also while nothing is counted: COLMAP verifies for minutes without a word.
+
+    Args:
+        what: the work, as the beginning of a line.
+        total: how many units there are, if that is known.
+        unit: what is counted, in the singular.
+        done: how many were done before.
+    """
+
+    def __init__(self, what: str, total: int | None = None, unit: str = "", done: int = 0) -> None:
+        self.what, self.total, self.unit, self.done = what, total, unit, done
+        self.failed = 0
+        self._before = done
+        self._started = self._counted = time.monotonic()
+        self._ended = threading.Event()
+        self._speaking = threading.Lock()  # nothing is said after the end
+        self._bar: tqdm | None = None
+
+    def __enter__(self) -> Progress:
+        self._started = self._counted = time.monotonic()
+        if sys.stderr.isatty():
+            self._bar = tqdm(desc=self.what, total=self.total, unit=self.unit or "it", initial=self.done)
+        else:
+            self._repeat(lambda: print(self.line(), file=sys.stderr, flush=True), FIRST_LINE, NEXT_LINES)
+        for stream in _watched:
+            self._repeat(partial(self._write_json, stream), JSON_LINES, JSON_LINES)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._speaking:
+            self._ended.set()
+        if self._bar is not None:
+            self._bar.close()
+        for stream in _watched:
+            self._write_json(stream)
+
+    def update(self, count: int = 1, failed: int = 0) -> None:
+        """``count`` units are over, ``failed`` of them without a result."""
+        self.done += count
+        self.failed += failed
+        self._counted = time.monotonic()
+        if self._bar is not None:
+            if failed:
+                self._bar.set_postfix(failed=self.failed, refresh=False)
+            self._bar.update(count)
+
+    def state(self) -> dict[str, Any]:
+        """What a program is told now."""
+        now = time.monotonic()
+        spent, new = self._counted - self._started, self.done - self._before
+        left = None
+        if self.total is not None and new:
+            # By the units that are complete; the one that is under way has had its time since the last of them.
+            left = max(0.0, spent / new * (self.total - self.done) - (now - self._counted))
+        return {
+            "what": self.what,
+            "unit": self.unit,
+            "done": self.done,
+            "total": self.total,
+            "failed": self.failed,
+            "seconds": round(now - self._started, 3),
+            "per_second": round(new / spent, 4) if new and spent > 0 else None,
+            "seconds_left": None if left is None else round(left, 3),
+            "ended": self._ended.is_set(),
+        }
+
+    def line(self) -> str:
+        """What a log is told now."""
+        state = self.state()
+        parts = [f"{state['seconds']:.0f} s"]
+        if self.unit:
+            of_total = "" if self.total is None else f" of {self.total}"
+            parts.insert(0, f"{self.done}{of_total} {self.unit}s")
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if self.unit and state["per_second"] is not None:
+            parts.append(f"{state['per_second']:.3g} {self.unit}s/s")
+        if state["seconds_left"] is not None:
+            parts.append(f"about {state['seconds_left']:.0f} s left")
+        return f"{self.what}: {', '.join(parts)}"
+
+    def _write_json(self, stream: IO[str]) -> None:
+        stream.write(json.dumps(self.state(), ensure_ascii=False) + "\n")
+
+    def _repeat(self, say: Callable[[], None], first: float, later: float) -> None:
+        """Say it by the clock, until the work has ended."""
+
+        def loop() -> None:
+            wait = first
+            while not self._ended.wait(wait):
+                with self._speaking:
+                    if not self._ended.is_set():
+                        say()
+                wait = later
+
+        threading.Thread(target=loop, daemon=True).start()
+
+
+def note(message: object) -> None:
+    """A line on stderr, above the bar if there is one."""
+    tqdm.write(str(message), file=sys.stderr)
+
+
+def leave_out(error: Exception, strict: bool, report: Callable[[str], None] = note) -> None:
+    """Name what cannot be used and go on without it; with ``strict``, stop there."""
+    if strict or isinstance(error, MissingPackageError):
+        raise error
+    report(f"left out: {error}")
+
+
+def progress(items: Iterable[T], what: str, unit: str, total: int | None = None) -> Iterator[T]:
+    """The items, with progress by each that was worked on; ``total`` where they cannot be counted by themselves."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with Progress(what, total, unit) as counter:
+        for item in items:
+            yield item
+            counter.update()

@@ -1,0 +1,119 @@
+"""Reading files that others wrote, or that were damaged: whatever a parser throws becomes one sentence with the file's name.
+
+A file is never believed: the sizes that it announces are compared with the bytes that are there before memory is taken, and
+names in it never become paths outside of the folder that they belong to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchprint.common.errors import MissingPackageError, UserError
+
+# What parsers meet when they jump to a place that a damaged file names, and not a fault of the disk.
+_ERRNO_OF_PARSERS = (None, 0, errno.EINVAL, errno.EOVERFLOW)
+
+_MOST_PACKED = 20  # times that packed arrays may grow; descriptors do by far less
+_SMALL = 1 << 26  # bytes that no machine minds
+
+
+@contextlib.contextmanager
+def parsing(path: object, what: str, remedy: str = "copy or make it again") -> Iterator[None]:
+    """Around the reading of one file, and nothing else: any exception becomes a UserError that names the file.
+
+    Faults of the disk stay OSError. Sentences that name the file already stay as they are; the others are put after its name.
+
+    Args:
+        path: the file, or what it is called ("photo a.jpg of STORE").
+        what: what was expected, as in "a features file of patchprint".
+        remedy: what the user can do.
+    """
+    try:
+        yield
+    except MissingPackageError:
+        raise
+    except UserError as error:
+        if str(path) in str(error):
+            raise
+        raise UserError(f"{path}: {error}") from error
+    except OSError as error:
+        if error.errno not in _ERRNO_OF_PARSERS:
+            if error.filename is None:
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            raise
+        raise UserError(_sentence(path, what, remedy, error)) from error
+    # Parsers fail on damaged bytes with whatever they stumble on; MemoryError and RecursionError are among it.
+    except Exception as error:
+        raise UserError(_sentence(path, what, remedy, error)) from error
+
+
+def read_json(path: str | Path, what: str, kind: type = dict) -> Any:
+    """The JSON in a file, which must be of ``kind``; a file that is not there is a UserError, too."""
+    if not Path(path).is_file():
+        raise UserError(f"{path} is not there, or a folder; expected {what}")
+    with parsing(path, "JSON"):
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(value, kind):
+        raise UserError(f"{path} holds no JSON {'object' if kind is dict else kind.__name__}; expected {what}")
+    return value
+
+
+def read_npz(path: str | Path, what: str, data: bytes | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a file that numpy.savez or savez_compressed wrote; nothing is unpickled, a bomb not unpacked.
+
+    Args:
+        data: the file, where it lies in another one; ``path`` is then its name.
+    """
+    if data is None and not Path(path).is_file():
+        raise UserError(f"{path} is not there, or a folder; expected {what}")
+    with parsing(path, what), zipfile.ZipFile(path if data is None else io.BytesIO(data)) as bundle:
+        members = bundle.infolist()
+        size = Path(path).stat().st_size if data is None else len(data)
+        if sum(member.file_size for member in members) > max(_SMALL, _MOST_PACKED * size):
+            raise UserError(f"{path} is not {what}: it unpacks to far more than it holds; write it with numpy.savez")
+        return {member.filename.removesuffix(".npy"): _array(bundle.read(member)) for member in members}
+
+
+def leads_outside(name: str) -> bool:
+    """Whether a name that stands in a file would be a path outside of the folder it belongs to."""
+    slashed = name.replace("\\", "/")
+    is_absolute = slashed.startswith("/") or re.match("[A-Za-z]:", slashed) is not None
+    return is_absolute or "\0" in name or ".." in slashed.split("/")
+
+
+def inside(folder: Path, name: Any, where: object) -> Path:
+    """``folder / name`` for a name that stands in the file ``where``; UserError where it would lie elsewhere."""
+    if not isinstance(name, str) or not name or leads_outside(name):
+        raise UserError(f"{where} is refused: the name {name!r} in it leads out of {folder}")
+    return folder / name
+
+
+def _array(data: bytes) -> np.ndarray:
+    """An .npy file in memory, as an array of its own."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read_header(stream)
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    order: Any = "F" if is_fortran else "C"
+    return np.ndarray(shape, dtype, data, stream.tell(), order=order).copy(order)
+
+
+def _sentence(path: object, what: str, remedy: str, error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        text = f"it lacks {text}"
+    elif isinstance(error, MemoryError):
+        text = "it asks for more memory than there is"
+    return f"{path} is not {what}, or damaged ({text[:200] or type(error).__name__}); {remedy}"

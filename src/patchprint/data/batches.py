@@ -1,0 +1,274 @@
+"""Which points and views make the batch of a step; `group_batches` has those of whole groups.
+
+The batch of step t is a pure function of (seed, t, rank), computed on the source's device without host synchronisation, so
+that a resumed run sees exactly the batches it would have seen and the whole step fits into a CUDA graph. A point never
+occurs twice in a batch. With several processes each takes its part of the same global batch: the parts of rank 0, 1, ...
+one after the other are the batch that a single process would see.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from patchprint.common import rng
+from patchprint.common.errors import UserError
+from patchprint.data.patch_source import PatchSource
+from patchprint.data.permutation import grid_of, shuffled
+
+# Keys of a step: one for all batches, and one below it for each thing that is chosen.
+_BATCHES = 0xBA7C4
+POINTS, VIEWS, SCENES = 1, 2, 3
+
+
+@dataclass(frozen=True, eq=False)
+class PatchBatch:
+    """P points in K views each.
+
+    Shape:
+        points (P,) int64, views (P, K) int64; valid (P, K) bool or None where all are; ignore (Q, Q) bool or None with
+        Q = K times the points of the *global* batch, since losses see the batch of all processes: pairs of patches
+        (row = point * K + view) that count neither as positive nor as negative. label (P,) int64 below P of the global
+        batch, or None: rows with equal labels are patches of one point; without labels each row is a point of its own.
+    """
+
+    points: Tensor
+    views: Tensor
+    valid: Tensor | None = None
+    ignore: Tensor | None = None
+    label: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of the global batch this process takes."""
+
+    rank: int = 0
+    world: int = 1
+
+    def of(self, values: Tensor) -> Tensor:
+        size = len(values) // self.world
+        return values[self.rank * size : (self.rank + 1) * size]
+
+
+class StepBatcher:
+    """A random number for every step and purpose, and which of the rows of a batch this process takes."""
+
+    def __init__(self, source: PatchSource, rows: int, seed: int, rank: int, world: int) -> None:
+        if rows % world:
+            raise UserError(f"a batch of {rows} cannot be shared evenly by {world} processes")
+        self.seed, self.share, self.num_views = seed, Share(rank, world), source.num_views
+
+    def _key(self, step: Tensor, purpose: int) -> Tensor:
+        return rng.fold_in(rng.fold_in(rng.key(self.seed, step), _BATCHES), purpose)
+
+
+class _EpochBatcher(StepBatcher):
+    """Eligible points and the random order they are taken in."""
+
+    def __init__(
+        self,
+        source: PatchSource,
+        num_points: int,
+        min_views: int,
+        seed: int,
+        rank: int,
+        world: int,
+        places: int | None = None,
+    ) -> None:
+        """``places``: how many things there are to choose from, where they are not points."""
+        super().__init__(source, num_points, seed, rank, world)
+        self.num_points = num_points
+        enough = source.num_views >= min_views
+        self.eligible = enough.nonzero()[:, 0] if places is None else torch.arange(places, device=source.device)
+        self.grid = grid_of(len(self.eligible))
+        if self.reach < num_points:
+            raise UserError(
+                f"a batch of {num_points} points needs as many with at least {min_views} views, "
+                f"but the source has only {self.reach}"
+            )
+
+    @property
+    def reach(self) -> int:
+        """How many points one epoch's order holds."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in which (nearly) every point occurs once; the rest of an epoch that fills no batch is left out."""
+        return self.reach // self.num_points
+
+    def _next_points(self, step: Tensor) -> Tensor:
+        """Distinct points of the global batch, (num_points,): the next slice of this epoch's order."""
+        epoch = step // self.steps_per_epoch
+        place = (step % self.steps_per_epoch) * self.num_points + torch.arange(self.num_points, device=step.device)
+        order_key = self._key(epoch, POINTS)
+        return self.eligible[shuffled(order_key, place, len(self.eligible), self.grid)]
+
+
+class PairBatcher(_EpochBatcher):
+    """Pairs of distinct random points, two different views of each (HardNet).
+
+    With ``min_views`` 1 also points that are seen once, that view twice, for augmentation to tell apart.
+    """
+
+    def __init__(
+        self, source: PatchSource, num_points: int, min_views: int = 2, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        points = self._next_points(step)
+        views = two_views(self._key(step, VIEWS), self.num_views[points])
+        return PatchBatch(self.share.of(points), self.share.of(views))
+
+
+class NeighborBatcher(_EpochBatcher):
+    """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same photo.
+
+    Hard negatives are then what a matcher meets: other places of the same picture. An epoch takes every run once, and each
+    epoch cuts the points into runs at other places.
+    """
+
+    def __init__(
+        self,
+        source: PatchSource,
+        num_points: int,
+        run: int = 128,
+        min_views: int = 2,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
+        image = source.first_image
+        if image is None:
+            raise UserError("runs of neighbours need to know their photos: give a store that was built from photos")
+        if run < 1 or num_points % run:
+            raise UserError(f"runs of {run} neighbours do not make up a batch of {num_points} points")
+        self.run = run
+        self.eligible = self.eligible[torch.argsort(image[self.eligible], stable=True)]
+        self.runs = grid_of(len(self.eligible) // run)
+        if self.steps_per_epoch < 1:
+            raise UserError(
+                f"a batch of {num_points} points needs {num_points // run} runs of {run} neighbours, "
+                f"but the source has only {math.prod(self.runs)}; give shorter runs or more data"
+            )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in which (nearly) every run occurs once."""
+        return math.prod(self.runs) // (self.num_points // self.run)
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        per_batch, count = self.num_points // self.run, len(self.eligible)
+        epoch = step // self.steps_per_epoch
+        order_key = self._key(epoch, POINTS)
+        place = (step % self.steps_per_epoch) * per_batch + torch.arange(per_batch, device=step.device)
+        first = shuffled(order_key, place, count // self.run, self.runs) * self.run
+        start = rng.integers(rng.fold_in(order_key, 1), count, ())
+        within = torch.arange(self.run, device=step.device)
+        points = self.eligible[torch.remainder(start + (first[:, None] + within).flatten(), count)]
+        views = two_views(self._key(step, VIEWS), self.num_views[points])
+        return PatchBatch(self.share.of(points), self.share.of(views))
+
+
+class ProgressiveBatcher(_EpochBatcher):
+    """L2-Net: the first half of a batch goes through all points in sequence, the second is random among the rest.
+
+    ``sequential`` (p1) of the ``num_points`` points are taken in sequence; the paper uses 64 of 128.
+    """
+
+    def __init__(
+        self,
+        source: PatchSource,
+        num_points: int,
+        sequential: int | None = None,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+        self.sequential = num_points // 2 if sequential is None else sequential
+        if not 0 < self.sequential <= num_points:
+            raise UserError(f"sequential must be between 1 and {num_points}, got {self.sequential}")
+        self.rest = len(self.eligible) - self.sequential
+        if grid_of(self.rest)[0] * grid_of(self.rest)[1] < num_points - self.sequential:
+            raise UserError(f"a batch of {num_points} points needs a larger source than {len(self.eligible)} points")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches until every point was taken in sequence once."""
+        return -(-len(self.eligible) // self.sequential)
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        count = len(self.eligible)
+        first = (step * self.sequential) % count
+        in_sequence = first + torch.arange(self.sequential, device=step.device)
+        place = torch.arange(self.num_points - self.sequential, device=step.device)
+        order_key = self._key(step, POINTS)
+        chance = first + self.sequential + shuffled(order_key, place, max(1, self.rest), grid_of(max(1, self.rest)))
+        points = self.eligible[torch.cat([in_sequence, chance]) % count]
+        views = two_views(self._key(step, VIEWS), self.num_views[points])
+        return PatchBatch(self.share.of(points), self.share.of(views))
+
+
+class ClassBatcher(_EpochBatcher):
+    """Metric learning: ``num_points`` distinct classes, ``num_views`` different images of each.
+
+    A class with fewer images is there with all that it has; ``valid`` says which places hold one.
+    """
+
+    def __init__(
+        self, source: PatchSource, num_points: int, num_views: int, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+        self.wanted, self.most = num_views, int(source.num_views.max())
+        self.is_ragged = bool((source.num_views[self.eligible] < num_views).any())
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        points = self._next_points(step)
+        views, valid = several_views(self._key(step, VIEWS), self.num_views[points], self.wanted, self.most)
+        return PatchBatch(self.share.of(points), self.share.of(views), self.share.of(valid) if self.is_ragged else None)
+
+
+class InstanceBatcher(_EpochBatcher):
+    """SimCLR: distinct images, whatever their class, each ``num_views`` times, for augmentation to tell apart."""
+
+    def __init__(
+        self, source: PatchSource, num_points: int, num_views: int, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        self.point = torch.repeat_interleave(torch.arange(source.num_points, device=source.device), source.num_views)
+        self.first = torch.cumsum(source.num_views, 0) - source.num_views
+        super().__init__(source, num_points, min_views=1, seed=seed, rank=rank, world=world, places=len(self.point))
+        self.wanted = num_views
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        images = self._next_points(step)
+        points = self.point[images]
+        views = (images - self.first[points])[:, None].expand(-1, self.wanted)
+        return PatchBatch(self.share.of(points), self.share.of(views))
+
+
+def two_views(key: Tensor, num_views: Tensor) -> Tensor:
+    """Two different views of each point, (P, 2); of a point that has one, that view twice."""
+    first = rng.integers(rng.fold_in(key, 0), num_views, tuple(num_views.shape))
+    second = rng.integers(rng.fold_in(key, 1), num_views - 1, tuple(num_views.shape))
+    return torch.stack([first, (second + (second >= first)) % num_views], 1)
+
+
+def several_views(key: Tensor, num_views: Tensor, wanted: int, most: int) -> tuple[Tensor, Tensor]:
+    """Up to ``wanted`` different views of each point in random order, (P, wanted), and which of them exist.
+
+    ``most`` is the largest number of views of any point of the source. A place without a view repeats view 0.
+    """
+    columns = max(wanted, most)
+    view = torch.arange(columns, device=num_views.device)
+    exists = view[None, :] < num_views[:, None]
+    rank = torch.where(exists, rng.bits(key, (len(num_views), columns)), 1 << 32)
+    views = torch.argsort(rank * columns + view, dim=1)[:, :wanted]
+    valid = views < num_views[:, None]
+    return torch.where(valid, views, 0), valid

@@ -1,0 +1,61 @@
+"""Data that needs no download: photographs that the scikit-image package ships, under homographies and other light.
+
+Training, held-out photographs and the stereo pair never mix. The pair ``motorcycle`` has a measured disparity, so it
+tests matching on real depth; it is not among the training pictures and must stay out of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from patchprint.common.optional import require
+from patchprint.data.builders.homographies import make_tracks
+from patchprint.data.tracks import TrackStore
+from patchprint.interop.image_files import limit, read_gray
+
+TRAINING = (
+    "astronaut", "brick", "cat", "clock", "coins", "grass", "gravel", "hubble_deep_field",
+    "immunohistochemistry", "moon", "page", "retina", "text",
+)  # fmt: skip
+HELD_OUT = ("camera", "coffee", "rocket")
+
+
+@dataclass(frozen=True)
+class StereoPair:
+    """Two rectified views (H, W) uint8 and the disparity (H, W): left (x, y) is right (x - disparity, y); nan = unknown."""
+
+    left: np.ndarray
+    right: np.ndarray
+    disparity: np.ndarray
+
+
+def image(name: str) -> np.ndarray:
+    """One of scikit-image's photographs as grey uint8 (H, W), at most 640 pixels wide or high."""
+    return limit(read_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
+
+
+def training_source(
+    num_views: int = 5, seed: int = 0, patch_scale: float = 12.0, max_keypoints: int = 1500
+) -> TrackStore:
+    """Tracks of the training photographs."""
+    return _source(TRAINING, num_views, seed, patch_scale, max_keypoints)
+
+
+def held_out_source(
+    num_views: int = 5, seed: int = 1000, patch_scale: float = 12.0, max_keypoints: int = 1500
+) -> TrackStore:
+    """Tracks of photographs that are in no training set."""
+    return _source(HELD_OUT, num_views, seed, patch_scale, max_keypoints)
+
+
+def stereo_pair() -> StereoPair:
+    """The motorcycle pair of Middlebury 2014 with its measured disparity."""
+    left, right, disparity = require("skimage.data", extra="eval").stereo_motorcycle()
+    return StereoPair(read_gray(left), read_gray(right), np.where(np.isfinite(disparity), disparity, np.nan))
+
+
+def _source(names: tuple[str, ...], num_views: int, seed: int, patch_scale: float, max_keypoints: int) -> TrackStore:
+    images, tracks = make_tracks((image(name) for name in names), num_views, seed, max_keypoints)
+    return TrackStore.from_images(images, tracks, patch_scale=patch_scale)

@@ -1,0 +1,117 @@
+"""The released patch strips of HPatches: ``ref``, ``e1`` to ``e5``, ``h1`` to ``h5``, ``t1`` to ``t5`` of every sequence.
+
+A strip is 65 pixels wide; patch k of all sixteen strips of a sequence shows the same point. The views of a point in the store
+are in that order: view 0 is ``ref``, views 1 to 5 are ``e1`` to ``e5``, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from patchprint.common.errors import UserError
+from patchprint.common.progress import progress
+from patchprint.data import manifest, splits
+from patchprint.data.builders.hpatches_splits import Split, is_test
+from patchprint.data.codecs import decode_gray
+from patchprint.data.patch_store import PatchStore
+
+SIDE = 65
+PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma
+STRIPS = ("ref", *(f"{level}{number}" for level in "eht" for number in range(1, 6)))
+Level = Literal["easy", "hard", "tough"]
+LEVELS: tuple[Level, ...] = ("easy", "hard", "tough")
+
+
+def build(
+    src: str | Path,
+    out: str | Path,
+    split: Split | None = None,
+    levels: tuple[Level, ...] = LEVELS,
+    mine_labels: bool = False,
+    force: bool = False,
+) -> None:
+    """The released patch strips of HPatches.
+
+    Args:
+        src: folder with the sequences (folders like i_ajuntament with ref.png, e1.png ...).
+        out: store to write.
+        split: keep the published test sequences apart as "test"; of the others, some at the end of the alphabet are held out.
+        levels: views to keep beside ref, for training (L2-Net learned from easy and hard); the benchmark needs all.
+        mine_labels: mine which patches of a sequence surely differ (DOAP).
+        force: replace the store if it exists.
+    """
+    manifest.refuse_overwrite(out, force)
+    root = Path(src)
+    sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
+    if not sequences:
+        raise UserError(f"{root} holds no HPatches sequences (folders like i_ajuntament with ref.png, e1.png ...)")
+    heights = [len(read_strip(folder / "ref.png")) for folder in sequences]
+    write(
+        out,
+        (read_sequence(folder) for folder in sequences),
+        [f.name for f in sequences],
+        heights,
+        split,
+        mine_labels,
+        force,
+        levels,
+    )
+
+
+def write(
+    out: str | Path,
+    sequences: Iterable[np.ndarray],
+    names: list[str],
+    num_points: list[int],
+    split: Split | None,
+    mine_labels: bool,
+    force: bool,
+    levels: Sequence[Level] = LEVELS,
+) -> None:
+    """Write sequences (16, N, 65, 65) as a PatchStore whose views are in the order of STRIPS, those of ``levels`` and ref."""
+    kept = [number for number, name in enumerate(STRIPS) if name == "ref" or name[0] in {level[0] for level in levels}]
+    if len(kept) == 1:
+        raise UserError(f"--levels names none of {', '.join(LEVELS)}; a point needs at least two views")
+    first = np.cumsum([0, *num_points])
+    point = np.concatenate([np.tile(np.arange(first[i], first[i + 1]), len(kept)) for i in range(len(names))])
+    scene = np.repeat(np.arange(len(names)), np.array(num_points) * len(kept))
+    part = None
+    if split is not None:
+        test = np.array([is_test(split, name) for name in names])
+        part = splits.beside_test(np.arange(len(names)).repeat(num_points), test.repeat(num_points))
+    blocks = (
+        block[kept].reshape(-1, SIDE, SIDE)
+        for block in progress(sequences, "reading sequences", "sequence", len(names))
+    )
+    facts = {"strips": [STRIPS[number] for number in kept], "split": split}
+    PatchStore.write(
+        out, blocks, point, scene, names, PATCH_SCALE, part=part, mine_labels=mine_labels, facts=facts, force=force
+    )
+
+
+def read_sequence(folder: Path) -> np.ndarray:
+    """All strips of a sequence, (16, N, 65, 65)."""
+    strips = [read_strip(folder / f"{name}.png") for name in STRIPS]
+    for name, strip in zip(STRIPS, strips, strict=True):
+        if len(strip) != len(strips[0]):
+            raise UserError(f"{folder / name}.png holds {len(strip)} patches, but ref.png holds {len(strips[0])}")
+    return np.stack(strips)
+
+
+def read_strip(path: Path) -> np.ndarray:
+    """Patches of one strip, (N, 65, 65)."""
+    if not path.is_file():
+        raise UserError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
+    data = path.read_bytes()
+    if b"IEND" not in data[-16:]:
+        raise UserError(f"{path} is cut short or no PNG file; unpack the set again")
+    strip = decode_gray(data, str(path))
+    if strip.shape[1] != SIDE or strip.shape[0] % SIDE:
+        raise UserError(
+            f"{path} is {strip.shape[1]}x{strip.shape[0]}; a strip is {SIDE} wide and a multiple of it high"
+        )
+    return strip.reshape(-1, SIDE, SIDE)

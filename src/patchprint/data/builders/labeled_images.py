@@ -1,0 +1,142 @@
+"""Sets of labeled images for metric learning: decoded once, made small, and written as a store.
+
+A class is a point and an image of it is a view, so that whole images are learned from as patches are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
+from patchprint.common.progress import leave_out, progress
+from patchprint.data import image_store, manifest
+from patchprint.data.builders.archives import FileTree, open_tree
+from patchprint.data.builders.class_splits import part_of_images
+from patchprint.data.builders.labeled_layouts import LabeledImage, cifar_pixels, read_listing
+from patchprint.data.image_store import ImageStore
+from patchprint.data.splits import NEITHER
+from patchprint.interop.image_files import decode_color
+
+_ASPECT = 4 / 3
+_CACHE_VERSION = 1  # counted up when the same files give another store
+
+
+def build(
+    src: str | Path,
+    out: str | Path,
+    layout: Literal["auto", "folders", "cub", "cars", "sop", "inshop", "cifar"] = "auto",
+    train_classes: int | None = None,
+    split: Path | None = None,
+    side: int = 256,
+    strict: bool = False,
+    force: bool = False,
+) -> None:
+    """Images with classes, for metric learning: CUB-200-2011, Cars196, Online Products, In-shop, CIFAR-10, class folders.
+
+    Args:
+        src: folder, zip or tar; it is not unpacked.
+        out: store to write.
+        layout: how the set is laid out; auto looks for the lists of the published sets, then takes folders for classes.
+        train_classes: how many classes are for training, the first ones; half of them by default.
+        split: JSON file with the names of the classes for train and test, and for val if you choose them.
+        side: shorter side of the stored images, in pixels; smaller ones stay as they are.
+        strict: stop at the first image that cannot be read; by default it is named and left out.
+        force: replace the store if it exists.
+    """
+    manifest.refuse_overwrite(out, force)
+    if side < 1:
+        raise UserError(f"--side {side}: an image has at least one pixel")
+    with open_tree(src) as tree:
+        listing = read_listing(tree, layout)
+        part = part_of_images(listing, tree.path, train_classes, split)
+        place = {name: number for number, name in enumerate(tree.names)}
+        kept = [number for number in range(len(part)) if part[number] != NEITHER]
+        kept.sort(key=lambda number: place[listing.images[number].file])
+        images, part = [listing.images[number] for number in kept], part[kept]
+        label = np.array([image.label for image in images])
+        points, point = np.unique(np.stack([part, label]), axis=1, return_inverse=True)
+        ImageStore.write(
+            out,
+            _pixels(tree, images, side, strict),
+            point.reshape(-1),
+            points[0].astype(np.uint8),
+            points[1],
+            listing.classes,
+            [image.file if image.row is None else f"{image.file}/{image.row}" for image in images],
+            np.array([image.role for image in images], np.uint8),
+            force=force,
+        )
+
+
+def cached_store(path: str | Path) -> Path:
+    """The store of a set of labeled images: ``path`` itself if it is one, else built once and kept in the cache.
+
+    Of several processes that ask for the same set at once one builds, and the others wait for it.
+    """
+    path = Path(path)
+    if (path / manifest.NAME).is_file():
+        return path
+    store = files.cache_folder("images") / f"{path.resolve().name}-{_fingerprint(path)}"
+    with files.only_writer(store.with_name(f"{store.name}.building"), wait=True):
+        if not _is_complete(store):
+            build(path, store, force=True)
+    return store
+
+
+def shrink(image: np.ndarray, side: int) -> np.ndarray:
+    """Cut the longer side to 4/3 of the shorter one, around the middle, and reduce the shorter one to ``side``.
+
+    Shape:
+        (H, W, 3) uint8 -> (h, w, 3) uint8 with min(h, w) <= side
+    """
+    shorter = min(image.shape[:2])
+    height, width = (min(length, round(shorter * _ASPECT)) for length in image.shape[:2])
+    top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
+    image = image[top : top + height, left : left + width]
+    if shorter <= side:
+        return image
+    cv2 = require("cv2", extra="images")
+    size = (round(width * side / shorter), round(height * side / shorter))
+    return cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+
+
+def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int, strict: bool) -> Iterator[np.ndarray | None]:
+    """The images one after the other; None where one is left out."""
+    for file, rows in itertools.groupby(progress(images, "reading images", "image"), key=lambda image: image.file):
+        data = tree.read(file)
+        for image in rows:
+            try:
+                name = f"{file} in {tree.path}"
+                whole = decode_color(data, name) if image.row is None else cifar_pixels(data, image.row)
+            except UserError as error:
+                leave_out(error, strict)
+                yield None
+            else:
+                yield shrink(whole, side)
+
+
+def _is_complete(store: Path) -> bool:
+    try:
+        manifest.read(store, image_store.KIND)
+    except UserError:
+        return False
+    return True
+
+
+def _fingerprint(path: Path) -> str:
+    """Checksum of where the files of a set are, how large, and when they were changed; reading them all would take too long."""
+    if not path.exists():
+        raise UserError(f"{path} is not there; expected a store, or a folder, a zip or a tar of labeled images")
+    found = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    facts = [(str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns) for file in found]
+    key = json.dumps([_CACHE_VERSION, manifest.VERSION, str(path.resolve()), facts])
+    return hashlib.sha256(key.encode()).hexdigest()[:16]

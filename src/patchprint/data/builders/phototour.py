@@ -1,0 +1,113 @@
+"""The UBC / Brown patches (Photo Tour): Liberty, Notre Dame, Yosemite, found with DoG or Harris.
+
+``patchesNNNN.bmp`` are sheets of 16 x 16 patches of 64 x 64, row by row; the last one is padded. Line i of ``info.txt`` begins
+with the point of patch i, line i of ``interest.txt`` with its photo. ``m50_*.txt`` list pairs: columns 0 and 3 are patches,
+1 and 4 their points, and a pair matches where the points are equal (method-facts, section 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from patchprint.common.errors import UserError
+from patchprint.common.progress import progress
+from patchprint.data import manifest
+from patchprint.data.codecs import decode_gray
+from patchprint.data.patch_store import PatchStore
+
+SIDE = 64
+GRID = 16
+PER_SHEET = GRID * GRID
+PATCH_SCALE = 12.0  # as kornia and the published networks take it
+
+
+def build(src: str | Path, out: str | Path, force: bool = False) -> None:
+    """A set of the UBC / Brown patches (Photo Tour), with its pair lists and the photo of each patch.
+
+    Args:
+        src: folder with patches*.bmp, info.txt, interest.txt and m50_*.txt.
+        out: store to write.
+        force: replace the store if it exists.
+    """
+    manifest.refuse_overwrite(out, force)
+    root = Path(src)
+    point = first_column(root / "info.txt")
+    sheets = find_sheets(root, len(point))
+    extra = {}
+    if (root / "interest.txt").is_file():
+        extra["image_id"] = first_column(root / "interest.txt")
+        if len(extra["image_id"]) != len(point):
+            raise UserError(f"{root / 'interest.txt'} has {len(extra['image_id'])} lines for {len(point)} patches")
+    pairs = {path.stem: read_pairs(path, point) for path in sorted(root.glob("m50_*.txt"))}
+    PatchStore.write(
+        out,
+        read_sheets(sheets, len(point)),
+        point,
+        np.zeros(len(point), np.int64),
+        scene_names=[root.resolve().name],
+        patch_scale=PATCH_SCALE,
+        pairs=pairs,
+        extra=extra,
+        force=force,
+    )
+
+
+def find_sheets(root: Path, count: int) -> list[Path]:
+    """The sheets of ``count`` patches; none may be missing, and none may be left over."""
+    found = sorted(root.glob("patches*.bmp"))
+    expected = [root / f"patches{number:04d}.bmp" for number in range(-(-count // PER_SHEET))]
+    for path in expected:
+        if path not in found:
+            raise UserError(f"{path} is missing: info.txt names {count} patches, which fill {len(expected)} sheets")
+    if len(found) > len(expected):
+        raise UserError(
+            f"{root / 'info.txt'} names only {count} patches, but the {len(found)} sheets hold more; it is cut short"
+        )
+    return expected
+
+
+def read_sheets(sheets: list[Path], count: int) -> Iterator[np.ndarray]:
+    """Blocks of patches (B, 64, 64), sheet by sheet; the padding of the last one is left out."""
+    for number, path in enumerate(progress(sheets, "reading sheets", "sheet")):
+        data = path.read_bytes()
+        if len(data) < int.from_bytes(data[2:6], "little") or data[:2] != b"BM":
+            raise UserError(f"{path} is cut short or no BMP file; unpack the set again")
+        sheet = decode_gray(data, str(path))
+        if sheet.shape != (GRID * SIDE, GRID * SIDE):
+            raise UserError(f"{path} is {sheet.shape[1]}x{sheet.shape[0]}, a sheet is {GRID * SIDE}x{GRID * SIDE}")
+        patches = sheet.reshape(GRID, SIDE, GRID, SIDE).swapaxes(1, 2).reshape(-1, SIDE, SIDE)
+        yield patches[: count - number * PER_SHEET]
+
+
+def read_pairs(path: Path, point: np.ndarray) -> np.ndarray:
+    """A pair list as (L, 3): patch a, patch b, whether they show the same point."""
+    rows = _numbers(path, (0, 1, 3, 4))
+    wrong = (rows[:, (0, 2)] < 0) | (rows[:, (0, 2)] >= len(point))
+    if wrong.any():
+        line = int(np.flatnonzero(wrong.any(1))[0]) + 1
+        raise UserError(f"{path} names a patch in line {line} that the set of {len(point)} patches does not have")
+    return np.stack([rows[:, 0], rows[:, 2], rows[:, 1] == rows[:, 3]], 1)
+
+
+def first_column(path: Path) -> np.ndarray:
+    """The first number of every line, (L,) int64."""
+    return _numbers(path, (0,))[:, 0]
+
+
+def _numbers(path: Path, columns: tuple[int, ...]) -> np.ndarray:
+    if not path.is_file():
+        raise UserError(f"{path} is missing; a Photo Tour set holds patches*.bmp, info.txt and m50_*.txt")
+    try:
+        # Some fields of interest.txt have fractions, and its photo numbers are written as such in the Harris sets.
+        rows = np.loadtxt(path, usecols=columns, ndmin=2)
+    except (ValueError, IndexError):
+        raise UserError(f"{path} is damaged: every line needs at least {max(columns) + 1} numbers") from None
+    if not (np.abs(rows) < 2**53).all():  # "nan" is read as a number, and would become a point
+        line = int(np.flatnonzero(~(np.abs(rows) < 2**53).all(1))[0]) + 1
+        raise UserError(f"{path} is damaged: line {line} holds something that is no number of a patch, point or photo")
+    if len(rows) == 0:
+        raise UserError(f"{path} is empty")
+    return rows.astype(np.int64)

@@ -1,0 +1,261 @@
+"""Batches of whole groups for DOAP: all views of a point, groups of any size one after the other, flat.
+
+A batch has a fixed number of rows, each one patch, labeled by its group. Groups are taken until the rows are full. The last
+one may not fit: its first patches fill the rows that are left, so that batch norm sees a patch in every row and none twice;
+but they are not ``valid``, so that no query takes a cut group for a whole one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchprint.common import rng
+from patchprint.common.errors import UserError
+from patchprint.data.batches import POINTS, SCENES, PatchBatch, Share, StepBatcher
+from patchprint.data.patch_source import PatchSource
+from patchprint.data.permutation import grid_of, shuffled
+
+
+class GroupBatcher(StepBatcher):
+    """Whole groups in ``num_patches`` rows, each about once in an epoch.
+
+    Points with fewer views than ``min_views`` or more than ``max_views`` are left out. With ``ignore_same_scene`` different
+    points of one scene are ignored: HPatches without label mining.
+    """
+
+    def __init__(
+        self,
+        source: PatchSource,
+        num_patches: int,
+        min_views: int = 2,
+        max_views: int | None = None,
+        ignore_same_scene: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(source, num_patches, seed, rank, world)
+        self.num_patches, self.scene, self.ignore_same_scene = num_patches, source.scene, ignore_same_scene
+        self.groups = _groups(source, num_patches, min_views, max_views)
+        size = source.num_views[self.groups]
+        self.grid = grid_of(self._num_shuffled)
+        self.reach = math.prod(self.grid)
+        # So many that they fill the rows, however small they are; and as many as do so on average.
+        self.most = _groups_to_fill(num_patches, size)
+        self.stride = max(1, int(num_patches / size.double().mean()))
+        if self.reach < self.most:
+            raise UserError(
+                f"the {len(self.groups)} groups of the source are too few for a batch of {num_patches} patches; "
+                "give a smaller --batch or more data"
+            )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in which (nearly) every group occurs once: some are skipped behind large ones, some taken twice."""
+        return max(1, self.reach // self.stride)
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        rows = _in_rows(self._points(step), self.num_views, self.num_patches)
+        ignore = _same_scene_other_point(self.scene, rows.point) if self.ignore_same_scene else None
+        return _batch(rows, ignore, self.share)
+
+    @property
+    def _num_shuffled(self) -> int:
+        """How many groups come in random order."""
+        return len(self.groups)
+
+    def _points(self, step: Tensor) -> Tensor:
+        """The groups of a step in their order, (most,)."""
+        epoch, number = step // self.steps_per_epoch, step % self.steps_per_epoch
+        place = (number * self.stride + torch.arange(self.most, device=step.device)) % self.reach
+        return self.groups[shuffled(self._key(epoch, POINTS), place, len(self.groups), self.grid)]
+
+
+class LeadingGroupBatcher(GroupBatcher):
+    """DOAP on RomePatches: the k-th batch of an epoch begins with group k, random other groups fill it.
+
+    So an epoch has as many batches as there are groups, and takes each group many times.
+    """
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches until every group came first once."""
+        return len(self.groups)
+
+    @property
+    def _num_shuffled(self) -> int:
+        return len(self.groups) - 1
+
+    def _points(self, step: Tensor) -> Tensor:
+        place = torch.arange(self.most, device=step.device)
+        behind = 1 + shuffled(self._key(step, POINTS), place[:-1], self._num_shuffled, self.grid)
+        return self.groups[(step + torch.cat([place[:1], behind])) % len(self.groups)]
+
+
+class SceneGroupBatcher(GroupBatcher):
+    """DOAP on HPatches: random groups, as many of one scene as of any other up to one."""
+
+    def __init__(
+        self,
+        source: PatchSource,
+        num_patches: int,
+        ignore_same_scene: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(source, num_patches, ignore_same_scene=ignore_same_scene, seed=seed, rank=rank, world=world)
+        self.scenes = _Scenes(self.groups, source.scene)
+        self.rounds = -(-self.most // len(self.scenes))
+        fewest = int(self.scenes.reach.min())
+        if fewest < self.rounds:
+            raise UserError(
+                f"a batch of {num_patches} patches takes {self.rounds} groups of every scene, but one has only {fewest}; "
+                "give a smaller --batch"
+            )
+
+    def _points(self, step: Tensor) -> Tensor:
+        scenes = rng.permutation(self._key(step, SCENES), len(self.scenes))
+        return self.scenes.draw(self._key(step, POINTS), scenes, self.rounds).flatten()[: self.most]
+
+
+class SequencePairBatcher(StepBatcher):
+    """DOAP with label mining: whole groups of two sequences, half of the rows for each; an epoch takes all pairs of sequences.
+
+    Patches of different points of one sequence are negatives only where the mined labels of the source call them
+    distractors; the others are ignored. DOAP's 1024 patches are 2 sequences x 32 groups x 16 views.
+    """
+
+    def __init__(self, source: PatchSource, num_patches: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
+        super().__init__(source, num_patches, seed, rank, world)
+        if source.mined is None:
+            raise UserError(
+                "the source has no mined labels; build it with patchprint data build hpatches --mine-labels"
+            )
+        if num_patches % 2:
+            raise UserError(f"two sequences cannot share a batch of {num_patches} patches; give an even number")
+        self.mined, self.observation, self.scene = source.mined, source.observation, source.scene
+        self.half = num_patches // 2
+        self.scenes = _Scenes(_groups(source, self.half, min_views=2), source.scene)
+        sizes = source.num_views[self.scenes.points].split(self.scenes.size.tolist())
+        most = torch.tensor([_groups_to_fill(self.half, size) for size in sizes], device=source.device)
+        usable = (most <= self.scenes.reach).nonzero()[:, 0]
+        if len(usable) < 2:
+            raise UserError(f"label mining needs two sequences with at least {self.half} patches each")
+        self.most = int(most[usable].max())
+        self.sequence_pairs = usable[torch.triu_indices(len(usable), len(usable), offset=1, device=usable.device)].T
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """All pairs of sequences."""
+        return len(self.sequence_pairs)
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        count = len(self.sequence_pairs)
+        number = (step % count)[None]  # an index without dimensions would be read by the host
+        (pair,) = self.sequence_pairs[rng.permutation(self._key(step // count, SCENES), count)[number]]
+        points = self.scenes.draw(self._key(step, POINTS), pair, self.most)
+        one, other = (_in_rows(of_sequence, self.num_views, self.half) for of_sequence in points.unbind(1))
+        other = other._replace(group=other.group + self.most)
+        rows = _Rows(*(torch.cat(both) for both in zip(one, other, strict=True)))
+        observation = self.observation(rows.point, rows.view[:, None])[:, 0]
+        distractors = self.mined.are_distractors(self.scene[rows.point], observation)
+        return _batch(rows, _same_scene_other_point(self.scene, rows.point) & ~distractors, self.share)
+
+
+class _Scenes:
+    """Points sorted by their scene, S scenes.
+
+    Shape:
+        points (N,); size, first, reach (S,): how many points a scene has, where they begin, how many can be drawn at once.
+    """
+
+    def __init__(self, points: Tensor, scene: Tensor) -> None:
+        self.points = points[torch.argsort(scene[points], stable=True)]
+        _, self.size = torch.unique_consecutive(scene[self.points], return_counts=True)
+        self.first = torch.cumsum(self.size, 0) - self.size
+        self.grid = torch.tensor([grid_of(count) for count in self.size.tolist()], device=points.device).T
+        self.reach = self.grid[0] * self.grid[1]
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def draw(self, key: Tensor, scenes: Tensor, count: int) -> Tensor:
+        """Random points of each of some scenes, different ones up to its reach, from where on they repeat.
+
+        Shape:
+            key 0-dim, scenes (S',) -> (count, S').
+        """
+        place = torch.arange(count, device=key.device)[:, None] % self.reach[scenes]
+        rows, columns = self.grid[:, scenes]
+        return self.points[
+            self.first[scenes] + shuffled(rng.fold_in(key, scenes), place, self.size[scenes], (rows, columns))
+        ]
+
+
+class _Rows(NamedTuple):
+    """Single patches in the order of their groups.
+
+    Shape:
+        point, view (R,) int64; is_whole (R,) bool: whether all of its group is there; group (R,) int64: its place among them.
+    """
+
+    point: Tensor
+    view: Tensor
+    is_whole: Tensor
+    group: Tensor
+
+
+def _groups(source: PatchSource, rows: int, min_views: int, max_views: int | None = None) -> Tensor:
+    """Points whose groups may be taken, (N,); UserError where there are none, or one that would never be whole."""
+    wanted = source.num_views >= min_views
+    if max_views is not None:
+        wanted = wanted & (source.num_views <= max_views)
+    groups = wanted.nonzero()[:, 0]
+    if len(groups) == 0:
+        raise UserError(f"groups need points with at least {min_views} views, and the source has none")
+    largest = int(source.num_views[groups].max())
+    if largest > rows:
+        raise UserError(
+            f"the largest group has {largest} patches and does not fit into {rows}; give a larger --batch, "
+            f"or leave such groups out by --batcher-options max_views={rows}"
+        )
+    return groups
+
+
+def _groups_to_fill(rows: int, size: Tensor) -> int:
+    """How many groups surely fill ``rows``, the smallest ones too; more than there are where all of them do not."""
+    return int((torch.cumsum(size.sort().values, 0) < rows).sum()) + 1
+
+
+def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
+    """All views of each point one after the other, as far as there are rows; those of a point that is cut are not valid.
+
+    Shape:
+        points (G,) with at least ``rows`` views in all, num_views of all points (N,) -> R = rows.
+    """
+    size = num_views[points]
+    end = torch.cumsum(size, 0)
+    row = torch.arange(rows, device=points.device)
+    group = torch.searchsorted(end, row, right=True)
+    return _Rows(points[group], view=row - (end - size)[group], is_whole=end[group] <= rows, group=group)
+
+
+def _batch(rows: _Rows, ignore: Tensor | None, share: Share) -> PatchBatch:
+    """What one process takes of the rows, each a point in one view; ``ignore`` is of all of them."""
+    point, view, is_whole, group = (share.of(values) for values in rows)
+    return PatchBatch(point, view[:, None], is_whole[:, None], ignore, label=group)
+
+
+def _same_scene_other_point(scene: Tensor, points: Tensor) -> Tensor:
+    """Pairs of rows that show different points of one scene.
+
+    Shape:
+        scene of all points (N,), points (P,) -> (P, P) bool.
+    """
+    of_row = scene[points]
+    return (of_row[:, None] == of_row[None, :]) & (points[:, None] != points[None, :])

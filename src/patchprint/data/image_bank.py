@@ -1,0 +1,106 @@
+"""The photos behind a TrackStore: all pyramids on the device where they fit, else decoded when they are needed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.ops.sampling import ImagePyramids, sample_patches
+
+_PYRAMID_BYTES_PER_PIXEL = 4 / 3
+
+
+def pyramid_bytes(sizes: np.ndarray) -> int:
+    """Memory of the pyramids of photos of ``sizes`` (N, 2) width, height."""
+    return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
+
+
+class ImageBank(Protocol):
+    """Something patches can be cut out of; the arguments are those of ``sample_patches``."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the photos that this process holds now, as pyramids."""
+        ...
+
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor: ...
+
+    def pixels(self, number: int) -> np.ndarray:
+        """Pixels of one photo, (H, W) uint8."""
+        ...
+
+    def to(self, device: torch.device | str) -> ImageBank: ...
+
+
+class ResidentImages:
+    """All photos as pyramids in one buffer on the device. Cutting never touches the host."""
+
+    def __init__(self, pyramids: ImagePyramids) -> None:
+        self.pyramids = pyramids
+
+    def __len__(self) -> int:
+        return len(self.pyramids)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.pyramids.pixels.nbytes
+
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
+        return sample_patches(self.pyramids, image, center, frame, size)
+
+    def pixels(self, number: int) -> np.ndarray:
+        table = self.pyramids
+        start, width, height = (int(values[number, 0]) for values in (table.offset, table.width, table.height))
+        return table.pixels[start : start + width * height].reshape(height, width).cpu().numpy()
+
+    def to(self, device: torch.device | str) -> ResidentImages:
+        return ResidentImages(self.pyramids.to(device))
+
+
+class StreamedImages:
+    """Photos decoded on demand; the latest ones stay in memory up to ``cache_bytes``. For sets larger than memory."""
+
+    def __init__(
+        self, count: int, decode: Callable[[int], np.ndarray], cache_bytes: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self._count, self._decode, self._cache_bytes = count, decode, cache_bytes
+        self._device = torch.device(device)
+        self._cache: OrderedDict[int, ImagePyramids] = OrderedDict()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held
+
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
+        patches = torch.empty(len(image), 1, size, size, device=self._device)
+        for number in torch.unique(image).tolist():
+            rows = (image == number).nonzero()[:, 0]
+            pyramids = self._pyramids(number)
+            patches[rows] = sample_patches(pyramids, torch.zeros_like(rows), center[rows], frame[rows], size)
+        return patches
+
+    def pixels(self, number: int) -> np.ndarray:
+        return self._decode(number)
+
+    def to(self, device: torch.device | str) -> StreamedImages:
+        return StreamedImages(self._count, self._decode, self._cache_bytes, device)
+
+    def _pyramids(self, number: int) -> ImagePyramids:
+        if number not in self._cache:
+            self._cache[number] = ImagePyramids.build([self._decode(number)], self._device)
+            self._held += self._cache[number].pixels.numel()
+            while self._held > self._cache_bytes and len(self._cache) > 1:
+                self._held -= self._cache.popitem(last=False)[1].pixels.numel()
+        self._cache.move_to_end(number)
+        return self._cache[number]

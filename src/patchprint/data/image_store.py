@@ -1,0 +1,217 @@
+"""Labeled images on disk, as a source for training: a class is a point, an image of it is a view.
+
+Images are kept at their size in one memory-mapped array, each in the corner of a box that holds the largest; so a batch of
+images of different shapes is one gather. What is read by default is the central square of an image, as tests of retrieval do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import read_json
+from patchprint.data import manifest, splits
+from patchprint.data.patch_source import PatchSource, resident_budget
+from patchprint.data.square_crops import read_squares
+
+KIND = "images"
+BOTH, QUERY, GALLERY = 0, 1, 2
+"""Roles of an image in retrieval."""
+
+
+class ImageStore(PatchSource):
+    """Color images with classes. They lie on the device where they fit, else stay on disk.
+
+    Shape:
+        label (C,) int64: the class of each point, by its place in ``class_names``; where the parts of a set share classes
+        (CIFAR-10), a class is a point in each part. ``images`` (M, 3, B, B) uint8, of which ``size`` (M, 2) int64, height and
+        width, says what counts; ``role`` (M,) uint8: BOTH, QUERY or GALLERY; ``names`` are the M files they came from.
+    """
+
+    channels = 3
+    _of_points = (*PatchSource._of_points, "label", "_start")
+    _others = (*PatchSource._others, "_resident", "_order", "size", "role")
+
+    def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
+        _check(folder, facts)
+        num_views, label = (_numbers(folder, name) for name in ("num_views", "label"))
+        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
+        super().__init__(num_views, torch.zeros_like(num_views), part, float(facts["patch_scale"]))
+        self.folder, self.facts, self.label = folder, facts, label
+        self.images = manifest.load(folder, "images")
+        resident = self.images.nbytes <= budget
+        if not resident:
+            manifest.expect_random_reads(self.images)
+        self._resident = manifest.load_tensor(folder, "images") if resident else None
+        self._order, self.size, self.role = (_numbers(folder, name) for name in ("order", "size", "role"))
+        self._start = torch.cumsum(num_views, 0) - num_views
+        self.class_names: list[str] = facts["classes"]
+
+    @staticmethod
+    def open(
+        folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
+    ) -> ImageStore:
+        """The store in ``folder``; images beyond the budget (``resident_budget``) are read when they are sampled."""
+        budget = resident_budget(device, max_resident_gb)
+        return ImageStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
+
+    @staticmethod
+    def write(
+        folder: str | Path,
+        images: Iterable[np.ndarray | None],
+        point: np.ndarray,
+        point_part: np.ndarray,
+        point_label: np.ndarray,
+        class_names: Sequence[str],
+        names: Sequence[str],
+        role: np.ndarray | None = None,
+        facts: dict[str, Any] | None = None,
+        force: bool = False,
+    ) -> None:
+        """Write images one after the other, so that memory stays bounded.
+
+        Shape:
+            images: (H, W, 3) uint8 RGB each, of any size, or None for one that is left out; point (M,) which point each is a
+            view of; point_part (C,) as in ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names;
+            role (M,), BOTH by default.
+        """
+        with manifest.new_store(folder, force) as temporary:
+            size, kept = _write_images(temporary, images, len(point))
+            point, names = point[kept], [names[row] for row in kept]
+            role = None if role is None else role[kept]
+            num_views = np.bincount(point, minlength=len(point_part))
+            if (num_views == 0).any():
+                empty = class_names[int(point_label[np.argmin(num_views)])]
+                raise UserError(f"{folder}: class {empty} has no images")
+            arrays = {
+                "num_views": num_views,
+                "order": np.argsort(point, kind="stable"),
+                "label": point_label,
+                "part": point_part.astype(np.uint8),
+                "size": size,
+                "role": np.full(len(point), BOTH, np.uint8) if role is None else role,
+            }
+            for name, values in arrays.items():
+                manifest.save(temporary, name, values)
+            files.write_json(temporary / "names.json", list(names))
+            counts = {
+                "points": len(num_views),
+                "views": len(point),
+                "photos": len(point),
+                "size": int(size.min()),
+                "single_image_classes": int((num_views == 1).sum()),
+                "classes": list(class_names),
+                # The whole image is the patch.
+                "patch_scale": 1.0,
+                **{name: int((point_part == value).sum()) for name, value in splits.PARTS.items()},
+            }
+            manifest.write(temporary, KIND, {**counts, **(facts or {})})
+
+    @property
+    def is_resident(self) -> bool:
+        return self._resident is not None
+
+    @property
+    def names(self) -> list[str]:
+        """File name of each image, by its row."""
+        names: list[str] = read_json(self.folder / "names.json", "the names of a store of images", list)
+        if len(names) != len(self.images) or not all(isinstance(name, str) for name in names):
+            path = self.folder / "names.json"
+            raise UserError(f"{path} is damaged: it does not name all {len(self.images)} images; {manifest.REMEDY}")
+        return names
+
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        """Row of ``images`` of each view, (P, K)."""
+        return self._order[self._start[points][:, None] + views]
+
+    def all_views(self) -> tuple[Tensor, Tensor]:
+        """Every image of the source: points (M,) and views (M,), on its device."""
+        points = torch.repeat_interleave(torch.arange(self.num_points, device=self.device), self.num_views)
+        first = torch.cumsum(self.num_views, 0) - self.num_views
+        return points, torch.arange(len(points), device=self.device) - first[points]
+
+    def extent(self, points: Tensor, views: Tensor) -> Tensor:
+        size = self.size[self.observation(points, views)].flip(-1).float()
+        return size / size.amin(-1, keepdim=True)
+
+    def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
+        """See ``PatchSource.sample``; the plain patch is the central square, and beyond the image its border is repeated."""
+        row = self.observation(points, views).reshape(-1)
+        if self._resident is not None:
+            pixels = self._resident[row]
+        else:
+            pixels = torch.from_numpy(self.images[row.cpu().numpy()]).to(self.device)
+        # Shrinking by more than half skips pixels; then several readings are averaged.
+        finer = max(1, round(self.facts["size"] / size))
+        read = read_squares(pixels.float() / 255.0, self.size[row], size * finer, warp)
+        return F.avg_pool2d(read, finer).reshape(*views.shape, 3, size, size)
+
+
+def _numbers(folder: Path, name: str) -> Tensor:
+    return torch.from_numpy(manifest.load(folder, name, in_memory=True).astype(np.int64))
+
+
+def _check(folder: Path, facts: dict[str, Any]) -> None:
+    """Arrays that contradict each other would be found in the middle of a training, or show images of other classes."""
+    images, num_views = manifest.load(folder, "images"), manifest.load(folder, "num_views")
+    count, points = len(images), len(num_views)
+    manifest.check_shape(folder, "images", images, "u", (None, 3, None, None))
+    box = images.shape[2]
+    if images.dtype != np.uint8 or images.shape[3] != box or not isinstance(facts.get("classes"), list):
+        raise UserError(f"{folder} is damaged: it holds no square images with classes; {manifest.REMEDY}")
+    if not isinstance(facts.get("size"), int) or not 1 <= facts["size"] <= box:
+        raise UserError(f"{folder / manifest.NAME} is damaged: images have no size of 1 to {box}; {manifest.REMEDY}")
+    ranges = {
+        "num_views": (points, 1, count + 1),
+        "label": (points, 0, len(facts["classes"])),
+        "part": (points, 0, 256),
+        "order": (count, 0, count),
+        "role": (count, 0, GALLERY + 1),
+    }
+    for name, (length, least, below) in ranges.items():
+        values = manifest.load(folder, name)
+        manifest.check_shape(folder, name, values, "iu", (length,))
+        manifest.check_range(folder, name, values, least, below)
+    manifest.check_shape(folder, "size", size := manifest.load(folder, "size"), "iu", (count, 2))
+    manifest.check_range(folder, "size", size, 1, box + 1)
+    if int(num_views.sum()) != count:
+        raise UserError(f"{folder} is damaged: its classes are not those of its images; {manifest.REMEDY}")
+
+
+def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int) -> tuple[np.ndarray, list[int]]:
+    """Write ``images.npy``; returns heights and widths (M, 2), and which of the images these are. Two passes, since the box is
+    known only after the first."""
+    loose, sizes, kept, given = folder / "loose", [], [], 0
+    with open(loose, "wb") as stream:
+        for number, image in enumerate(images):
+            given = number + 1
+            if image is None:
+                continue
+            kept.append(number)
+            stream.write(np.ascontiguousarray(image.transpose(2, 0, 1), np.uint8).data)
+            sizes.append(image.shape[:2])
+    if given != count:
+        raise UserError(f"the list of classes names {count} images, but there are {given}")
+    if not kept:
+        raise UserError("none of the images could be read")
+    size = np.array(sizes, np.int64).reshape(-1, 2)
+    box = int(size.max())
+    with open(loose, "rb") as source, open(folder / "images.npy", "wb") as target:
+        shape = (len(kept), 3, box, box)
+        np.lib.format.write_array_header_1_0(target, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        for height, width in size:
+            image = np.zeros((3, box, box), np.uint8)
+            image[:, :height, :width] = np.frombuffer(source.read(3 * height * width), np.uint8).reshape(
+                3, height, width
+            )
+            target.write(image.data)
+    loose.unlink()
+    return size, kept

@@ -1,0 +1,141 @@
+"""The ``manifest.json`` of a store: what kind it is, how much it holds, and how large every file must be.
+
+A store is a folder that appears under its name only when it is complete. Opening it compares the sizes of its files with
+the manifest, which catches truncated copies at once; ``verify`` also reads everything and compares checksums.
+"""
+
+from __future__ import annotations
+
+import mmap
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.provenance import sha256_of_file
+from patchprint.common.safe_io import inside, parsing, read_json
+
+VERSION = 3  # 2: every store says its patch scale; 3: a published test part is "test", not "val"
+LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any photo
+NAME = "manifest.json"
+MADE_BY = "patchprint data build"
+KINDS = ("patches", "tracks", "images")  # of stores that patches are cut out of
+REMEDY = "copy or build the store again"
+
+
+def write(folder: Path, kind: str, facts: dict[str, Any]) -> None:
+    """Record ``facts`` and the size and checksum of every file in ``folder``; call it last."""
+    listing = {
+        file.name: {"bytes": file.stat().st_size, "sha256": sha256_of_file(file)}
+        for file in sorted(folder.iterdir())
+        if file.name != files.MARKER
+    }
+    files.write_json(folder / NAME, {"kind": kind, "version": VERSION, **facts, "files": listing})
+
+
+def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
+    """The manifest of a store whose files all have the recorded size."""
+    folder = Path(folder)
+    path = folder / NAME
+    if not path.is_file():
+        raise UserError(f"{folder} is not a patch store: it has no {NAME}; make one with patchprint data build")
+    with parsing(path, "the manifest of a patch store", REMEDY):
+        manifest = read_json(path, "the manifest of a patch store")
+        found, version, listing = manifest["kind"], manifest["version"], dict(manifest["files"])
+        if version != VERSION:
+            raise UserError(
+                f"{path} has version {version}, this patchprint reads version {VERSION}; build the store again"
+            )
+        if kind is not None and found != kind:
+            raise UserError(f"{folder} holds {found!r}, expected {kind!r}")
+        for name, entry in listing.items():
+            file, size = inside(folder, name, path), entry["bytes"]
+            if not file.is_file() or file.stat().st_size != size:
+                raise UserError(f"{file} is missing or not {size} bytes long, as {path} says; {REMEDY}")
+        scale = manifest["patch_scale"] if found in KINDS else 1.0
+        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= LARGEST_SCALE:
+            raise UserError(f"{path} is damaged: its patch scale is {str(scale)[:40]}; {REMEDY}")
+        names = [word for word in ("scenes", "classes", "pairs") if not _are_texts(manifest.get(word, []))]
+        if names:
+            raise UserError(f"{path} is damaged: its {names[0]} are no list of names; {REMEDY}")
+    return manifest
+
+
+def new_store(folder: str | Path, force: bool) -> AbstractContextManager[Path]:
+    """A temporary folder that becomes the store when all is written."""
+    return files.atomic_folder(folder, MADE_BY, force)
+
+
+def refuse_overwrite(folder: str | Path, force: bool) -> None:
+    """Raise ValueError where `new_store` would."""
+    files.refuse_folder(folder, MADE_BY, force)
+
+
+def verify(folder: str | Path) -> None:
+    """Raise ValueError naming the first file whose contents differ from the manifest."""
+    folder = Path(folder)
+    for name, entry in read(folder)["files"].items():
+        if sha256_of_file(folder / name) != entry["sha256"]:
+            raise UserError(f"{folder / name} does not have the checksum it was written with; build the store again")
+
+
+def load(folder: Path, name: str, in_memory: bool = False) -> np.ndarray:
+    """One array of the store, memory-mapped unless it is wanted in memory."""
+    # Mapped first in any case, since that compares the size with the file before memory is taken.
+    mapped = _map(folder, name, "r")
+    return np.array(mapped) if in_memory else mapped
+
+
+def load_tensor(folder: Path, name: str) -> Tensor:
+    """One array of the store as a tensor whose memory is the mapped file; the file never changes with it."""
+    return torch.from_numpy(_map(folder, name, "c"))
+
+
+def check_shape(folder: Path, name: str, array: np.ndarray, kind: str, shape: tuple[int | None, ...]) -> None:
+    """UserError where an array is of another kind ("i", "u", "f" or several, as in numpy.dtype.kind) or shape; None: any."""
+    fits = len(array.shape) == len(shape) and all(
+        wanted in (None, have) for wanted, have in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype.kind not in kind or not fits:
+        wanted = "x".join("any" if side is None else str(side) for side in shape)
+        have = "x".join(map(str, array.shape))
+        file = folder / f"{name}.npy"
+        raise UserError(f"{file} is damaged: it holds {have} of {array.dtype}, expected {wanted}; {REMEDY}")
+
+
+def check_range(folder: Path, name: str, array: np.ndarray, least: int, below: int) -> None:
+    """UserError where a whole number of an array lies outside of its bounds."""
+    if array.size and not least <= int(array.min()) <= int(array.max()) < below:
+        file = folder / f"{name}.npy"
+        raise UserError(f"{file} is damaged: it holds numbers that are not {least} to {below - 1}; {REMEDY}")
+
+
+def _map(folder: Path, name: str, mode: Literal["r", "c"]) -> np.ndarray:
+    path = folder / f"{name}.npy"
+    with parsing(path, "an array of a store", REMEDY):
+        return np.load(path, mmap_mode=mode, allow_pickle=False)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def save(folder: Path, name: str, value: np.ndarray) -> None:
+    np.save(folder / f"{name}.npy", np.ascontiguousarray(value), allow_pickle=False)
+
+
+def expect_random_reads(mapped: np.ndarray) -> None:
+    """Tell the system not to read ahead: single patches of a huge file are wanted, not their neighbours."""
+    pages = getattr(mapped, "_mmap", None)
+    if pages is not None and hasattr(mmap, "MADV_RANDOM"):
+        pages.madvise(mmap.MADV_RANDOM)
+
+
+def megabytes(manifest: dict[str, Any]) -> float:
+    """Size of all files of a store in MiB."""
+    return round(sum(entry["bytes"] for entry in manifest["files"].values()) / 2**20, 2)

@@ -1,0 +1,110 @@
+"""Opening stores by folder, and several of them as one source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from patchprint.common.errors import UserError
+from patchprint.data import image_store, manifest
+from patchprint.data.image_store import ImageStore
+from patchprint.data.patch_source import PatchSource
+from patchprint.data.patch_store import PatchStore
+from patchprint.data.tracks import TrackStore
+
+
+def open_source(
+    folder: str | Path | Sequence[str | Path],
+    device: torch.device | str = "cpu",
+    patch_scale: float | None = None,
+    divided: bool = False,
+) -> PatchSource:
+    """The store in ``folder``, or several as one source.
+
+    ``patch_scale`` sets the side of patches that are cut out of images, in sigma; by default it is the one of the stored
+    patches that they are learned together with, else the one the store was built for. Stored patches have theirs; sets of
+    stored patches whose scales differ are joined only where ``patch_scale`` says which one the mix is to be known by.
+    ``divided`` is for photos: of several processes each holds its share (``TrackStore.open``).
+    """
+    folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(name) for name in folder]
+    facts = [manifest.read(name) for name in folders]
+    whole = [name for name, fact in zip(folders, facts, strict=True) if fact["kind"] != "tracks"]
+    if divided and whole:
+        raise UserError(
+            f"--divide-photos divides photos that patches are cut from, and {whole[0]} holds none; leave it out, or give "
+            "stores with tracks"
+        )
+    if any(fact["kind"] == image_store.KIND for fact in facts):
+        if len(folders) > 1:
+            raise UserError("a store of whole images is learned from alone; give one --data")
+        return ImageStore.open(folders[0], device)
+    if all(fact["kind"] == "tracks" for fact in facts):
+        return TrackStore.open(folders, device, patch_scale, divided=divided)
+    stored = {float(fact["patch_scale"]) for fact in facts if fact["kind"] == "patches"}
+    if patch_scale is None and len(stored) > 1:
+        scales = " and ".join(f"{scale:g}" for scale in sorted(stored))
+        raise UserError(
+            f"the stores hold patches of {scales} sigma; say with --patch-scale what the mix is to be known by"
+        )
+    if len(folders) == 1:
+        return PatchStore.open(folders[0], device)
+    cut_at = stored.pop() if patch_scale is None else patch_scale
+    return ConcatSource([open_source(name, device, cut_at) for name in folders], cut_at)
+
+
+class ConcatSource(PatchSource):
+    """Several sources as one: their points and scenes follow each other.
+
+    Every source is asked for every patch and the right answer is kept, which costs as many times the work as there are
+    sources and needs no host synchronization. Several folders of images are opened as one TrackStore instead.
+    """
+
+    _of_points = (*PatchSource._of_points, "_owner", "_local")
+
+    def __init__(self, sources: Sequence[PatchSource], patch_scale: float | None = None) -> None:
+        self.sources = list(sources)
+        scales = {source.patch_scale for source in self.sources}
+        if patch_scale is None and len(scales) > 1:
+            raise UserError(f"patches of {' and '.join(f'{s:g}' for s in sorted(scales))} sigma are not one source")
+        scenes = [int(source.scene.max()) + 1 if source.num_points else 0 for source in self.sources]
+        first_scene = [sum(scenes[:i]) for i in range(len(scenes))]
+        parts = [source._part for source in self.sources]
+        super().__init__(
+            torch.cat([source.num_views for source in self.sources]),
+            torch.cat([s.scene + first for s, first in zip(self.sources, first_scene, strict=True)]),
+            None if any(part is None for part in parts) else torch.cat([part for part in parts if part is not None]),
+            scales.pop() if patch_scale is None else patch_scale,
+        )
+        sizes = torch.tensor([source.num_points for source in self.sources], device=self.device)
+        self._owner = torch.repeat_interleave(torch.arange(len(sizes), device=self.device), sizes)
+        self._local = torch.cat([torch.arange(source.num_points, device=self.device) for source in self.sources])
+
+    @property
+    def is_resident(self) -> bool:
+        return all(source.is_resident for source in self.sources)
+
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        rows, first = torch.zeros_like(views), 0
+        for number, source in enumerate(self.sources):
+            mine = self._owner[points] == number
+            local, own_views = torch.where(mine, self._local[points], 0), views * mine[:, None]
+            rows = torch.where(mine[:, None], first + source.observation(local, own_views), rows)
+            first += int(source.num_views.sum())
+        return rows
+
+    def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
+        patches = torch.zeros(*views.shape, 1, size, size, device=self.device)
+        for number, source in enumerate(self.sources):
+            mine = self._owner[points] == number
+            local, own_views = torch.where(mine, self._local[points], 0), views * mine[:, None]
+            patches = torch.where(mine[:, None, None, None, None], source.sample(local, own_views, size, warp), patches)
+        return patches
+
+    def to(self, device: torch.device | str) -> Self:
+        moved = super().to(device)
+        moved.sources = [source.to(device) for source in self.sources]
+        return moved

@@ -1,0 +1,213 @@
+"""Patches on disk: one memory-mapped uint8 array, with the point of each patch and the scene of each point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchprint.common.errors import UserError
+from patchprint.data import label_mining, manifest, splits
+from patchprint.data.label_mining import MinedLabels
+from patchprint.data.patch_source import PatchSource, resident_budget
+
+KIND = "patches"
+
+
+class PatchStore(PatchSource):
+    """Patches of one size. They lie on the device where they fit, else stay on disk.
+
+    Shape:
+        patches (M, S, S) uint8 in the order of the original files; point_id (N,) and pairs keep the original numbers:
+        pairs[name] (L, 3) int64 are patch a, patch b, and 1 where both show the same point.
+    """
+
+    _of_points = (*PatchSource._of_points, "_start")
+    _others = (*PatchSource._others, "_resident", "_order")
+
+    def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
+        _check(folder, facts)
+        num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
+        scene = torch.from_numpy(manifest.load(folder, "scene", in_memory=True).astype(np.int64))
+        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
+        super().__init__(num_views, scene, part, float(facts["patch_scale"]))
+        self.folder, self.facts = folder, facts
+        self.patches = manifest.load(folder, "patches")
+        self.point_id = manifest.load(folder, "point_id")
+        self.scene_names: list[str] = facts["scenes"]
+        resident = self.patches.nbytes <= budget
+        if not resident:
+            manifest.expect_random_reads(self.patches)
+        self._resident = manifest.load_tensor(folder, "patches") if resident else None
+        self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
+        self._start = torch.cumsum(num_views, 0) - num_views
+        self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
+
+    @staticmethod
+    def open(
+        folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
+    ) -> PatchStore:
+        """The store in ``folder``; patches beyond the budget (``resident_budget``) are read when they are sampled."""
+        budget = resident_budget(device, max_resident_gb)
+        return PatchStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
+
+    @staticmethod
+    def write(
+        folder: str | Path,
+        patches: Iterable[np.ndarray],
+        point: np.ndarray,
+        scene: np.ndarray,
+        scene_names: Sequence[str],
+        patch_scale: float,
+        pairs: Mapping[str, np.ndarray] | None = None,
+        part: np.ndarray | None = None,
+        mine_labels: bool = False,
+        extra: Mapping[str, np.ndarray] | None = None,
+        facts: dict[str, Any] | None = None,
+        force: bool = False,
+    ) -> None:
+        """Write blocks of patches (B, S, S) uint8 one after the other, so that memory stays bounded.
+
+        Shape:
+            point (M,) original point number of each patch; scene (M,) index into ``scene_names`` of each patch;
+            patch_scale: side of the patches in units of sigma;
+            part (N,) split of the points in the order of their numbers; without it whole scenes are held out;
+            mine_labels adds DOAP's label mining, for which the patches must be ordered by scene, 0, 1, 2 ...;
+            extra: further arrays (M, ...) that stand beside the patches, such as the photo of each.
+        """
+        order = np.argsort(point, kind="stable")
+        point_id, first, num_views = np.unique(point[order], return_index=True, return_counts=True)
+        scene_of_point = scene[order][first].astype(np.int32)
+        if not np.array_equal(np.repeat(scene_of_point, num_views), scene[order]):
+            raise UserError(f"{folder}: a point number occurs in two scenes; number the points of each scene apart")
+        if mine_labels and not np.array_equal(
+            np.unique(scene, return_index=True)[1], np.flatnonzero(np.diff(scene, prepend=-1))
+        ):
+            raise UserError(f"{folder}: label mining needs patches that are ordered by scene")
+        part = splits.by_scene(scene_of_point) if part is None else part
+        with manifest.new_store(folder, force) as temporary:
+            size = _write_patches(temporary / "patches.npy", patches, len(point))
+            arrays = {
+                "point_id": point_id,
+                "num_views": num_views,
+                "order": order,
+                "scene": scene_of_point,
+                "part": part,
+            }
+            for name, values in arrays.items():
+                manifest.save(temporary, name, values)
+            for name, values in (extra or {}).items():
+                manifest.save(temporary, f"extra-{name}", values)
+            for name, rows in (pairs or {}).items():
+                manifest.save(temporary, f"pairs-{name}", rows.astype(np.int64))
+            if mine_labels:
+                written = np.load(temporary / "patches.npy", mmap_mode="r", allow_pickle=False)
+                label_mining.mine(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
+            counts: dict[str, Any] = {
+                "points": len(point_id),
+                "views": len(point),
+                "size": size,
+                "scenes": list(scene_names),
+            }
+            counts["patch_scale"] = patch_scale
+            split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
+            manifest.write(temporary, KIND, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})})
+
+    @property
+    def is_resident(self) -> bool:
+        return self._resident is not None
+
+    def pairs(self, name: str) -> np.ndarray:
+        """A pair list of the original set, (L, 3): patch a, patch b, same point."""
+        if name not in self.facts["pairs"]:
+            raise UserError(
+                f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
+            )
+        rows = manifest.load(self.folder, f"pairs-{name}", in_memory=True)
+        manifest.check_shape(self.folder, f"pairs-{name}", rows, "i", (None, 3))
+        manifest.check_range(self.folder, f"pairs-{name}", rows, 0, len(self.patches))
+        return rows
+
+    def extra(self, name: str) -> np.ndarray:
+        """A further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
+        if not (self.folder / f"extra-{name}.npy").exists():
+            raise UserError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
+        return manifest.load(self.folder, f"extra-{name}")
+
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        """Row of ``patches`` of each view, (P, K)."""
+        return self._order[self._start[points][:, None] + views].long()
+
+    def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
+        """See ``PatchSource.sample``; beyond its border a patch repeats its last pixels."""
+        row = self.observation(points, views).reshape(-1)
+        if self._resident is not None:
+            patches = self._resident[row]
+        else:
+            patches = torch.from_numpy(self.patches[row.cpu().numpy()]).to(self.device)
+        patches = patches[:, None].float() / 255.0
+        if warp is None and patches.shape[-1] == 2 * size:
+            patches = F.avg_pool2d(patches, 2)
+        elif warp is not None or patches.shape[-1] != size:
+            patches = _read_warped(patches, size, None if warp is None else warp.reshape(-1, 2, 3))
+        return patches.reshape(*views.shape, 1, size, size)
+
+
+def _read_warped(patches: Tensor, size: int, warp: Tensor | None) -> Tensor:
+    """Bilinear reading at ``warp @ (u, 1)``."""
+    u = (torch.arange(size, device=patches.device, dtype=torch.float32) * 2 + 1) / size - 1
+    grid = torch.stack([u.expand(size, size), u[:, None].expand(size, size)], -1)
+    if warp is None:
+        grid = grid.expand(len(patches), -1, -1, -1)
+    else:
+        grid = (warp[:, None, None, :, :2] * grid[None, :, :, None, :]).sum(-1) + warp[:, None, None, :, 2]
+    return F.grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
+    """Write one .npy file of ``count`` patches block by block; returns their side.
+
+    Plain writing, since a memory-mapped file on a full disk would end the process instead of raising an error.
+    """
+    side, written = 0, 0
+    with open(path, "wb") as stream:
+        for block in blocks:
+            if written == 0:
+                side = block.shape[1]
+                header = {"descr": "|u1", "fortran_order": False, "shape": (count, side, side)}
+                np.lib.format.write_array_header_1_0(stream, header)
+            if written + len(block) > count:
+                raise UserError(f"there are more patches than the {count} that the point list names")
+            stream.write(np.ascontiguousarray(block, np.uint8).data)
+            written += len(block)
+    if written != count:
+        raise UserError(f"the point list names {count} patches, but there are only {written}")
+    return side
+
+
+def _check(folder: Path, facts: dict[str, Any]) -> None:
+    """Arrays that contradict each other would be found in the middle of a training, or read patches of other points."""
+    patches, num_views, order = (manifest.load(folder, name) for name in ("patches", "num_views", "order"))
+    manifest.check_shape(folder, "patches", patches, "u", (None, None, None))
+    manifest.check_shape(folder, "num_views", num_views, "iu", (None,))
+    manifest.check_shape(folder, "order", order, "iu", (len(patches),))
+    manifest.check_range(folder, "num_views", num_views, 1, len(patches) + 1)
+    manifest.check_range(folder, "order", order, 0, len(patches))
+    if patches.dtype != np.uint8 or patches.shape[1] != patches.shape[2] or int(num_views.sum()) != len(patches):
+        raise UserError(f"{folder} is damaged: its points are not those of its patches; {manifest.REMEDY}")
+    if not isinstance(facts.get("scenes"), list) or not isinstance(facts.get("pairs"), list):
+        raise UserError(f"{folder / manifest.NAME} is damaged: it names no scenes or pair lists; {manifest.REMEDY}")
+    for name, kind, below in (("scene", "iu", len(facts["scenes"])), ("part", "u", 256), ("point_id", "iu", 2**62)):
+        values = manifest.load(folder, name)
+        manifest.check_shape(folder, name, values, kind, (len(num_views),))
+        manifest.check_range(folder, name, values, -(2**62) if name == "point_id" else 0, below)
+    if (folder / "cluster.npy").exists():
+        cluster, distractor = (manifest.load(folder, name) for name in ("cluster", "distractor"))
+        manifest.check_shape(folder, "cluster", cluster, "i", (len(patches),))
+        manifest.check_shape(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, distractor.shape[-1]))
+        manifest.check_range(folder, "cluster", cluster, 0, distractor.shape[-1])

@@ -1,0 +1,96 @@
+"""Photos divided among processes: each holds some of them, and cuts patches out of these for all.
+
+A photo never travels. A process that wants patches tells the others where to cut, seven numbers each, and gets pixels of
+patches back. So batches, and whatever else a ``TrackStore`` is asked for, are the same as with all photos at hand. But all
+processes must ask at the same time, each for as many patches as it likes.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from patchprint.common.distributed import rank, world_size
+from patchprint.common.errors import UserError
+from patchprint.data.image_bank import ImageBank
+
+
+def holders(sizes: np.ndarray, count: int) -> np.ndarray:
+    """Which of ``count`` processes holds which photo; all of them hold about as many pixels, and at least one photo.
+
+    Shape:
+        sizes (N, 2) width, height -> (N,) int64.
+    """
+    if count > len(sizes):
+        raise UserError(
+            f"{count} processes cannot divide {len(sizes)} photos; start at most {len(sizes)}, or leave --divide-photos out"
+        )
+    holder = np.zeros(len(sizes), np.int64)
+    least = [(0, number) for number in range(count)]
+    pixels = np.prod(sizes.astype(np.int64), axis=1)
+    for photo in np.argsort(-pixels, kind="stable"):
+        held, number = heapq.heappop(least)
+        holder[photo] = number
+        heapq.heappush(least, (held + int(pixels[photo]), number))
+    return holder
+
+
+class DividedImages:
+    """All photos of a store, of which this process holds ``held``; cutting is done by all processes together.
+
+    Shape:
+        holder (N,) int64: who holds each photo. ``held`` has those of this process, in their order.
+    """
+
+    def __init__(self, held: ImageBank, holder: Tensor) -> None:
+        self.held, self._holder = held, holder
+        place = torch.empty_like(holder)
+        for number in range(world_size()):
+            theirs = holder == number
+            place[theirs] = torch.arange(int(theirs.sum()), device=holder.device)
+        self._place = place
+
+    def __len__(self) -> int:
+        return len(self._holder)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.held.held_bytes
+
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
+        holder = self._holder[image]
+        order = torch.argsort(holder, stable=True)
+        asked = torch.bincount(holder, minlength=world_size())
+        # Float64 holds the number of a photo and the float32 beside it without loss.
+        where = torch.cat([self._place[image][:, None].double(), center.double(), frame.double().flatten(1)], 1)
+        to_cut = _sent(asked, [1] * len(asked), [1] * len(asked)).tolist()
+        to_get = asked.tolist()
+        theirs = _sent(where[order], to_get, to_cut)
+        place, there = theirs[:, 0].long(), theirs[:, 1:].to(center.dtype)
+        cut = self.held.cut(place, there[:, :2].contiguous(), there[:, 2:].unflatten(1, (2, 2)), size)
+        patches = torch.empty(len(image), *cut.shape[1:], dtype=cut.dtype, device=cut.device)
+        patches[order] = _sent(cut, to_cut, to_get)
+        return patches
+
+    def pixels(self, number: int) -> np.ndarray:
+        if self._holder[number] != rank():
+            raise UserError(f"photo {number} is held by process {int(self._holder[number])}; open the store undivided")
+        return self.held.pixels(int(self._place[number]))
+
+    def to(self, device: torch.device | str) -> DividedImages:
+        return DividedImages(self.held.to(device), self._holder.to(device))
+
+
+def _sent(values: Tensor, to_each: list[int], from_each: list[int]) -> Tensor:
+    """What the others sent to this process, while it sent so many rows of ``values`` to each of them, in order.
+
+    Shape:
+        (sum(to_each), ...) -> (sum(from_each), ...).
+    """
+    received = torch.empty(sum(from_each), *values.shape[1:], dtype=values.dtype, device=values.device)
+    dist.all_to_all_single(received, values.contiguous(), from_each, to_each)
+    return received

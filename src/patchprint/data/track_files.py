@@ -1,0 +1,198 @@
+"""The folder of a TrackStore: encoded photos in one file, tracks as memory-mapped arrays, names as text.
+
+``images.bin`` holds the photos as they were encoded, one after the other; ``image_offset.npy`` (N + 1,) says where each
+begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and no track is read, before it is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from patchprint.common.errors import UserError
+from patchprint.common.progress import progress
+from patchprint.common.safe_io import parsing
+from patchprint.data import manifest, splits
+from patchprint.data.codecs import decode_gray, encode_jpeg
+
+if TYPE_CHECKING:
+    from patchprint.data.tracks import Tracks
+
+KIND = "tracks"
+_REQUIRED = ("image", "xy", "scale", "angle", "point", "scene")
+_OPTIONAL = ("xyz", "part")
+_JPEG_QUALITIES = (92, 85, 78, 70, 60, 50, 40)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What photos and scenes are called."""
+
+    images: list[str]
+    scenes: list[str]
+
+    @staticmethod
+    def numbered(num_images: int, num_scenes: int) -> Names:
+        return Names([f"{i:06d}.png" for i in range(num_images)], [f"scene{i}" for i in range(num_scenes)])
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTracks:
+    """An opened folder; arrays are memory-mapped."""
+
+    folder: Path
+    names: Names
+    patch_scale: float
+    sizes: np.ndarray
+    offset: np.ndarray
+    arrays: dict[str, np.ndarray]
+
+    def image(self, number: int) -> np.ndarray:
+        """Decoded photo, (H, W) uint8."""
+        with open(self.folder / "images.bin", "rb") as stream:
+            stream.seek(int(self.offset[number]))
+            data = stream.read(int(self.offset[number + 1] - self.offset[number]))
+        image = decode_gray(data, f"photo {self.names.images[number]} of {self.folder}")
+        if image.shape != (self.sizes[number, 1], self.sizes[number, 0]):
+            raise UserError(f"photo {self.names.images[number]} of {self.folder} does not have the recorded size")
+        return image
+
+
+def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None) -> None:
+    """Raise UserError where `write` would, before the tracks are made."""
+    for name, value, most in (
+        ("patch-scale", patch_scale, manifest.LARGEST_SCALE),
+        ("max-mb", max_mb, sys.float_info.max),
+    ):
+        if value is not None and not 0 < value <= most:
+            raise UserError(f"--{name} is {value:g}; it must be a number above 0, and at most {most:g}")
+
+
+def write(
+    folder: str | Path,
+    images: Iterable[bytes],
+    tracks: Tracks,
+    names: Names,
+    patch_scale: float = 12.0,
+    max_mb: float | None = None,
+    facts: dict[str, Any] | None = None,
+    force: bool = False,
+) -> None:
+    """Write a store of encoded photos and their tracks; without a given split the points are split by region.
+
+    Every photo is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, photos are
+    encoded again as grey JPEG of falling quality until all of them together are small enough.
+    """
+    check_numbers(patch_scale, max_mb)
+    tracks.check(names.images)
+    broken = [name for name in (*names.images, *names.scenes) if "\n" in name]
+    if broken:
+        raise UserError(f"the name {broken[0]!r} has a line break, which lists of names cannot hold; rename it")
+    part = splits.by_region(tracks) if tracks.part is None else tracks.part
+    with manifest.new_store(folder, force) as temporary:
+        sizes, offset = _write_images(temporary / "images.bin", images, names.images)
+        if max_mb is not None:
+            offset = _shrink_images(temporary, offset, names.images, max_mb)
+        _refuse_outside(tracks, sizes, names.images)
+        manifest.save(temporary, "image_size", sizes)
+        manifest.save(temporary, "image_offset", offset)
+        for name in _REQUIRED:
+            manifest.save(temporary, name, getattr(tracks, name))
+        manifest.save(temporary, "part", part)
+        if tracks.xyz is not None:
+            manifest.save(temporary, "xyz", tracks.xyz)
+        for name, lines in (("image_names.txt", names.images), ("scene_names.txt", names.scenes)):
+            (temporary / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+        counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point), "scenes": names.scenes}
+        split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
+        manifest.write(temporary, KIND, {**counts, **split, "patch_scale": patch_scale, **(facts or {})})
+
+
+def read(folder: str | Path) -> StoredTracks:
+    """Open a folder without reading its photos or tracks."""
+    folder = Path(folder)
+    facts = manifest.read(folder, KIND)
+    arrays = {name: manifest.load(folder, name) for name in _REQUIRED}
+    arrays |= {name: manifest.load(folder, name) for name in _OPTIONAL if (folder / f"{name}.npy").exists()}
+    stored = StoredTracks(
+        folder=folder,
+        names=Names(_read_names(folder / "image_names.txt"), _read_names(folder / "scene_names.txt")),
+        patch_scale=float(facts["patch_scale"]),
+        sizes=manifest.load(folder, "image_size", in_memory=True),
+        offset=manifest.load(folder, "image_offset", in_memory=True),
+        arrays=arrays,
+    )
+    _check(stored)
+    return stored
+
+
+def _read_names(path: Path) -> list[str]:
+    with parsing(path, "a list of names", manifest.REMEDY):
+        # Not splitlines, which also breaks lines at characters that file names may have.
+        return path.read_bytes().decode().split("\n")[:-1]
+
+
+def _check(stored: StoredTracks) -> None:
+    """Arrays that contradict each other would be found in the middle of a training, or cut patches out of other photos."""
+    folder, num_images = stored.folder, len(stored.names.images)
+    views, points = (len(stored.arrays[name]) for name in ("point", "scene"))
+    manifest.check_shape(folder, "image_size", stored.sizes, "iu", (num_images, 2))
+    manifest.check_shape(folder, "image_offset", stored.offset, "iu", (num_images + 1,))
+    manifest.check_range(folder, "image_size", stored.sizes, 1, 2**31)
+    manifest.check_range(folder, "image_offset", stored.offset, 0, (folder / "images.bin").stat().st_size + 1)
+    if (np.diff(stored.offset.astype(np.int64)) < 0).any():
+        raise UserError(f"{folder / 'image_offset.npy'} is damaged: photos overlap; {manifest.REMEDY}")
+    shapes = {"xy": (views, 2), "xyz": (points, 3), "scene": (points,), "part": (points,)}
+    for name, values in stored.arrays.items():
+        kind = "iu" if name in ("image", "point", "scene", "part") else "f"
+        manifest.check_shape(folder, name, values, kind, shapes.get(name, (views,)))
+    manifest.check_range(folder, "scene", stored.arrays["scene"], 0, len(stored.names.scenes))
+
+
+def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    sizes, offset = [], [0]
+    with open(path, "wb") as stream:
+        for name, data in zip(progress(names, "storing photos", "photo"), images, strict=True):
+            height, width = decode_gray(data, name).shape
+            sizes.append((width, height))
+            stream.write(data)
+            offset.append(offset[-1] + len(data))
+    return np.array(sizes, np.int32).reshape(-1, 2), np.array(offset, np.int64)
+
+
+def _shrink_images(folder: Path, offset: np.ndarray, names: list[str], max_mb: float) -> np.ndarray:
+    """Encode the photos of ``images.bin`` again until they fit; the new offsets."""
+    path, limit = folder / "images.bin", max_mb * 2**20
+    if offset[-1] <= limit:
+        return offset
+    original = path.rename(folder / "original.bin")
+    for quality in _JPEG_QUALITIES:
+        shrunk = [0]
+        with open(original, "rb") as source, open(path, "wb") as target:
+            for name, length in zip(names, np.diff(offset), strict=True):
+                data = source.read(int(length))
+                smaller = min(data, encode_jpeg(decode_gray(data, name), quality), key=len)
+                target.write(smaller)
+                shrunk.append(shrunk[-1] + len(smaller))
+        if shrunk[-1] <= limit:
+            original.unlink()
+            return np.array(shrunk, np.int64)
+    raise UserError(f"{len(names)} photos do not fit into --max-mb {max_mb:g}: {shrunk[-1] / 2**20:.1f} MiB remain")
+
+
+def _refuse_outside(tracks: Tracks, sizes: np.ndarray, names: list[str]) -> None:
+    """A keypoint far outside of its photo means that the photo was resized after its tracks were made."""
+    limit = sizes[tracks.image] - 0.5
+    outside = ((tracks.xy < -1.5) | (tracks.xy > limit + 1.0)).any(1)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        image = int(tracks.image[row])
+        raise UserError(
+            f"{names[image]} is {sizes[image, 0]}x{sizes[image, 1]}, but a track lies at ({tracks.xy[row, 0]:.0f}, "
+            f"{tracks.xy[row, 1]:.0f}) in it; the photo was resized or exchanged after its tracks were made"
+        )

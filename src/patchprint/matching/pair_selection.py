@@ -1,0 +1,145 @@
+"""Matches of many pairs of photos, from stored features."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchprint.common.errors import UserError
+from patchprint.common.progress import progress
+from patchprint.matching.nearest_neighbors import DEFAULT_MODE, Mode, match
+from patchprint.matching.two_view_geometry import Kind, verify
+from patchprint.ops import pooling
+from patchprint.storage import image_vectors
+from patchprint.types import Features, Matches
+
+Pair = tuple[str, str]
+RULES = ("exhaustive", "sequential", "retrieval")
+OVERLAP = 15  # photos that follow, for sequences
+_KEPT = 64  # photos whose features stay in memory
+
+
+def choose_pairs(
+    features: Mapping[str, Features],
+    pairs: str | Path,
+    neighbors: int | None = None,
+    seed: int = 0,
+    left_out: Iterable[str] = (),
+) -> list[Pair]:
+    """Which photos are matched with each other, by name.
+
+    Args:
+        features: by name of the photo; only retrieval looks at them.
+        pairs: "exhaustive" (all); "sequential" (each with the ``neighbors`` that follow it, by name with numbers in the order
+            of their value; default 15); "retrieval" (each with the ``neighbors`` that look most like it; default 30); or a text
+            file (`read_pairs`).
+        seed: of retrieval.
+        left_out: photos without features that a list may name; their pairs are left out too.
+    """
+    names = list(features)
+    check_pairs([*names, *left_out], pairs, neighbors)
+    if pairs == "exhaustive":
+        return list(itertools.combinations(names, 2))
+    if pairs == "sequential":
+        ordered, reach = sorted(names, key=_by_number), (neighbors or OVERLAP) + 1
+        return [(a, b) for start, a in enumerate(ordered) for b in ordered[start + 1 : start + reach]]
+    if pairs == "retrieval":
+        known = image_vectors.of(features, seed)
+        return pooling.pair_up(known.names, known.vectors, neighbors or pooling.NEIGHBORS, seed)
+    return [pair for pair in read_pairs(pairs, [*names, *left_out]) if set(pair) <= set(names)]
+
+
+def check_pairs(names: Iterable[str], pairs: str | Path, neighbors: int | None = None) -> None:
+    """Raise UserError where `choose_pairs` would, before the photos are described."""
+    if neighbors is not None and neighbors < 1:
+        raise UserError(f"a photo needs at least 1 neighbor, got {neighbors}")
+    if neighbors is not None and pairs not in ("sequential", "retrieval"):
+        raise UserError(f"a number of neighbors belongs to the pairs sequential and retrieval, not to {pairs}")
+    if pairs not in RULES:
+        read_pairs(pairs, names)
+
+
+def read_pairs(path: str | Path, names: Iterable[str]) -> list[Pair]:
+    """The pairs of a text file, two of the ``names`` on each line (names with spaces: a tab between them), each pair once."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise UserError(
+            f"--pairs takes {', '.join(RULES)}, or a text file with two names per line; {path} is none of them"
+        ) from None
+    known, chosen = set(names), []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        words = line.rstrip("\n").split("\t") if "\t" in line else line.split()
+        if len(words) != 2:
+            raise UserError(f"{path}, line {number}: expected two names, got {len(words)}")
+        for word in words:
+            if word not in known:
+                raise UserError(f"{path}, line {number}: there is no photo {word}")
+        chosen.append((words[0], words[1]))
+    return list(dict.fromkeys(chosen))
+
+
+@dataclass(frozen=True)
+class MatchRule:
+    """How pairs are matched: as `matching.match` does it, verified where a ``geometry`` is asked for; pairs with fewer than
+    ``fewest`` matches come out empty."""
+
+    mode: Mode = DEFAULT_MODE
+    ratio: float | None = None
+    geometry: Kind | None = None
+    fewest: int = 0
+
+    def __call__(self, a: Features, b: Features, device: str = "cpu") -> Matches:
+        found = match(a, b, self.mode, self.ratio, device=device)
+        if self.geometry is not None:
+            found = verify(a, b, found, self.geometry)
+        count = len(found) if found.num_inliers is None else found.num_inliers
+        return found if count >= self.fewest else Matches(found.indices[:0], found.distance[:0])
+
+
+def match_pairs(
+    features: Mapping[str, Features],
+    pairs: list[Pair],
+    mode: Mode = DEFAULT_MODE,
+    ratio: float | None = None,
+    geometry: Kind | None = None,
+    fewest: int = 0,
+    device: str = "cpu",
+) -> dict[Pair, Matches]:
+    """Match pairs, all in memory; of many, `match_folder` keeps them on the disk. The rule is a `MatchRule`."""
+    rule, recent = MatchRule(mode, ratio, geometry, fewest), Recent(features)
+    return {(a, b): rule(recent[a], recent[b], device) for a, b in progress(pairs, "matching", "pair")}
+
+
+class Recent(Mapping[str, Features]):
+    """Features of which the last that were asked for stay in memory."""
+
+    def __init__(self, features: Mapping[str, Features]) -> None:
+        self.features = features
+        self._recent: OrderedDict[str, Features] = OrderedDict()
+
+    def __getitem__(self, name: str) -> Features:
+        if name in self._recent:
+            self._recent.move_to_end(name)
+        else:
+            self._recent[name] = self.features[name]
+            if len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return self._recent[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.features)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """Sorts photo2 before photo10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]

@@ -1,0 +1,214 @@
+"""Two views: whether they show one place, which matches agree with its geometry, and how one camera stands to the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+import torch
+
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
+from patchprint.matching.gric import describes_better
+from patchprint.matching.same_place import framed_inliers, judge, weigh
+from patchprint.ops.geometry import project
+from patchprint.types import Features, Matches
+
+Geometry = Literal["homography", "fundamental"]
+Kind = Literal["auto", "homography", "fundamental"]
+GEOMETRIES: tuple[Geometry, ...] = ("homography", "fundamental")
+THRESHOLD = {"homography": 3.0, "fundamental": 1.5}  # pixels
+FEWEST = {"homography": 4, "fundamental": 8}
+FEWEST_FOR_POSE = 5
+Points = np.ndarray  # (M, 2) float64
+Estimate = tuple[np.ndarray, np.ndarray]  # model (3, 3), inliers (M,) bool
+_POLISHES = 10
+
+
+def verify(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    kind: Kind = "auto",
+    threshold: float | None = None,
+    max_iterations: int = 10_000,
+    confidence: float = 0.9999,
+) -> Matches:
+    """Whether the images show the same place, and which matches agree with one geometry; equal input gives equal results.
+
+    Args:
+        kind: "homography" (flat scenes, turning cameras), "fundamental" (everything else), or "auto": both, and the one that
+            describes the matches better for what it costs (`model_choice.criterion`), if both are more than chance.
+        threshold: largest error of an inlier in pixels; 3 for homographies (in each of the images), 1.5 for fundamental
+            matrices.
+
+    Returns:
+        The same matches with ``verdict``, ``inliers``, ``model`` and ``geometry``. Where the verdict is "different" there is no
+        model and no inlier: what agreed did so by chance.
+    """
+    if kind not in ("auto", *THRESHOLD):
+        raise UserError(f"unknown geometry {kind!r}; known are auto, homography and fundamental")
+    judged = []
+    for each in GEOMETRIES if kind == "auto" else (kind,):
+        found = estimate_geometry(a, b, matches, each, threshold, max_iterations, confidence)
+        verdict = judge(weigh(a, b, found, THRESHOLD[each] if threshold is None else threshold))
+        judged.append(dataclasses.replace(found, verdict=verdict))
+    trusted = [found for found in judged if found.verdict and found.verdict.answer != "different"]
+    if len(trusted) == 2:
+        return _better(a, b, trusted[0], trusted[1], threshold or THRESHOLD["fundamental"])
+    if trusted:
+        return trusted[0]
+    likeliest = max(judged, key=lambda found: found.verdict.probability if found.verdict else 0.0)
+    return _without_model(likeliest, likeliest.geometry)
+
+
+def estimate_geometry(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    kind: Geometry,
+    threshold: float | None = None,
+    max_iterations: int = 10_000,
+    confidence: float = 0.9999,
+) -> Matches:
+    """The geometry that most matches agree with, by OpenCV's MAGSAC++, however few they are; arguments as for `verify`.
+
+    Returns:
+        The same matches with ``inliers``, ``model`` (None where not even the fewest agree) and ``geometry``.
+    """
+    points_a, points_b = _matched_points(a, b, matches)
+    estimate = _homography if kind == "homography" else _fundamental
+    limit = THRESHOLD[kind] if threshold is None else threshold
+    found = None
+    if len(matches) >= FEWEST[kind]:
+        found = estimate(points_a, points_b, limit, max_iterations, confidence)
+    if found is None:
+        return _without_model(matches, kind)
+    model, agreeing = found
+    return dataclasses.replace(
+        matches, inliers=torch.from_numpy(agreeing), model=torch.from_numpy(model), geometry=kind
+    )
+
+
+def estimate_pose(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    intrinsics_a: np.ndarray,
+    intrinsics_b: np.ndarray,
+    threshold: float = THRESHOLD["fundamental"],
+    max_iterations: int = 10_000,
+    confidence: float = 0.9999,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """How the second camera stands to the first, by OpenCV's MAGSAC++ on essential matrices; other arguments as for `verify`.
+
+    Where all matches lie on one plane two answers fit, and which of them is given is chance.
+
+    Shape:
+        intrinsics (3, 3), for pixels in our convention -> rotation (3, 3) and direction (3,) of unit length, such that a
+        point x of the first camera's space is ``rotation @ x + s * direction`` in the second's, with an unknown s > 0; None
+        where not even the fewest matches agree.
+    """
+    cv2 = require("cv2", extra="images")
+    if len(matches) < FEWEST_FOR_POSE:
+        return None
+    # Both images as one camera would see them, so that the threshold is in pixels.
+    focal = float(np.mean([intrinsics[i, i] for intrinsics in (intrinsics_a, intrinsics_b) for i in (0, 1)]))
+    camera = np.diag([focal, focal, 1.0])
+    points_a, points_b = (
+        project(camera @ np.linalg.inv(intrinsics), points)
+        for intrinsics, points in zip((intrinsics_a, intrinsics_b), _matched_points(a, b, matches), strict=True)
+    )
+    try:
+        essential, inliers = cv2.findEssentialMat(
+            points_a, points_b, camera, cv2.USAC_MAGSAC, confidence, threshold, max_iterations
+        )
+        if np.shape(essential) != (3, 3):
+            return None
+        _, rotation, direction, _ = cv2.recoverPose(essential, points_a, points_b, camera, mask=inliers)
+    except cv2.error:  # all points in one place or on one line
+        return None
+    return rotation, direction[:, 0]
+
+
+def _without_model(matches: Matches, kind: str | None) -> Matches:
+    return dataclasses.replace(matches, inliers=torch.zeros(len(matches), dtype=torch.bool), model=None, geometry=kind)
+
+
+def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: float) -> Matches:
+    """The homography or the fundamental matrix, by what the matches that agree with either of them say.
+
+    Only those count whose scale and angle agree too: others may well be on an epipolar line by accident.
+    """
+    assert flat.model is not None and general.model is not None
+    agreeing = framed_inliers(a, b, flat) | framed_inliers(a, b, general)
+    points_a, points_b = (points[agreeing] for points in _matched_points(a, b, flat))
+    noise = limit / 1.96  # 95 of 100 distances from a line are below this limit (Hartley and Zisserman, section 4.7)
+    choice = describes_better(flat.model.numpy(), general.model.numpy(), points_a, points_b, noise)
+    return flat if choice == "homography" else general
+
+
+def _matched_points(a: Features, b: Features, matches: Matches) -> tuple[Points, Points]:
+    points_a, points_b = matches.points(a, b)
+    return points_a.cpu().double().numpy(), points_b.cpu().double().numpy()
+
+
+def _fundamental(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:
+    cv2 = require("cv2", extra="images")
+    try:
+        model, inliers = cv2.findFundamentalMat(a, b, cv2.USAC_MAGSAC, limit, confidence, max_iterations)
+    except cv2.error:  # all points in one place or on one line
+        return None
+    return (model, inliers.reshape(-1) != 0) if np.shape(model) == (3, 3) else None
+
+
+def _homography(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:
+    """MAGSAC++ from a to b and from b to a, each polished; the one with more inliers.
+
+    The estimator measures errors in the second picture alone. Where a homography shrinks a region, wrong matches look right
+    there, as on Oxford's graf. Counting both directions shows them.
+    """
+    cv2 = require("cv2", extra="images")
+    best: Estimate | None = None
+    for first, second, inverted in ((a, b, False), (b, a, True)):
+        try:
+            model, _ = cv2.findHomography(first, second, cv2.USAC_MAGSAC, limit, None, max_iterations, confidence)
+        except cv2.error:  # all points in one place or on one line
+            continue
+        if not _usable(model):
+            continue
+        candidate = _polish(np.linalg.inv(model) if inverted else model, a, b, limit)
+        if best is None or candidate[1].sum() > best[1].sum():
+            best = candidate
+    return best
+
+
+def _polish(model: np.ndarray, a: Points, b: Points, limit: float) -> Estimate:
+    """Least squares on the inliers, again and again while their number grows."""
+    cv2 = require("cv2", extra="images")
+    best, inliers = model / model[2, 2], _agree_both_ways(model, a, b, limit)
+    for _ in range(_POLISHES):
+        if inliers.sum() < FEWEST["homography"]:
+            break
+        refined, _ = cv2.findHomography(a[inliers], b[inliers], 0)
+        if not _usable(refined):
+            break
+        agreeing = _agree_both_ways(refined, a, b, limit)
+        if agreeing.sum() <= inliers.sum():
+            break
+        best, inliers = refined, agreeing
+    return best, inliers
+
+
+def _agree_both_ways(model: np.ndarray, a: Points, b: Points, limit: float) -> np.ndarray:
+    """Which matches are at most ``limit`` pixels off in the second picture and in the first, (M,) bool."""
+    return (_errors(model, a, b) <= limit) & (_errors(np.linalg.inv(model), b, a) <= limit)
+
+
+def _errors(model: np.ndarray, a: Points, b: Points) -> np.ndarray:
+    return np.linalg.norm(project(model, a) - b, axis=1)
+
+
+def _usable(model: np.ndarray | None) -> bool:
+    return model is not None and np.shape(model) == (3, 3) and np.linalg.matrix_rank(model) == 3 and model[2, 2] != 0

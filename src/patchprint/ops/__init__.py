@@ -1,0 +1,1 @@
+"""Tensor operations: geometry, distances, patch sampling and pooling, with their Triton kernels."""

@@ -1,0 +1,280 @@
+"""Distances between descriptors, of pairs, of all with all, and to the nearest: Euclidean for vectors, Hamming for packed bits.
+
+Packed bits are uint8, the first bit of eight in the highest place, as numpy.packbits has it. What finds neighbours returns
+(distance, index), in this order.
+
+There are two ways to compute them. `nearest` by itself is for use: float32, with torch for vectors and FAISS for bits; on a GPU
+the two nearest are found in half precision. torch is
+faster than FAISS on vectors at the sizes of one image, FAISS's popcount several times faster than any product of vectors
+(``patchprint bench --stages match``); where FAISS is not installed, bits go through torch as well. Scores are computed from
+*exact* distances: float64, squares rounded to 1e-9. A matrix product adds numbers in another order near its borders, and
+without rounding such noise would break ties, and rank constant descriptors by their place in the file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.common.devices import runs_kernels
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
+
+Backend = Literal["auto", "torch", "faiss"]
+Descriptors = Tensor | np.ndarray
+
+_CHUNK_CELLS = 1 << 23  # distances held at a time
+_KERNEL_CELLS = 1 << 24  # distances from which on a kernel that keeps none of them is faster than a product
+_CHUNK = 2048  # pairs whose exact distances are computed at a time
+_EXACT_CELLS = 1 << 19  # exact distances held at a time
+_STEP = 2.0**-30
+
+
+def pack_bits(raw: Tensor) -> Tensor:
+    """Sign bits, eight to a byte; zero and negative give bit 0.
+
+    Shape:
+        (N, D) -> (N, D // 8) uint8; D is a multiple of 8.
+    """
+    if raw.shape[-1] % 8:
+        raise UserError(f"{raw.shape[-1]} bits do not fill whole bytes; use a dimension that is a multiple of 8")
+    place = 1 << torch.arange(7, -1, -1, device=raw.device)  # made there: a CUDA graph cannot copy it
+    return ((raw > 0).unflatten(-1, (-1, 8)) * place.to(torch.uint8)).sum(-1, dtype=torch.uint8)
+
+
+def unpack_bits(packed: Tensor) -> Tensor:
+    """The bits of `pack_bits` as 0 and 1.
+
+    Shape:
+        (..., B) uint8 -> (..., 8 B) uint8.
+    """
+    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
+    return ((packed[..., None] >> shifts) & 1).flatten(-2)
+
+
+def nearest(
+    queries: Tensor, base: Tensor, k: int = 1, backend: Backend = "auto", exact: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The k nearest base descriptors of every query.
+
+    Args:
+        exact: tie-safe distances in float64, as scores want them; of equally near ones the first.
+
+    Shape:
+        queries (N, D), base (M, D) -> distance (N, k) float32 (float64 if exact) in ascending order, index (N, k) int64, on the
+        CPU. Where M < k the distance is infinite and the index -1. Descriptors with NaN or infinity have no neighbors and are
+        nobody's.
+    """
+    if queries.shape[1] != base.shape[1] or queries.dtype != base.dtype:
+        raise UserError(f"cannot compare descriptors of {_describe(queries)} with descriptors of {_describe(base)}")
+    distance = torch.full((len(queries), k), torch.inf, dtype=torch.float64 if exact else torch.float32)
+    index = torch.full((len(queries), k), -1, dtype=torch.int64)
+    # A NaN is larger than all, so that one descriptor with it would be the nearest of every other.
+    asking, answering = _is_finite(queries), _is_finite(base)
+    if not (asking.all() and answering.all()):
+        nearer, number = nearest(queries[asking], base[answering], k, backend, exact)
+        rows = answering.nonzero()[:, 0].cpu()
+        distance[asking.cpu()] = nearer
+        index[asking.cpu()] = torch.where(number < 0, -1, rows[number]) if len(rows) else number
+        return distance, index
+    available = min(k, len(base))
+    if len(queries) and available:
+        search = _exactly if exact else _with_faiss if _use_faiss(queries, backend) else _with_torch
+        found_distance, found_index = search(queries, base, available)
+        distance[:, :available], index[:, :available] = found_distance.cpu(), found_index.cpu()
+    return distance, index
+
+
+def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tensor, radius: float) -> Tensor:
+    """Distance to the nearest base descriptor that lies farther than ``radius`` pixels from the first neighbor.
+
+    Shape:
+        first (N,) int64 index of the first neighbor; xy (M, 2) positions of the base -> (N,) float32, infinite where nothing
+        lies that far away.
+    """
+    result = []
+    bits = queries.dtype == torch.uint8
+    queries, base = as_vectors(queries), as_vectors(base)
+    half_norm = base.square().sum(1) / 2
+    unusable = ~_is_finite(base)
+    rows = max(1, _CHUNK_CELLS // max(1, len(base)))
+    for part, chosen in zip(queries.split(rows), first.split(rows), strict=True):
+        score = part @ base.T - half_norm
+        # The exact mode: pixel positions are large numbers, and the matrix product loses whole pixels of their distance.
+        away = torch.cdist(xy[chosen], xy, compute_mode="donot_use_mm_for_euclid_dist")
+        score[away <= radius] = -torch.inf
+        score[:, unusable] = -torch.inf
+        result.append((part.square().sum(1) - 2 * score.max(1).values).clamp(min=0))
+    squared = torch.cat(result) if result else torch.zeros(0)
+    return squared / 4 if bits else squared.sqrt()
+
+
+def pair_distances(a: Descriptors, b: Descriptors) -> np.ndarray:
+    """Exact distance of row i of a to row i of b, in chunks.
+
+    Shape:
+        (N, D), (N, D) -> (N,) float64.
+    """
+    parts = [
+        _rounded(((_exact_vectors(x) - _exact_vectors(y)) ** 2).sum(1), x)
+        for x, y in zip(torch.as_tensor(a).split(_CHUNK), torch.as_tensor(b).split(_CHUNK), strict=True)
+    ]
+    return torch.cat(parts).cpu().numpy() if parts else np.zeros(0)
+
+
+def distance_matrix(a: Descriptors, b: Descriptors) -> Tensor:
+    """All exact distances.
+
+    Shape:
+        (N, D), (M, D) -> (N, M) float64.
+    """
+    x, y = _exact_vectors(a), _exact_vectors(b)
+    return _rounded((x**2).sum(1)[:, None] + (y**2).sum(1)[None] - 2.0 * (x @ y.T), torch.as_tensor(a))
+
+
+def chance_of_same_index(a: Descriptors, b: Descriptors) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the nearest neighbor of row i of a is row i of b; where k rows are equally near, the chance 1 / k.
+
+    Shape:
+        (N, D), (N, D) -> distance of the nearest (N,), chance (N,) in [0, 1].
+    """
+    distances, chances = [], []
+    step = _exact_rows(b)
+    for start, rows in zip(range(0, len(a), step), torch.as_tensor(a).split(step), strict=True):
+        matrix = distance_matrix(rows, b)
+        least = matrix.min(dim=1, keepdim=True).values
+        tied = matrix == least
+        here = torch.arange(len(rows), device=matrix.device)
+        chances.append(tied[here, start + here].double() / tied.sum(1))
+        distances.append(least[:, 0])
+    return torch.cat(distances).cpu().numpy(), torch.cat(chances).cpu().numpy()
+
+
+def _exactly(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    # Made before the chunks: small results that come to lie between large ones would keep their memory from being used again.
+    distances = torch.empty(len(queries), k, dtype=torch.float64, device=queries.device)
+    indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    step = _exact_rows(base)
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        matrix = distance_matrix(queries[rows], base)
+        if k == 1:
+            best = matrix.min(dim=1, keepdim=True)
+            distances[rows], indices[rows] = best.values, best.indices
+        else:
+            ordered = matrix.sort(dim=1, stable=True)
+            distances[rows], indices[rows] = ordered.values[:, :k], ordered.indices[:, :k]
+    return distances, indices
+
+
+def _exact_rows(base: Descriptors) -> int:
+    """How many rows of exact distances to all of ``base`` are held at a time."""
+    return max(1, _EXACT_CELLS // max(1, len(base)))
+
+
+def _with_kernel(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """On a GPU: found in half precision, measured in float32."""
+    from patchprint.ops.distances_kernel import two_nearest
+
+    index = two_nearest(queries.float(), base.float())
+    parts = [
+        (part[:, None] - base[number].float()).square().sum(2).sqrt()
+        for part, number in zip(queries.float().split(_CHUNK), index.split(_CHUNK), strict=True)
+    ]
+    distance, order = torch.cat(parts).sort(dim=1, stable=True)
+    return distance[:, :k], index.gather(1, order)[:, :k]
+
+
+def _uses_kernel(queries: Tensor, base: Tensor, k: int) -> bool:
+    return (
+        runs_kernels(queries.device)
+        and len(queries) * len(base) >= _KERNEL_CELLS
+        and queries.is_floating_point()
+        and k <= 2 <= len(base)
+    )
+
+
+def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    if _uses_kernel(queries, base, k):
+        return _with_kernel(queries, base, k)
+    bits = queries.dtype == torch.uint8
+    queries, base = as_vectors(queries), as_vectors(base)
+    half_norm = base.square().sum(1) / 2
+    rows = max(1, _CHUNK_CELLS // len(base))
+    distances, indices = [], []
+    for part in queries.split(rows):
+        score = torch.addmm(-half_norm, part, base.T)  # largest where |q - b|^2 = |q|^2 - 2 score is smallest
+        best, index = _largest(score, k)
+        squared = (part.square().sum(1, keepdim=True) - 2 * best).clamp(min=0)
+        distances.append(squared / 4 if bits else squared.sqrt())  # two signs that differ are 2 apart
+        indices.append(index)
+    return torch.cat(distances), torch.cat(indices)
+
+
+def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Top k by repeated maxima, which beat torch.topk on a CPU for the small k of matching; overwrites ``score``."""
+    if k > 4:
+        best, index = score.topk(k, dim=1)
+        return best, index
+    values, indices = [], []
+    for _ in range(k):
+        value, index = score.max(1, keepdim=True)
+        score.scatter_(1, index, -torch.inf)
+        values.append(value)
+        indices.append(index)
+    return torch.cat(values, 1), torch.cat(indices, 1)
+
+
+def _with_faiss(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    faiss = require("faiss", extra="eval")
+    bits = queries.dtype == torch.uint8
+    if not bits:
+        queries, base = queries.float(), base.float()
+    width = base.shape[1]
+    index = faiss.IndexBinaryFlat(8 * width) if bits else faiss.IndexFlatL2(width)
+    index.add(base.contiguous().numpy())
+    distance, neighbor = index.search(queries.contiguous().numpy(), k)
+    distances = torch.from_numpy(distance).float()
+    return distances if bits else distances.clamp(min=0).sqrt(), torch.from_numpy(neighbor)
+
+
+def _use_faiss(queries: Tensor, backend: Backend) -> bool:
+    if backend == "auto":
+        return queries.dtype == torch.uint8 and queries.device.type == "cpu" and bool(importlib.util.find_spec("faiss"))
+    if backend not in ("torch", "faiss"):
+        raise UserError(f"unknown backend {backend!r}; known are auto, torch and faiss")
+    return backend == "faiss"
+
+
+def _is_finite(descriptors: Tensor) -> Tensor:
+    """Which rows hold numbers only, (N,) bool."""
+    if not descriptors.is_floating_point():
+        return torch.ones(len(descriptors), dtype=torch.bool, device=descriptors.device)
+    return descriptors.sum(1, dtype=torch.float64).isfinite()
+
+
+def as_vectors(descriptors: Tensor) -> Tensor:
+    """float32 vectors; packed bits become signs."""
+    return unpack_bits(descriptors).float() * 2 - 1 if descriptors.dtype == torch.uint8 else descriptors.float()
+
+
+def _exact_vectors(descriptors: Descriptors) -> Tensor:
+    """float64 vectors; packed bits become 0 and 1, whose squared distance is the Hamming distance."""
+    values = torch.as_tensor(descriptors)
+    return unpack_bits(values).double() if values.dtype == torch.uint8 else values.double()
+
+
+def _rounded(squared: Tensor, descriptors: Tensor) -> Tensor:
+    """Distances from their squares: Euclidean for vectors, the square itself for packed bits."""
+    tidy = ((squared / _STEP).round() * _STEP).clamp(min=0.0)
+    return tidy if descriptors.dtype == torch.uint8 else tidy.sqrt()
+
+
+def _describe(descriptors: Tensor) -> str:
+    bits = descriptors.dtype == torch.uint8
+    unit = "bytes of packed bits" if bits else f"{descriptors.dtype} values".replace("torch.", "")
+    return f"{descriptors.shape[1]} {unit}"

@@ -1,0 +1,149 @@
+"""Results side by side: the few numbers of each benchmark that one looks at first, with what the papers print."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchprint.benchmarks import BENCHMARKS
+from patchprint.benchmarks._worst_pairs import from_json
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import parsing, read_json
+
+PUBLISHED = "published: "  # before the names of rows that the papers print
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of one benchmark with one setting on one data set: rows of numbers by model, None where unknown."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[str, list[float | None]]]
+    lower_is_better: frozenset[str] = frozenset()
+    settings: str = ""
+
+
+def headline(result: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a result that go into tables, by name; of a result that is no benchmark's, all plain numbers."""
+    scores, name = result["scores"], result["benchmark"]
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]().headline(scores)
+    return {key: value for key, value in scores.items() if isinstance(value, int | float)}
+
+
+def cell(value: float | None) -> str:
+    """A number with four places, whole numbers whole, nothing as a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"
+
+
+def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
+    """A table for each group of results that may be compared."""
+    return [_comparison(group, with_published) for group in comparable(results)]
+
+
+def comparable(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Results in groups of the same benchmark, settings, data and seed."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        same = [result["benchmark"], _settings(result), result["data"]["sha256"], result["seed"]]
+        groups.setdefault(json.dumps(same, sort_keys=True), []).append(result)
+    return list(groups.values())
+
+
+def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Result files of ``patchprint eval``, others refused by name."""
+    if not files:
+        raise UserError("no result files were given; name some, as in results/oxford/*.json")
+    results: list[dict[str, Any]] = []
+    for path in files:
+        value = read_json(path, "a result file, as in results/oxford/*.json", object)
+        for entry in value if isinstance(value, list) else [value]:
+            with parsing(path, "a result of patchprint eval"):
+                _check(entry, str(path))
+            results.append(entry)
+    return results
+
+
+_FIELDS = {"benchmark": str, "settings": dict, "data": dict, "seed": int | None, "scores": dict, "model": dict}
+
+
+def _check(entry: Any, path: str) -> None:
+    """Whether this can be compared with others and printed; whoever does so needs to know no file names then."""
+    right = isinstance(entry, dict) and all(
+        name in entry and isinstance(entry[name], _FIELDS[name]) for name in _FIELDS
+    )
+    texts = [entry["data"]["path"], entry["model"]["name"], entry["model"]["sha256"]] if right else [None]
+    run = entry.get("run", {"command": ""}) if right else None
+    texts.append(run.get("command") if isinstance(run, dict) else None)
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError(f"{path} is not a result of patchprint eval")
+    if not all(isinstance(number, int | float) for number in headline(entry).values()):
+        raise UserError(f"{path} is not a result of patchprint eval: its scores are no numbers")
+    hardest = entry["scores"].get("hardest")
+    for pairs in hardest.values() if isinstance(hardest, dict) else ():
+        from_json(pairs, path)
+    compare([entry])
+
+
+def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str]) -> Comparison:
+    """FPR95 of models on the sets they were not trained on: one row, columns ``train>test`` and their mean."""
+    cells: dict[str, float] = {}
+    for result, train in zip(results, trained_on, strict=True):
+        test = data_name(result)
+        if test != train:
+            cells[f"{train}>{test}"] = result["scores"]["fpr95"]
+    if not cells:
+        raise UserError("every model was tested on its own training set; give the other sets with --data")
+    mean = sum(cells.values()) / len(cells)
+    return Comparison("ubc: FPR95 % by training > test set", [*cells, "mean"], [("FPR95 %", [*cells.values(), mean])])
+
+
+def data_name(result: dict[str, Any]) -> str:
+    """The last part of the data's path; of several folders, their common parent."""
+    folders = [Path(name) for name in str(result["data"]["path"]).split(",")]
+    return folders[0].parent.name if len(folders) > 1 else folders[0].name
+
+
+def where(result: dict[str, Any]) -> str:
+    """Benchmark and data, "ubc on liberty"; once where both have one name."""
+    benchmark, data = result["benchmark"], data_name(result)
+    return benchmark if benchmark == data else f"{benchmark} on {data}"
+
+
+def _settings(result: dict[str, Any]) -> dict[str, Any]:
+    """All settings of a result; one that came up after it was measured has its default."""
+    name = result["benchmark"]
+    defaults = dataclasses.asdict(BENCHMARKS[name]().settings()) if name in BENCHMARKS else {}
+    return json.loads(json.dumps({**defaults, **result["settings"]}, default=str))
+
+
+def _comparison(group: list[dict[str, Any]], with_published: bool) -> Comparison:
+    rows = [(label_of(result), headline(result)) for result in group]
+    first, errors = group[0], frozenset[str]()
+    if first["benchmark"] in BENCHMARKS:
+        benchmark = BENCHMARKS[first["benchmark"]]()
+        errors = benchmark.lower_is_better
+        rows += [(name, benchmark.headline(scores)) for name, scores in benchmark.beside(first["scores"]).items()]
+        if with_published:
+            rows += [(f"{PUBLISHED}{name}", row) for name, row in benchmark.published(first).items()]
+    columns = list(headline(group[0]))
+    changed = {name: value for name, value in group[0]["settings"].items() if value not in (None, (), [], False, "all")}
+    return Comparison(
+        where(group[0]),
+        columns,
+        [(label, [row.get(column) for column in columns]) for label, row in rows],
+        errors,
+        ", ".join(f"{name} {value}" for name, value in changed.items()),
+    )
+
+
+def label_of(result: dict[str, Any]) -> str:
+    scale = result["model"].get("patch_scale")
+    return result["model"]["name"] + ("" if scale in (None, 12.0) else f" at {scale:g} sigma")

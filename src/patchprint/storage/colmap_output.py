@@ -1,0 +1,71 @@
+"""COLMAP databases of described images: whether one can be made, and making it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.interop import colmap_database
+from patchprint.interop.object_storage import is_url
+from patchprint.storage.feature_files import FeatureFolder
+from patchprint.storage.lazy_mapping import View
+from patchprint.types import Features, Matches
+
+
+def check_images(features: Mapping[str, Features], images: Path | None = None) -> Path:
+    """The folder with the images of ``features``, or UserError where COLMAP could not use them.
+
+    Args:
+        images: the folder that the names are relative to; a folder of features knows its own.
+    """
+    from patchprint.interop.colmap_models import pycolmap  # noqa: F401  (says what to install, where it is missing)
+
+    if images is None:
+        if not isinstance(features, FeatureFolder):
+            raise UserError("a COLMAP database needs a folder of features (patchprint describe --format npz)")
+        refuse_url(features.manifest["photos_folder"])
+        images = Path(features.manifest["photos_folder"])
+        refuse_turned(features.manifest["settings"]["exif"])
+    if not images.is_dir():
+        raise UserError(f"{images} is not there any more; COLMAP needs the photos themselves for the cameras")
+    return images
+
+
+def refuse_url(images: str | Path) -> None:
+    """Raise UserError where the photos are in object storage."""
+    if is_url(images):
+        raise UserError(f"COLMAP reads photos from files, and these are at {images}; copy them to a folder")
+
+
+def refuse_turned(exif: bool) -> None:
+    """Raise UserError where the images are turned by EXIF before keypoints are found in them."""
+    if exif:
+        raise UserError("COLMAP reads photos without turning them by EXIF; describe them without --exif")
+
+
+def write_database(
+    out: str | Path,
+    features: Mapping[str, Features],
+    matches: Mapping[tuple[str, str], Matches] | None = None,
+    images: Path | None = None,
+) -> None:
+    """A database with cameras, images and keypoints; with ``matches`` also these, and the geometry that COLMAP finds in them.
+
+    Args:
+        images: as for `check_images`.
+    """
+    out, folder = Path(out), check_images(features, images)
+    keypoints = View(features, lambda item: item.keypoints)
+    # Made in a folder of its own, so that SQLite's side files never meet the final name.
+    with files.temporary_folder(out) as workshop:
+        database = workshop / "database.db"
+        colmap_database.write_features(database, folder, keypoints)
+        if matches is not None:
+            indices = View(matches, lambda found: found.indices.cpu().numpy())
+            colmap_database.write_matches(database, indices)
+            colmap_database.verify(database)
+        with files.atomic_file(out) as temporary:
+            shutil.copyfile(database, temporary)

@@ -1,0 +1,112 @@
+"""Features on disk: one ``.npz`` per photo, in a folder with a ``features.json`` that says how they were made.
+
+The photos lie in files of their own, or many in one (`features.shards`); whoever reads them sees no difference.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint.common import files
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import inside, parsing, read_json, read_npz
+from patchprint.storage.shards import SUFFIX, Shards
+from patchprint.types import Features, Keypoints, ModelId
+
+MANIFEST = "features.json"
+PER_SHARD = "photos_per_shard"  # in the manifest; without it every photo has a file of its own
+VECTORS = "vectors.npz"  # of whole photos (`features.image_vectors`)
+MADE_BY = "patchprint describe"
+WHAT = "a features file of patchprint"
+
+
+def save(features: Features, path: str | Path) -> None:
+    """Write one picture's features; the file appears complete or not at all."""
+    with files.atomic_file(path) as temporary:
+        temporary.write_bytes(to_bytes(features))
+
+
+def to_bytes(features: Features) -> bytes:
+    """What `save` writes."""
+    values: dict[str, Any] = features.keypoints.to_arrays()
+    values["descriptors"] = features.descriptors.cpu().numpy()
+    values["image_size"] = np.array(features.image_size)
+    values["image_path"] = np.array("" if features.image_path is None else str(features.image_path))
+    values["model"] = np.array([features.model.name, features.model.sha256])
+    values["ratio"] = np.array(np.nan if features.ratio is None else features.ratio)
+    stream = io.BytesIO()
+    np.savez(stream, **values)
+    return stream.getvalue()
+
+
+def load(path: str | Path, data: bytes | None = None) -> Features:
+    """Read features written by `save`, or the ``data`` that lay under a name."""
+    values = read_npz(path, WHAT, data)
+    with parsing(path, WHAT):
+        name, sha256 = (str(word) for word in values["model"])
+        image = str(values["image_path"])
+        width, height = (int(side) for side in values["image_size"])
+        ratio = float(values["ratio"])
+        return Features(
+            Keypoints.from_arrays(values),
+            torch.from_numpy(values["descriptors"]),
+            (width, height),
+            Path(image) if image else None,
+            ModelId(name, sha256),
+            None if math.isnan(ratio) else ratio,
+        )
+
+
+class FeatureFolder(Mapping[str, Features]):
+    """Features by the name of the photo, read from a folder one at a time."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / MANIFEST).is_file():
+            raise UserError(
+                f"{self.folder} holds no features ({MANIFEST} is missing); make them with patchprint describe"
+            )
+        path = self.folder / MANIFEST
+        self.manifest: dict[str, Any] = read_json(path, "the list of a folder of features")
+        photos, settings, size = (self.manifest.get(name) for name in ("photos", "settings", PER_SHARD))
+        if not isinstance(photos, list) or not isinstance(settings, dict) or not isinstance(size, int | None):
+            raise UserError(f"{path} is damaged: it lists no photos or no settings; describe the photos again")
+        for name in photos:
+            inside(self.folder, name, path)
+        self.shards = None if size is None else Shards(self.folder, photos, size)
+        self._in_shard = self.shards.all_members() if self.shards else set()
+        self.names = [name for name in photos if name in self._in_shard or self._alone(name).is_file()]
+        self._known = set(self.names)
+
+    @property
+    def left_out(self) -> list[str]:
+        """Photos that were to be described and are not here."""
+        return [name for name in self.manifest["photos"] if name not in self]
+
+    def contents(self, name: str) -> bytes:
+        """What `save` wrote for a photo."""
+        return self.shards.read(name) if self.shards and name in self._in_shard else self._alone(name).read_bytes()
+
+    def __getitem__(self, name: str) -> Features:
+        if name not in self._known:
+            raise KeyError(name)
+        return load(self._alone(name), self.shards.read(name) if self.shards and name in self._in_shard else None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known  # without reading the file
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _alone(self, name: str) -> Path:
+        return self.folder / (name + SUFFIX)

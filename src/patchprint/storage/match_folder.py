@@ -1,0 +1,170 @@
+"""Matches of many pairs on disk: written in shards of pairs, one after the other or on a cluster, and read as one.
+
+A folder holds ``pairs.txt``, the pairs in order (two names and a tab between them, as ``--pairs`` takes them), a
+``matches.json`` that says how they were matched, and shards, each a file of matches (`match_files`). Which pairs belong to
+which shard follows from their order, so that a shard that is there need not be made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from patchprint.common import files
+from patchprint.common.errors import OtherInputsError, UserError
+from patchprint.common.progress import Progress, note
+from patchprint.common.safe_io import parsing, read_json
+from patchprint.interop import ray_cluster
+from patchprint.interop.ray_cluster import Cluster
+from patchprint.matching.pair_selection import MatchRule, Pair, Recent
+from patchprint.storage.feature_files import FeatureFolder
+from patchprint.storage.match_formats import MatchedImages, read_matches, to_npz
+from patchprint.types import Features, Matches
+
+MADE_BY = "patchprint match"
+MANIFEST, PAIRS = "matches.json", "pairs.txt"
+_MOST_PAIRS = 4096  # in a shard
+_FEWEST_SHARDS = 64
+_OPEN = 4  # shards that stay in memory
+
+
+class MatchFolder(Mapping[Pair, Matches]):
+    """Matches by the names of two photos, read from a folder some at a time."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST, "the list of a folder of matches")
+        listing = self.folder / PAIRS
+        with parsing(listing, "a list of pairs by patchprint"):
+            lines = listing.read_text(encoding="utf-8").splitlines()
+            self.pairs: list[Pair] = [(first, second) for first, second in (line.split("\t") for line in lines)]
+            self.size = int(self.manifest["pairs_per_shard"])
+            if self.size < 1:
+                raise UserError(f"shards of {self.size} pairs cannot be")
+        self._numbers = {pair: place // self.size for place, pair in enumerate(self.pairs)}
+        self._open: OrderedDict[int, dict[Pair, Matches]] = OrderedDict()
+
+    @property
+    def num_shards(self) -> int:
+        return -(-len(self.pairs) // self.size)
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{number:06}.npz"
+
+    def pairs_of(self, number: int) -> list[Pair]:
+        return self.pairs[number * self.size : (number + 1) * self.size]
+
+    def missing(self) -> list[int]:
+        """Shards that are not there yet."""
+        return [number for number in range(self.num_shards) if not self.path(number).is_file()]
+
+    def __getitem__(self, pair: Pair) -> Matches:
+        number = self._numbers[pair]
+        if number not in self._open:
+            self._open[number] = read_matches(self.path(number))
+            if len(self._open) > _OPEN:
+                self._open.popitem(last=False)
+        with parsing(self.path(number), "a shard of matches by patchprint"):
+            return self._open[number][pair]
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+def match_folder(
+    features: Mapping[str, Features],
+    pairs: Sequence[Pair],
+    out: str | Path,
+    rule: MatchRule | None = None,
+    device: str = "cpu",
+    cluster: Cluster | None = None,
+    force: bool = False,
+    disposable: bool = False,
+    report: Callable[[str], None] = note,
+) -> MatchFolder:
+    """Match pairs into a folder; what is there is not matched again, as long as features, pairs and rule are the same.
+
+    Args:
+        cluster: work there; the features must lie in a folder that all nodes see.
+        force: start again, removing what is there.
+        disposable: the folder is a step on the way; where it holds other matches, they are removed.
+    """
+    out, rule = Path(out), rule or MatchRule()
+    if cluster is not None and not isinstance(features, FeatureFolder):
+        raise UserError("a cluster matches features that lie in a folder (patchprint describe --format npz)")
+    try:
+        _claim(out, features, pairs, rule, force)
+    except OtherInputsError:
+        if not disposable:
+            raise
+        _claim(out, features, pairs, rule, force=True)
+    there = MatchFolder(out)
+    todo = there.missing()
+    work = [there.pairs_of(number) for number in todo]
+    if cluster is not None and isinstance(features, FeatureFolder):
+        done = _on_cluster(features.folder.resolve(), work, rule, device, cluster, report)
+    else:
+        done = enumerate(map(_matcher(features, rule, device), work))
+    with Progress("matching", sum(map(len, work)), "pair") as counter:
+        for index, made in done:
+            with files.atomic_file(there.path(todo[index])) as temporary:
+                temporary.write_bytes(made)
+            counter.update(len(work[index]))
+    return there
+
+
+def _claim(out: Path, features: Mapping[str, Features], pairs: Sequence[Pair], rule: MatchRule, force: bool) -> None:
+    listing = "".join(f"{first}\t{second}\n" for first, second in pairs)
+    size = max(1, min(_MOST_PAIRS, -(-len(pairs) // _FEWEST_SHARDS)))
+    plan = {"pairs_per_shard": size, "rule": asdict(rule)}
+    made_of = features.manifest if isinstance(features, FeatureFolder) else sorted(features)
+    digest = hashlib.sha256(json.dumps([plan, made_of], sort_keys=True).encode())
+    digest.update(listing.encode())
+    contents = [MANIFEST, PAIRS, "*.npz"]
+    files.claim_folder(out, MADE_BY, contents, digest.hexdigest(), force)
+    files.write_json(out / MANIFEST, plan)
+    files.write_text(out / PAIRS, listing)
+
+
+def _on_cluster(
+    folder: Path,
+    work: list[list[Pair]],
+    rule: MatchRule,
+    device: str,
+    cluster: Cluster,
+    report: Callable[[str], None],
+) -> Iterator[tuple[int, bytes]]:
+    if not work:
+        return
+    with ray_cluster.connected(cluster) as ray:
+        ray_cluster.refuse_unseen(ray, folder)
+        room = ray_cluster.room_for_workers(ray, {"auto": None, "cpu": False}.get(device, True))
+        prepare = partial(_matcher_of_folder, folder, rule, "cuda" if room.gpus else "cpu")
+        yield from ray_cluster.spread(ray, work, prepare, room, report)
+
+
+def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
+    return _matcher(FeatureFolder(folder), rule, device)
+
+
+def _matcher(features: Mapping[str, Features], rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
+    """What makes a shard of pairs; photos that it met last stay in memory from one shard to the next."""
+    recent = Recent(features)
+
+    def match_shard(pairs: list[Pair]) -> bytes:
+        matches = {(a, b): rule(recent[a], recent[b], device) for a, b in pairs}
+        stream = io.BytesIO()
+        to_npz(MatchedImages(recent, matches), stream)
+        return stream.getvalue()
+
+    return match_shard

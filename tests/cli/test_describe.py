@@ -1,0 +1,200 @@
+"""``patchprint describe``: many photos, resuming, formats, several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint import cli
+from patchprint.interop import colmap_models, hloc, opencv_files
+from patchprint.storage import feature_files, feature_folder
+from support.known_images import texture
+
+
+def test_describing_again_continues_and_other_settings_are_refused(
+    described: Path, views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = shutil.copytree(described, tmp_path / "features")
+    files = sorted(described.glob("*.npz"))
+    kept, lost = files[0].stat().st_mtime_ns, files[1]
+    before = feature_files.load(lost).descriptors
+    lost.unlink()
+    command = ["describe", str(views), "--out", str(described), "--model", "rootsift", "--max-keypoints"]
+    assert cli.main([*command, "400", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["photos"] == 3
+    assert files[0].stat().st_mtime_ns == kept
+    assert torch.equal(feature_files.load(lost).descriptors, before)
+    assert cli.main([*command, "300"]) == 2
+    assert "other inputs or settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_bad_photos_are_left_out_by_name(workers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    feature_folder = tmp_path / "photos"
+    (feature_folder / "sub").mkdir(parents=True)
+    cv2.imwrite(str(feature_folder / "sub" / "good.png"), texture(80, 90))
+    (feature_folder / "zero.jpg").touch()
+    (feature_folder / "link.png").symlink_to(feature_folder / "sub" / "good.png")
+    out = tmp_path / "f"
+    assert (
+        cli.main(["describe", str(feature_folder), "--out", str(out), "--model", "pixels", "--workers", workers]) == 0
+    )
+    said = capsys.readouterr()
+    assert "zero.jpg is empty" in said.err
+    assert sorted(feature_files.FeatureFolder(out)) == ["link.png", "sub/good.png"]
+    (feature_folder / "sub" / "good.png").write_bytes(b"")
+    assert cli.main(["describe", str(feature_folder), "--out", str(tmp_path / "g"), "--model", "pixels"]) == 2
+    assert "none of the 3 photos" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["hloc", "colmap", "opencv-yml"])
+def test_formats_hold_the_same_features(form: str, described: Path, views: Path, tmp_path: Path) -> None:
+    out = tmp_path / {"hloc": "f.h5", "colmap": "f.db", "opencv-yml": "yml"}[form]
+    command = [
+        "describe",
+        str(views),
+        "--out",
+        str(out),
+        "--model",
+        "rootsift",
+        "--max-keypoints",
+        "400",
+        "--format",
+        form,
+    ]
+    assert cli.main(command) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]  # nothing half-written beside it
+    expected = feature_files.FeatureFolder(described)
+    if form == "hloc":
+        found = {name: item.keypoints for name, item in hloc.read_features(out)}
+    elif form == "colmap":
+        found = {image.name: image.keypoints for image in colmap_models.read_database(out)}
+    else:
+        found = {name: opencv_files.read_features(out / f"{name}.yml").keypoints for name in expected}
+        again = opencv_files.read_features(out / "view 0.png.yml").descriptors
+        assert torch.allclose(again, expected["view 0.png"].descriptors)
+    for name, item in expected.items():
+        assert torch.allclose(found[name].xy, item.keypoints.xy, atol=1e-3)
+        assert torch.allclose(found[name].frames(), item.keypoints.frames(), atol=1e-2)
+    assert cli.main(command) == 2  # exists already
+    assert cli.main([*command[:-3], "300", "--format", form, "--force"]) == 0
+
+
+def test_a_colmap_database_says_what_comes_next_and_match_fills_it(
+    views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "d.db"
+    command = ["describe", str(views), "--out", str(out), "--format", "colmap", "--model", "rootsift"]
+    command += ["--max-keypoints", "400"]
+    assert cli.main(command) == 0
+    assert "its own matchers find nothing" in (said := capsys.readouterr()).err and "--match --force" in said.err
+    (tmp_path / "pairs.txt").write_text("view 0.png\tview 1.png\n")
+    assert cli.main([*command, "--match", "--pairs", str(tmp_path / "pairs.txt"), "--force", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["pairs"] == 1 and json.loads(said.out)["matches"] > 30
+    assert f"colmap mapper --database_path {out}" in said.err and "find nothing" not in said.err
+    with colmap_models.pycolmap.Database.open(out) as store:
+        assert store.num_matched_image_pairs() == store.num_verified_image_pairs() == 1
+        assert len(store.read_all_images()) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--format", "colmap", "--exif"], "without --exif"),
+        (["--format", "hloc", "--match"], "patchprint match"),
+        (["--format", "colmap", "--match", "--pairs", "no.txt"], "two names per line"),
+        (["--format", "hloc", "--out", "."], "is a folder"),
+        (["--detector", "dgo"], "did you mean dog"),
+        (["--max-size", "3"], "max_size must be at least 32"),
+        (["--out", "file"], "is a file"),
+    ],
+)
+def test_wrong_commands_end_before_the_work(
+    options: list[str],
+    message: str,
+    views: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(feature_folder, "_describe_one", None)  # work
+    (tmp_path / "file").write_text("mine")
+    assert cli.main(["describe", str(views), "--model", "rootsift", "--out", "f", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["file"]
+
+
+@pytest.mark.parametrize(("form", "package"), [("hloc", "h5py"), ("colmap", "pycolmap")])
+def test_missing_packages_are_named_before_the_work(
+    form: str,
+    package: str,
+    views: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(feature_folder, "_describe_one", None)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert (
+        cli.main(["describe", str(views), "--model", "rootsift", "--out", str(tmp_path / "f"), "--format", form]) == 2
+    )
+    assert f"this needs the package '{package}'" in capsys.readouterr().err
+
+
+def test_max_size_is_kept_with_the_features(views: Path, tmp_path: Path) -> None:
+    command = ["describe", str(views), "--model", "rootsift", "--out", str(tmp_path / "f"), "--max-size", "150"]
+    assert cli.main(command) == 0
+    features = feature_files.FeatureFolder(tmp_path / "f")
+    assert features.manifest["settings"]["max_size"] == 150
+    image = cv2.imread(str(views / "view 0.png"))
+    assert features["view 0.png"].image_size == (image.shape[1], image.shape[0])
+    assert features["view 0.png"].keypoints.xy.max() > 150
+
+
+@pytest.mark.slow
+def test_torchrun_shares_the_photos(views: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "patchprint",
+    ]
+    command += ["describe", str(views), "--out", str(tmp_path / "f.h5"), "--model", "sift", "--format", "hloc"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, "--max-keypoints", "100"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("3 photos described") == 1
+    assert sum(1 for _ in hloc.read_features(tmp_path / "f.h5")) == 3
+    assert np.array_equal([path.name for path in tmp_path.iterdir()], ["f.h5"])
+
+
+def test_masks_and_strictness(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos = shutil.copytree(views, tmp_path / "photos")
+    (tmp_path / "masks").mkdir()
+    top = np.zeros((360, 480), np.uint8)
+    top[:100] = 255
+    for name in ("view 0.png.png", "view 1.png", "view 2.png.png"):
+        cv2.imwrite(str(tmp_path / "masks" / name), top)
+    command = ["describe", str(photos), "--model", "rootsift", "--max-keypoints", "100"]
+    assert cli.main([*command, "--out", str(tmp_path / "out"), "--masks", str(tmp_path / "masks")]) == 0
+    for number in range(3):
+        found = feature_files.load(tmp_path / "out" / f"view {number}.png.npz")
+        assert len(found) > 20 and found.keypoints.xy[:, 1].max() <= 100
+    (photos / "broken.png").write_bytes(b"no picture")
+    assert cli.main([*command, "--out", str(tmp_path / "strict"), "--strict"]) == 2
+    assert "broken.png is not a picture" in capsys.readouterr().err

@@ -1,0 +1,170 @@
+"""``patchprint match``: two photos, or many from their features."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import cv2
+import pytest
+
+from patchprint import cli
+from patchprint.cli import match as command_match
+from patchprint.common import progress
+from patchprint.interop import colmap_models, hloc
+from patchprint.matching import image_pair
+from patchprint.storage import match_formats
+from patchprint.storage.match_formats import read_matches
+
+
+def test_matching_many_and_mapping_what_came_out(described: Path, views: Path, tmp_path: Path) -> None:
+    for name in ("m.h5", "m.db", "m.npz"):
+        options = ["--mode", "mutual+ratio", "--ratio", "0.85"]
+        assert cli.main(["match", str(described), "--out", str(tmp_path / name), *options]) == 0
+    assert len(read_matches(tmp_path / "m.npz")) == 3
+    assert len(hloc.read_matches(tmp_path / "m.h5", "view 0.png", "view 1.png")) > 30
+    pycolmap = colmap_models.pycolmap
+    with pycolmap.Database.open(tmp_path / "m.db") as store:
+        assert store.num_matched_image_pairs() == store.num_verified_image_pairs() == 3
+    options = pycolmap.IncrementalPipelineOptions(min_model_size=3)
+    models = pycolmap.incremental_mapping(tmp_path / "m.db", views, tmp_path, options)
+    assert models[0].num_reg_images() == 3
+
+
+def test_pairs_by_rule(described: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rule, count in (("sequential", 2), ("retrieval", 2), ("exhaustive", 3)):
+        command = ["match", str(described), "--pairs", rule, "--out", str(tmp_path / f"{rule}.npz"), "--json"]
+        neighbors = [] if rule == "exhaustive" else ["--neighbors", "1"]
+        assert cli.main([*command, *neighbors]) == 0
+        assert json.loads(capsys.readouterr().out)["pairs"] == count
+
+
+def test_pairs_from_a_file(described: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pairs.txt").write_text("# two\nview 0.png\tview 1.png\n\nview 0.png\tview 2.png\n")
+    command = [
+        "match",
+        str(described),
+        "--pairs",
+        str(tmp_path / "pairs.txt"),
+        "--out",
+        str(tmp_path / "m.npz"),
+        "--json",
+    ]
+    assert cli.main(command) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["pairs"] == 2 and result["verdicts"] == {"same": 2, "different": 0, "unsure": 0}
+    (tmp_path / "pairs.txt").write_text("view 0.png\tview 9.png\n")
+    assert cli.main([*command, "--force"]) == 2
+    assert "there is no photo view 9.png" in capsys.readouterr().err
+    assert cli.main(["match", str(described)]) == 2
+    assert "--out" in capsys.readouterr().err
+
+
+def test_match_two_photos(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = [str(views / "view 0.png"), str(views / "view 1.png")]
+    assert cli.main(["match", *pair, "--model", "rootsift", "--out", str(tmp_path / "m.png"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {"model", "keypoints_a", "keypoints_b", "matches", "inliers", "seconds"} <= set(result)
+    assert result["inliers"] > 50
+    assert len(result["points_a"]) == len(result["points_b"]) == result["matches"]
+    assert cv2.imread(str(tmp_path / "m.png")) is not None
+    assert cli.main(["match", *pair, "--model", "rootsift", "--out", str(tmp_path / "m.png")]) == 2
+
+
+def test_two_photos_to_every_kind_of_file_at_once(
+    views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = ("view 0.png", "view 1.png")
+    outs = [tmp_path / f"m{suffix}" for suffix in match_formats.FORMATS]
+    command = ["match", *(str(views / name) for name in pair), "--model", "rootsift", "--max-keypoints", "400"]
+    assert cli.main([*command, *(word for out in outs for word in ("--out", str(out))), "--json"]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert all(f"written: {out}" in said.err for out in outs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(out.name for out in outs)
+    assert read_matches(tmp_path / "m.npz")[pair].indices.tolist() == result["indices"]
+    assert hloc.read_matches(tmp_path / "m.h5", *pair).shape == (result["inliers"], 2)
+    assert [image.name for image in colmap_models.read_database(tmp_path / "m.db")] == list(pair)
+    assert cv2.imread(str(tmp_path / "m.jpg")) is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "m.txt"], "m.txt: matches are written as"),
+        (["--out", "."], "is a folder"),
+        (["--out", "m.db", "--exif"], "without --exif"),
+        (["--out", "m.png", "--out", "m.png"], "given twice"),
+        (["--ratio", "1.5"], "ratio must lie in"),
+        (["--mode", "mutual", "--ratio", "0.9"], "a ratio belongs to"),
+        (["--detector", "dgo"], "did you mean dog"),
+        (["--max-size", "3"], "max_size must be at least 32"),
+        (["--max-keypoints", "0"], "max_keypoints must be at least 1"),
+        (["--model", "rotsift"], "did you mean rootsift"),
+    ],
+)
+def test_wrong_commands_end_before_the_work(
+    options: list[str],
+    message: str,
+    views: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(image_pair, "extract", None)  # work
+    assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert [path for path in tmp_path.iterdir() if path.name != "cache"] == []
+
+
+def test_both_photos_are_read_before_the_first_is_described(
+    views: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(image_pair, "extract", None)
+    (tmp_path / "text.jpg").write_text("hello")
+    assert cli.main(["match", str(views / "view 0.png"), str(tmp_path / "text.jpg"), "--model", "rootsift"]) == 2
+    assert "is not a picture" in capsys.readouterr().err
+    same = [str(views / "view 0.png")] * 2
+    assert cli.main(["match", *same, "--model", "rootsift", "--out", str(tmp_path / "m.db")]) == 2
+    assert "no matches of a photo with itself" in capsys.readouterr().err
+
+
+def test_many_are_checked_before_the_work(
+    described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_match, "match_folder", None)
+    for options, message in (
+        (["--out", str(tmp_path / "m.png")], "matches of many photos are written as .npz"),
+        (["--out", str(tmp_path / "m.h5"), "--pairs", "nothing.txt"], "text file with two names per line"),
+    ):
+        assert cli.main(["match", str(described), *options]) == 2
+        assert message in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert cli.main(["match", str(described), "--out", str(tmp_path / "m.h5")]) == 2
+    assert "pip install 'patchprint[sfm]'" in capsys.readouterr().err
+
+
+def test_one_output_that_fails_leaves_the_others(
+    described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setitem(match_formats.FORMATS, ".csv", match_formats.MatchFormat("a table", full))
+    outs = [tmp_path / "m.csv", tmp_path / "m.npz"]
+    assert cli.main(["match", str(described), *(word for out in outs for word in ("--out", str(out)))]) == 1
+    said = capsys.readouterr()
+    assert "3 pairs of 3 photos" in said.out and "disk full" in said.err
+    assert len(read_matches(tmp_path / "m.npz")) == 3
+
+
+def test_a_log_hears_how_far_it_is(
+    views: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.001)
+    assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), "--model", "pixels"]) == 0
+    said = capsys.readouterr()
+    assert "describing: 0 of 2 photos" in said.err and "describing" not in said.out
+    assert "pixels has no calibrated ratio, 0.8 is taken" in said.err

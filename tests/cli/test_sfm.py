@@ -1,0 +1,103 @@
+"""``patchprint sfm``: from photos to a COLMAP model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import cv2
+import pytest
+
+from patchprint import cli
+from patchprint.interop import colmap_models
+
+
+@pytest.mark.slow
+def test_sfm_compares_and_resumes(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    command = ["sfm", str(views), "--out", str(out), "--model", "sift", "--max-keypoints", "600", "--single-camera"]
+    assert cli.main([*command, "--compare-sift", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert set(scores) == {"sift", "rootsift, same keypoints", "COLMAP SIFT"}
+    assert scores["sift"]["registered"] == 3
+    assert cv2.imread(str(out / "model.png")) is not None
+    assert colmap_models.read_model(out / "model").num_points3D() == scores["sift"]["points"]
+    assert cli.main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["scores"]["sift"]["points"] == scores["sift"]["points"]
+    assert cli.main([*command, "--ratio", "0.8"]) == 2
+    assert "other inputs" in capsys.readouterr().err
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").touch()
+    assert cli.main(["sfm", str(views), "--out", str(tmp_path / "mine"), "--model", "sift", "--force"]) == 2
+    assert (tmp_path / "mine" / "letter.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--camera-model", "SIMPEL_RADIAL"], "COLMAP has no camera model 'SIMPEL_RADIAL'; did you mean SIMPLE_RADIAL"),
+        (["--camera-params", "500,x"], "are not those of SIMPLE_RADIAL: 4 numbers (f, cx, cy, k)"),
+        (["--pairs", "retreival"], "--pairs takes exhaustive, sequential, retrieval, or a text file"),
+        (["--pairs", "PAIRS"], "line 1: there is no photo nobody.png"),
+        (["--neighbors", "3"], "belongs to the pairs sequential and retrieval"),
+        (["--ratio", "1.5"], "ratio must lie in (0, 1]"),
+        (["--detector", "colmpa"], "there is no detector 'colmpa'"),
+        (["--max-keypoints", "0"], "at least 1"),
+        (["--model", "sdgmnte"], "there is no model 'sdgmnte'"),
+        (["--masks", "NOWHERE"], "is not a folder of masks"),
+        (["--memory", "0"], "memory must be above 0"),
+        (["--workers", "0"], "at least 1 worker"),
+        (["--truth", "NOWHERE"], "NOWHERE"),
+        (["--into", "NOWHERE"], "holds no finished model"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_written(
+    flags: list[str], message: str, views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.txt").write_text("nobody.png else.png\n")
+    places = {"PAIRS": str(tmp_path / "pairs.txt"), "NOWHERE": str(tmp_path / "NOWHERE")}
+    out = tmp_path / "out"
+    assert cli.main(["sfm", str(views), "--out", str(out), *(places.get(flag, flag) for flag in flags)]) == 2
+    err = capsys.readouterr().err
+    assert message in err and len(err.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_a_file_is_no_output_folder(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").write_text("mine")
+    assert cli.main(["sfm", str(views), "--out", str(tmp_path / "out"), "--force"]) == 2
+    assert "is a file, and patchprint sfm writes a folder" in capsys.readouterr().err
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_without_pycolmap_there_is_one_sentence_and_no_work(
+    views: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pycolmap", None)
+    assert cli.main(["sfm", str(views), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "patchprint: this needs the package 'pycolmap': pip install 'patchprint[sfm]'\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_photo_is_named_and_left_out_and_pairs_are_chosen(
+    views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos = tmp_path / "photos"
+    shutil.copytree(views, photos)
+    (photos / "broken.png").write_bytes(b"no picture")
+    command = ["sfm", str(photos), "--model", "rootsift", "--max-keypoints", "400", "--single-camera", "--json"]
+    assert cli.main([*command, "--out", str(tmp_path / "strict"), "--strict"]) == 2
+    assert "broken.png is not a picture" in capsys.readouterr().err
+    out = tmp_path / "out"
+    assert cli.main([*command, "--out", str(out), "--pairs", "retrieval", "--neighbors", "2"]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert "left out: " in said.err and "broken.png" in said.err
+    for stage in ("1/3  describing 4 photos", "2/3  matching 3 pairs", "3/3  COLMAP"):
+        assert stage in said.err
+    assert result["data"]["left_out"] == ["broken.png"] and result["settings"]["pairs"] == "retrieval"
+    assert result["scores"]["rootsift"]["registered"] == 3
+    header = (out / "points.ply").read_bytes()[:400].decode(errors="replace")
+    assert header.startswith("ply") and f"element vertex {result['scores']['rootsift']['points']}" in header

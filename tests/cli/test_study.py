@@ -1,0 +1,68 @@
+"""The command: one for each study, flags that reach the engine, one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from patchprint.cli import main, study as command
+from patchprint.studies import STUDIES
+from support.toy_studies import toy_study
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "STUDIES", {"toy": toy_study})
+    monkeypatch.setattr(command, "COMMANDS", {"toy": command._command("toy")})
+
+
+def test_all_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "--help"]) == 0
+    listing = capsys.readouterr().out
+    assert all(f"  {name} " in listing for name in STUDIES)
+    for name in STUDIES:
+        assert main(["study", name, "--help"]) == 0
+        text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert all(f"{title} ({what})" in text for title, what in STUDIES[name]().data.items())
+
+
+@pytest.mark.usefixtures("toy")
+def test_flags_reach_the_study(training_store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "o"
+    arguments = ["--data", f"train={training_store}", "--data", f"test={training_store}", "--out", str(out)]
+    limits = ["--only", "hynet-*", "--seeds", "2", "5", "--set", "batch=4", "--set", "network_options.width=8"]
+    rest = ["--budget", "0.9", "--device", "cpu", "--keep"]
+    assert main(["study", "toy", *arguments, *limits, *rest, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    run = result["scores"]["rows"][3]["runs"][1]
+    assert (run["name"], run["config"]["batch"], run["config"]["steps"]) == ("hynet-sec-seed5", 4, 11)
+    assert run["config"]["network_options"]["width"] == 8
+    assert list(out.rglob("last.safetensors"))
+    assert main(["study", "toy", *arguments, *limits, *rest]) == 0
+    assert capsys.readouterr().out.startswith("# toy: a toy")
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_failed_run_is_exit_code_1(training_store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--data", f"train={training_store}", f"test={training_store}", "--out", str(tmp_path / "o")]
+    given = ["--only", "hardnet-plain-seed0", "--set", "lr=1e30", "--device", "cpu"]
+    assert main(["study", "toy", *arguments, *given]) == 1
+    assert "failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["study", "sec-patch", "--out", "o"], "did you mean sec-patches"),
+        (["study", "sec-patches"], "--out"),
+        (["study", "sec-patches", "--out", "o", "--data", "train"], "--data is written NAME=PATH"),
+        (["study", "sec-patches", "--out", "o", "--budget", "-1"], "--budget is -1"),
+    ],
+)
+def test_wrong_use_is_one_sentence(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1

@@ -1,0 +1,60 @@
+"""Where to compute: by name, or the best that is there."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from patchprint.common.devices import choose_device
+from patchprint.features import load
+from patchprint.matching import match
+from patchprint.types import Features, Keypoints, ModelId
+
+
+def test_devices_that_are_not_there_are_named() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(ValueError, match="unknown device"):
+        choose_device("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="no cuda"):
+            choose_device("cuda")
+        for use in (load, lambda device: match(*[features()] * 2, device=device)):
+            with pytest.raises(ValueError, match="no cuda device that PyTorch can use; take the device cpu"):
+                use(device="cuda")
+
+
+@pytest.mark.parametrize("name", ["cpu:1", "cpu:x"])
+def test_numbers_of_devices_are_checked(name: str) -> None:
+    with pytest.raises(ValueError, match=f"no device '{name}'; take cpu"):
+        choose_device(name)
+
+
+def features() -> Features:
+    return Features(Keypoints.empty(), torch.zeros(0, 8), (4, 4), None, ModelId("none"))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
+def test_memory_that_is_kept_is_not_asked_for_again() -> None:
+    program = """
+import resource, torch
+from patchprint.common.devices import kept_memory
+def new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        torch.ones(20_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def pages_held():
+    return int(open("/proc/self/statm").read().split()[1])
+before, given_back = pages_held(), new_pages()
+with kept_memory():
+    kept = [new_pages() for _ in range(6)][-1]  # at first memory is taken that is to be kept
+print(given_back, kept, pages_held() - before)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    given_back, kept, held_in_the_end = map(int, said.split())
+    assert 10 * kept < given_back
+    assert held_in_the_end < 20_000_000 // 1024  # the pages of one tensor

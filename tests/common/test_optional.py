@@ -1,0 +1,102 @@
+"""Optional packages: each extra brings what code uses, and code asks for the extra that brings what it needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from patchprint.common.errors import MissingPackageError
+from patchprint.common.optional import require
+from support.checkout import ROOT
+from support.distributions import EXTRAS, installed_for, modules_of
+
+# Extras for work on this repository; what they bring is run, not imported.
+_TOOLS = ("docs", "dev", "audit")
+_USERS = [name for name in EXTRAS if name not in (*_TOOLS, "all")]
+# Extras that are asked for by name alone, since what they bring does not go with every installation.
+_APART = {"peers", "cluster"}
+
+
+def asked_for() -> Iterator[tuple[str, str | None]]:
+    """Module and extra of every call of ``require`` in the package that spells them out."""
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require":
+                words = [*node.args, *(keyword.value for keyword in node.keywords)]
+                if len(words) == 2 and all(isinstance(word, ast.Constant) for word in words):
+                    yield tuple(word.value for word in words)  # type: ignore[misc, attr-defined]
+
+
+def source_text() -> str:
+    return "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+
+
+@pytest.mark.parametrize("extra", _USERS)
+def test_every_package_of_an_extra_is_used(extra: str) -> None:
+    text = source_text()
+    for requirement in EXTRAS[extra]:
+        name = str(canonicalize_name(requirement.name))
+        modules = {name.replace("-", "_")} if name == "patchprint" else modules_of([name])
+        uses = [rf"\b(?:import|from) {module}\b" for module in modules] + [
+            rf'["\']{module}[."\']' for module in modules
+        ]
+        # TensorBoard is used by way of torch.utils.tensorboard.
+        uses += [rf"torch\.utils\.{name}"]
+        assert modules and any(re.search(use, text) for use in uses), f"no code uses {name}, which [{extra}] brings"
+
+
+def test_all_is_all() -> None:
+    (everything,) = EXTRAS["all"]
+    assert everything.extras == set(_USERS) - _APART
+
+
+def test_the_tools_of_an_extra_are_run() -> None:
+    """What an extra for work on the repository brings is named where the work is done."""
+    places = [ROOT / "Makefile", ROOT / "mkdocs.yml", ROOT / "pyproject.toml", ROOT / "tools", ROOT / "tests"]
+    files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*.py"))]
+    text = "\n".join(re.sub(r"(?s)\[project.optional.*?\[", "[", file.read_text(encoding="utf-8")) for file in files)
+    called = {
+        "mkdocs-material": "material",
+        "import-linter": "lint-imports",
+        "pytest-xdist": "pytest -n",
+        "cyclonedx-bom": "cyclonedx-py",
+    }
+    for extra in _TOOLS:
+        for requirement in EXTRAS[extra]:
+            name = called.get(requirement.name, requirement.name)
+            assert re.search(re.escape(name).replace(r"\-", "[-_]"), text), (
+                f"nothing runs {name}, which [{extra}] brings"
+            )
+
+
+def test_the_sentence_names_an_extra_that_brings_the_module() -> None:
+    calls = set(asked_for())
+    assert len(calls) > 15
+    brought = {extra: modules_of(installed_for([Requirement(f"patchprint[{extra}]")])) for extra in EXTRAS}
+    for module, extra in calls:
+        if extra is not None:  # else pip installs the module by its own name
+            assert module.partition(".")[0] in brought[extra], (
+                f"pip install 'patchprint[{extra}]' does not bring {module}"
+            )
+
+
+def test_the_sentence() -> None:
+    with pytest.raises(MissingPackageError, match=r"this needs the package 'nosuch': pip install 'patchprint\[sfm\]'"):
+        require("nosuch", extra="sfm")
+    with pytest.raises(MissingPackageError, match=r"this needs the package 'nosuch.part': pip install nosuch$"):
+        require("nosuch.part", extra=None)
+
+
+def test_a_package_that_is_there_and_broken_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_package.py").write_text("import nosuch_dependency")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="nosuch_dependency"):
+        require("broken_package", extra="sfm")

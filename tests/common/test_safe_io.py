@@ -1,0 +1,95 @@
+"""Whatever a parser throws is one sentence with the file's name; sizes and names in files are not believed."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from patchprint.common.errors import MissingPackageError, UserError
+from patchprint.common.safe_io import inside, leads_outside, parsing, read_json, read_npz
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), IndexError(), TypeError("no"), RuntimeError("a\nb"), MemoryError(), RecursionError("deep")]
+)
+def test_any_error_of_a_parser_is_one_sentence_with_the_name(error: Exception) -> None:
+    with (
+        pytest.raises(UserError, match=r"^a\.bin is not a thing, or damaged \(.+\); copy or make it again$") as caught,
+        parsing("a.bin", "a thing"),
+    ):
+        raise error
+    assert caught.value.__cause__ is error
+    assert "\n" not in str(caught.value)
+
+
+def test_sentences_keep_their_words_and_get_the_name_once() -> None:
+    with pytest.raises(UserError, match=r"^a\.bin: it is wrong$"), parsing("a.bin", "a thing"):
+        raise UserError("it is wrong")
+    with pytest.raises(UserError, match=r"^a\.bin is wrong$"), parsing("a.bin", "a thing"):
+        raise UserError("a.bin is wrong")
+    with pytest.raises(MissingPackageError, match=r"^install it$"), parsing("a.bin", "a thing"):
+        raise MissingPackageError("install it")
+
+
+def test_faults_of_the_disk_stay_faults_of_the_disk() -> None:
+    with pytest.raises(OSError, match=r"a\.bin"), parsing("a.bin", "a thing"):
+        raise OSError(errno.EIO, "Input/output error")
+    with pytest.raises(PermissionError), parsing("a.bin", "a thing"):
+        raise PermissionError(errno.EACCES, "Permission denied", "a.bin")
+    # What zipfile does where an offset in the file is negative.
+    with pytest.raises(UserError, match="damaged"), parsing("a.bin", "a thing"):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+
+def test_json_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for text, words in (("[1]", "holds no JSON object"), ("{", "is not JSON"), ("\udc80", "is not JSON")):
+        path.write_bytes(text.encode(errors="surrogateescape"))
+        with pytest.raises(UserError, match=words):
+            read_json(path, "settings")
+    with pytest.raises(UserError, match="is not there"):
+        read_json(tmp_path / "none.json", "settings")
+    path.write_text('{"a": 1}')
+    assert read_json(path, "settings") == {"a": 1}
+
+
+def test_arrays_come_back_and_are_our_own(tmp_path: Path) -> None:
+    given = {
+        "a": np.arange(6).reshape(2, 3),
+        "f": np.asfortranarray(np.eye(3)),
+        "none": np.zeros((0, 4)),
+        "text": np.array("x"),
+    }
+    np.savez(tmp_path / "a.npz", **given)
+    np.savez_compressed(tmp_path / "packed.npz", **given)
+    assert read_npz(tmp_path / "packed.npz", "arrays").keys() == given.keys()
+    found = read_npz(tmp_path / "a.npz", "arrays")
+    assert list(found) == list(given)
+    for name, array in given.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype and found[name].flags.writeable
+
+
+def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.array([{}], object))
+    with pytest.raises(UserError, match=r"a\.npz is not arrays, or damaged \(it holds pickled objects\)"):
+        read_npz(tmp_path / "a.npz", "arrays")
+
+
+def test_an_array_that_announces_more_than_it_holds_takes_no_memory(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.zeros(10))
+    data = (tmp_path / "a.npz").read_bytes().replace(b"(10,)", b"(9999999999999,)"[:5])
+    (tmp_path / "a.npz").write_bytes(data)
+    with pytest.raises(UserError, match="damaged"):
+        read_npz(tmp_path / "a.npz", "arrays")
+
+
+def test_names_stay_inside() -> None:
+    for name in ("../a", "a/../../b", "/etc/passwd", "C:/x", "..\\a", "a\0b"):
+        assert leads_outside(name)
+        with pytest.raises(UserError, match=r"list\.json is refused: the name .* leads out of"):
+            inside(Path("folder"), name, "list.json")
+    assert inside(Path("folder"), "sub/a..b.jpg", "list.json") == Path("folder/sub/a..b.jpg")

@@ -1,0 +1,118 @@
+"""Pairs made from pictures alone: the geometry is exact, and what is called the same point is the same point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("cv2")
+bundled = pytest.importorskip("patchprint.data.builders.bundled_images")
+pytest.importorskip("skimage.data")
+
+from patchprint.data.builders import homographies  # noqa: E402
+from patchprint.data.tracks import TrackStore  # noqa: E402
+from patchprint.types import Keypoints, wrap_angle  # noqa: E402
+
+
+def test_transport_agrees_with_two_points_moved_one_by_one() -> None:
+    generator = np.random.default_rng(3)
+    homography = homographies.random_homography(generator, 640, 480)
+    keypoints = Keypoints(torch.rand(50, 2) * 400 + 50, torch.rand(50) * 4 + 1, torch.rand(50) * 6 - 3)
+    moved = homographies.transport(keypoints, homography)
+
+    def project(xy: np.ndarray) -> np.ndarray:
+        rows = np.c_[xy, np.ones(len(xy))] @ homography.T
+        return rows[:, :2] / rows[:, 2:]
+
+    xy = keypoints.xy.double().numpy()
+    assert np.allclose(project(xy), moved.xy.numpy(), atol=1e-3)
+    heading = np.c_[np.cos(keypoints.angle), np.sin(keypoints.angle)]
+    step = project(xy + 1e-3 * heading) - project(xy)
+    assert wrap_angle(torch.tensor(np.arctan2(step[:, 1], step[:, 0])) - moved.angle).abs().max() < 1e-2
+    corner = [project(xy + 1e-3 * np.array(offset)) - project(xy) for offset in ((1, 0), (0, 1))]
+    area = np.abs(corner[0][:, 0] * corner[1][:, 1] - corner[0][:, 1] * corner[1][:, 0]) * 1e6
+    assert np.allclose(np.sqrt(area) * keypoints.scale.numpy(), moved.scale.numpy(), rtol=1e-2)
+
+
+def test_find_again_wants_place_scale_and_angle() -> None:
+    expected = Keypoints(torch.tensor([[10.0, 10.0]]), torch.tensor([2.0]), torch.tensor([3.1]))
+
+    def found(x: float, scale: float, angle: float) -> int:
+        detected = Keypoints(torch.tensor([[x, 10.0]]), torch.tensor([scale]), torch.tensor([angle]))
+        return int(homographies.find_again(expected, detected)[0])
+
+    assert found(11.0, 2.2, -3.1) == 0  # the angle wraps around
+    assert found(13.0, 2.0, 3.1) == found(10.0, 4.0, 3.1) == found(10.0, 2.0, 2.0) == -1
+    assert homographies.find_again(expected, Keypoints.empty()).tolist() == [-1]
+
+
+def test_views_of_a_point_show_the_same_pixels() -> None:
+    images, tracks = homographies.make_tracks([bundled.image("camera")], num_views=3, seed=0, max_keypoints=300)
+    store = TrackStore.from_images(images, tracks)
+    points = torch.arange(store.num_points)
+    patches = store.sample(points, torch.tensor([[0, 1]]).expand(len(points), 2), 32).flatten(2)
+    patches = patches - patches.mean(-1, keepdim=True)
+    patches = patches / patches.norm(dim=-1, keepdim=True).clamp_min(1e-6)
+    same = (patches[:, 0] * patches[:, 1]).sum(-1)
+    other = (patches[:, 0] * patches[:, 1].roll(len(points) // 2, 0)).sum(-1)
+    assert store.num_points > 100
+    assert same.median() > 0.75
+    assert other.median().abs() < 0.3
+
+
+def test_same_seed_same_data() -> None:
+    first, second = (homographies.render_views(bundled.image("coins"), 2, seed=5) for _ in range(2))
+    assert all(np.array_equal(a.image, b.image) for a, b in zip(first, second, strict=True))
+    other = homographies.render_views(bundled.image("coins"), 2, seed=6)
+    assert not np.array_equal(first[1].image, other[1].image)
+
+
+def test_build_writes_a_store_that_opens(tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    cv2.imwrite(str(folder / "ä b.png"), bundled.image("camera"))
+    homographies.build(folder, tmp_path / "store", num_views=2, max_keypoints=200, max_side=256)
+    store = TrackStore.open(tmp_path / "store")
+    assert store.num_points > 30
+    assert store.num_views.min() >= 2
+    with pytest.raises(ValueError, match="exists already"):
+        homographies.build(folder, tmp_path / "store", num_views=2, max_keypoints=200, max_side=256)
+
+
+def test_a_broken_picture_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cv2 = pytest.importorskip("cv2")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match="none of the images"):
+        homographies.build(folder, tmp_path / "none")
+    cv2.imwrite(str(folder / "b.png"), bundled.image("camera"))
+    homographies.build(folder, tmp_path / "store", num_views=1, max_keypoints=200, max_side=256)
+    assert "a.png is not a picture" in capsys.readouterr().err
+    assert TrackStore.open(tmp_path / "store").names.images == ["b.png view 0", "b.png view 1"]
+    with pytest.raises(ValueError, match=r"a\.png is not a picture"):
+        homographies.build(folder, tmp_path / "strict", strict=True)
+
+
+def test_stored_pictures_can_be_limited_in_size(tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2")
+    (tmp_path / "pictures").mkdir()
+    cv2.imwrite(str(tmp_path / "pictures" / "a.png"), bundled.image("camera"))
+    sizes = {}
+    for name, limit in (("large", None), ("small", 0.05)):
+        homographies.build(tmp_path / "pictures", tmp_path / name, 2, max_keypoints=200, max_side=256, max_mb=limit)
+        sizes[name] = (tmp_path / name / "images.bin").stat().st_size
+    assert sizes["small"] <= 0.05 * 2**20 < sizes["large"]
+
+
+def test_flat_pictures_and_empty_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="more texture"):
+        homographies.make_tracks([np.full((100, 100), 9, np.uint8)], num_views=1, seed=0)
+    with pytest.raises(ValueError, match="pictures"):
+        homographies.build(tmp_path, tmp_path / "out")
+    with pytest.raises(ValueError, match="--num-views is 0; it must be at least 1"):
+        homographies.build(tmp_path, tmp_path / "out", num_views=0)

@@ -1,0 +1,288 @@
+"""Stores of labeled images: pixels, classes, parts and roles arrive; bad sets leave nothing behind; the cache builds once."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint.common.errors import UserError
+from patchprint.data.builders.labeled_images import build, cached_store, shrink
+from patchprint.data.image_store import BOTH, GALLERY, QUERY, ImageStore
+from support.labeled_sets import (
+    CIFAR_CLASSES,
+    color_of,
+    pack,
+    write_cars,
+    write_cifar,
+    write_cub,
+    write_folders,
+    write_image,
+    write_in_shop,
+    write_products,
+)
+
+
+def classes_of(store: ImageStore, part: str) -> list[str]:
+    return [store.class_names[int(label)] for label in store.split(part).label]
+
+
+def assert_colors(store: ImageStore) -> None:
+    """Every image has the color of its class."""
+    points, views = store.all_views()
+    pixels = store.sample(points, views[:, None], 4)[:, 0, :, 2, 2]
+    expected = [color_of(store.class_names[int(label)]) for label in store.label[points]]
+    assert torch.equal((pixels * 255).round(), torch.tensor(expected, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip", "tar.gz"])
+@pytest.mark.parametrize("write", [write_cub, write_cars])
+def test_published_sets_are_split_by_halves_of_their_classes(
+    tmp_path: Path, write: Callable[..., Path], kind: str
+) -> None:
+    if write is write_cars:
+        pytest.importorskip("scipy")
+    folder = write(tmp_path / "set", classes=6)
+    build(pack(folder, kind), tmp_path / "out")
+    store = ImageStore.open(tmp_path / "out")
+    assert store.num_points == 6 and store.num_views.tolist() == [3] * 6
+    assert classes_of(store, "train") == store.class_names[:2]
+    assert classes_of(store, "val") == store.class_names[2:3]
+    assert classes_of(store, "test") == store.class_names[3:]
+    assert store.class_names[0] in ("001.Bird_z", "Make f Sedan 2000"), "by number, not by name"
+    assert_colors(store)
+    assert (store.role == BOTH).all()
+
+
+def test_names_stand_beside_their_images(tmp_path: Path) -> None:
+    archive = pack(write_folders(tmp_path / "set", ["b", "a", "c"]), "tar")
+    build(archive, tmp_path / "out")
+    store = ImageStore.open(tmp_path / "out")
+    rows = store.observation(torch.arange(3), torch.arange(3).expand(3, 3))
+    for point in range(3):
+        label = store.class_names[int(store.label[point])]
+        assert [store.names[row] for row in rows[point]] == [f"set/{label}/{number:04d}.png" for number in range(3)]
+
+
+def test_query_and_gallery(tmp_path: Path) -> None:
+    build(pack(write_in_shop(tmp_path / "shop"), "zip"), tmp_path / "out")
+    store = ImageStore.open(tmp_path / "out")
+    assert classes_of(store, "test") == ["id_00000004", "id_00000005"]
+    assert classes_of(store, "val") == ["id_00000003"]
+    test = store.split("test")
+    rows = test.observation(torch.arange(2), torch.arange(3).expand(2, 3))
+    assert store.role[rows].tolist() == [[QUERY, GALLERY, GALLERY]] * 2
+    assert (store.role == BOTH).sum() == 12
+
+
+def test_classes_of_one_image_are_counted(tmp_path: Path) -> None:
+    build(write_products(tmp_path / "sop"), tmp_path / "out")
+    store = ImageStore.open(tmp_path / "out")
+    assert classes_of(store, "test") == ["5", "6"] and store.split("test").num_views.tolist() == [2, 1]
+    assert store.facts["single_image_classes"] == 1
+    assert_colors(store)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_cifar_has_one_label_for_a_class_in_all_parts(tmp_path: Path, binary: bool) -> None:
+    if binary:
+        write_cifar(tmp_path / "set", images=20)
+    else:
+        write_folders(tmp_path / "set" / "train", CIFAR_CLASSES, images=10)
+        write_folders(tmp_path / "set" / "test", CIFAR_CLASSES, images=2)
+    build(tmp_path / "set", tmp_path / "out")
+    store = ImageStore.open(tmp_path / "out")
+    assert store.class_names == CIFAR_CLASSES
+    for part, views in (("train", 8), ("val", 2), ("test", 2)):
+        assert store.split(part).label.tolist() == [*range(10)]
+        assert store.split(part).num_views.tolist() == [views] * 10
+    if binary:
+        assert store.images[0, :, 5, 7].tolist() == [7, 5, 9]
+
+
+def test_a_split_file_leaves_classes_out(tmp_path: Path) -> None:
+    write_folders(tmp_path / "set", "abcd")
+    (tmp_path / "split.json").write_text(json.dumps({"train": ["d"], "test": ["b"]}))
+    build(tmp_path / "set", tmp_path / "out", split=tmp_path / "split.json")
+    store = ImageStore.open(tmp_path / "out")
+    assert classes_of(store, "train") == ["d"] and classes_of(store, "test") == ["b"] and store.num_points == 2
+    assert_colors(store)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "shape"),
+    [
+        (600, 800, (256, 341)),
+        (800, 600, (341, 256)),
+        (300, 900, (256, 341)),
+        (100, 400, (100, 133)),
+        (256, 256, (256, 256)),
+        (1, 9, (1, 1)),
+    ],
+)
+def test_images_become_small_and_not_too_long(height: int, width: int, shape: tuple[int, int]) -> None:
+    small = shrink(np.full((height, width, 3), 77, np.uint8), 256)
+    assert small.shape == (*shape, 3) and (small == 77).all()
+
+
+def test_the_middle_of_a_long_image_is_kept() -> None:
+    image = np.repeat(np.arange(200, dtype=np.uint8)[None, :, None], 60, 0).repeat(3, 2)
+    assert shrink(image, 256)[0, :, 0].tolist() == [*range(60, 140)]
+
+
+def test_stored_images_have_the_side_that_was_asked_for(tmp_path: Path) -> None:
+    for label in ("a", "b", "c", "d"):
+        for number in range(2):
+            write_image(tmp_path / "set" / label / f"{number}.png", label, 80, 60)
+    build(tmp_path / "set", tmp_path / "out", side=20)
+    store = ImageStore.open(tmp_path / "out")
+    assert store.size.tolist() == [[27, 20]] * 8
+    with pytest.raises(UserError, match="--side 0"):
+        build(tmp_path / "set", tmp_path / "other", side=0)
+
+
+def spoil(folder: Path, case: str) -> str:
+    """Make the set of four classes bad; returns what is to be said of it."""
+    if case == "unreadable":
+        (folder / "c" / "0001.png").write_bytes(b"no image")
+        return "c/0001.png in .* is not a picture that OpenCV can read"
+    if case == "cut short":
+        data = (folder / "c" / "0001.png").read_bytes()
+        (folder / "c" / "0001.png").write_bytes(data[: len(data) // 2])
+        return "c/0001.png in .* is cut short"
+    if case == "single":
+        for label in "abcd":
+            (folder / label / "0001.png").unlink()
+            (folder / label / "0002.png").unlink()
+        return "no training class has two images"
+    (folder / "Ebay_train.txt").write_text("image_id class_id super_class_id path\n1 1 1 a/0000.png\n")
+    (folder / "Ebay_test.txt").write_text("image_id class_id super_class_id path\n1 1 1 b/0000.png\n")
+    return "the split overlaps"
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip", "tar.gz"])
+@pytest.mark.parametrize("case", ["unreadable", "cut short", "single", "overlap"])
+def test_a_bad_set_is_one_sentence_and_leaves_nothing(tmp_path: Path, case: str, kind: str) -> None:
+    folder = write_folders(tmp_path / "in" / "set", "abcd")
+    message = spoil(folder, case)
+    (tmp_path / "made").mkdir()
+    with pytest.raises(UserError, match=message) as caught:
+        build(pack(folder, kind), tmp_path / "made" / "out", strict=True)
+    assert "\n" not in str(caught.value)
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+@pytest.mark.parametrize("case", ["unreadable", "cut short"])
+def test_a_bad_image_is_left_out_and_named(tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_folders(tmp_path / "set", "abcd")
+    build(folder, tmp_path / "whole")
+    message = spoil(folder, case)
+    build(folder, tmp_path / "out")
+    assert re.search(f"left out: {message}", capsys.readouterr().err)
+    whole, fewer = ImageStore.open(tmp_path / "whole"), ImageStore.open(tmp_path / "out")
+    assert [name for name in whole.names if name not in fewer.names] == ["c/0001.png"]
+    assert fewer.num_views.tolist() == [3, 3, 2, 3]
+    rows = [whole.names.index(name) for name in fewer.names]
+    assert np.array_equal(fewer.images, whole.images[rows])
+    for number in range(3):
+        (folder / "c" / f"000{number}.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match="class c has no images"):
+        build(folder, tmp_path / "none")
+
+
+def test_an_archive_that_leads_out_builds_nothing(tmp_path: Path) -> None:
+    archive = pack(write_folders(tmp_path / "set", "abcd"), "zip")
+    with zipfile.ZipFile(archive, "a") as bundle:
+        bundle.writestr("../a/evil.png", "x")
+    with pytest.raises(UserError, match="leads out of it"):
+        build(archive, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_old_store_is_replaced_only_by_force(tmp_path: Path) -> None:
+    write_folders(tmp_path / "set", "ab")
+    build(tmp_path / "set", tmp_path / "out")
+    write_folders(tmp_path / "set", "cd")
+    with pytest.raises(UserError, match="--force"):
+        build(tmp_path / "set", tmp_path / "out")
+    build(tmp_path / "set", tmp_path / "out", force=True)
+    assert ImageStore.open(tmp_path / "out").num_points == 4
+
+
+class TestCachedStore:
+    def test_a_store_is_itself(self, tmp_path: Path) -> None:
+        build(write_folders(tmp_path / "set", "ab"), tmp_path / "out")
+        assert cached_store(tmp_path / "out") == tmp_path / "out"
+
+    @pytest.mark.parametrize("kind", ["folder", "zip"])
+    def test_it_is_built_once_and_again_after_a_change(self, tmp_path: Path, kind: str) -> None:
+        source = pack(write_folders(tmp_path / "set", "ab"), kind)
+        first = cached_store(source)
+        assert first.is_relative_to(os.environ["PATCHPRINT_CACHE"])
+        written = (first / "manifest.json").stat().st_mtime_ns
+        assert cached_store(str(source)) == first and (first / "manifest.json").stat().st_mtime_ns == written
+        write_folders(tmp_path / "set", "abc")
+        second = cached_store(pack(tmp_path / "set", kind))
+        assert second != first and ImageStore.open(second).num_points == 3
+
+    def test_a_damaged_one_is_built_again(self, tmp_path: Path) -> None:
+        source = write_folders(tmp_path / "set", "ab")
+        store = cached_store(source)
+        (store / "images.npy").write_bytes(b"")
+        assert cached_store(source) == store and ImageStore.open(store).num_points == 2
+
+    def test_a_bad_set_leaves_no_store(self, tmp_path: Path) -> None:
+        write_folders(tmp_path / "set", "ab", images=1)
+        with pytest.raises(UserError, match="no training class"):
+            cached_store(tmp_path / "set")
+        assert list((tmp_path / "cache" / "images").iterdir()) == []
+        with pytest.raises(UserError, match="is not there"):
+            cached_store(tmp_path / "gone")
+
+    def test_two_processes_at_once(self, tmp_path: Path) -> None:
+        source = write_folders(tmp_path / "set", [f"{number:02d}" for number in range(20)], images=20)
+        with multiprocessing.get_context("fork").Pool(3) as pool:
+            stores = pool.map(cached_store, [source] * 3, chunksize=1)
+        assert len(set(stores)) == 1 and ImageStore.open(stores[0]).num_points == 20
+        assert [path.name for path in stores[0].parent.iterdir()] == [stores[0].name]
+
+
+@pytest.mark.parametrize(
+    ("name", "last_train", "first_test", "images"),
+    [
+        ("cub200", "100.Brown_Pelican", "101.White_Pelican", 11788),
+        ("cars196-half", "098", "099", 8144),
+    ],
+)
+@pytest.mark.slow
+def test_the_shared_sets_have_the_published_split(
+    shared: Callable[[str], Path], tmp_path: Path, name: str, last_train: str, first_test: str, images: int
+) -> None:
+    build(shared(f"metric/{name}.zip"), tmp_path / "out")
+    store = ImageStore.open(tmp_path / "out")
+    assert int(store.num_views.sum()) == images
+    training = classes_of(store, "train") + classes_of(store, "val")
+    assert training[-1] == last_train and classes_of(store, "test")[0] == first_test
+    assert len(training) == len(classes_of(store, "test")) and not set(training) & set(classes_of(store, "test"))
+
+
+@pytest.mark.slow
+def test_the_shared_cifar_has_all_classes_in_each_part(shared: Callable[[str], Path], tmp_path: Path) -> None:
+    archive = shared("metric/cifar10-small.zip")
+    build(archive, tmp_path / "out")
+    store = ImageStore.open(tmp_path / "out")
+    for part, views in (("train", 2400), ("val", 600), ("test", 600)):
+        assert classes_of(store, part) == CIFAR_CLASSES and store.split(part).num_views.tolist() == [views] * 10
+    with zipfile.ZipFile(archive) as bundle:
+        data = bundle.read(store.names[123])
+    whole = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    assert np.array_equal(store.images[123].transpose(1, 2, 0), whole)

@@ -1,0 +1,108 @@
+"""Augmentation: what is drawn per point and per view, within its limits, and the same for the same key."""
+
+import pytest
+import torch
+
+from patchprint.common import rng
+from patchprint.data.augment import PRESETS, Augmentation, create
+from support.known_images import texture
+
+KEY = rng.key(0, 7)
+SIGNED_PERMUTATIONS = {
+    (a, b, c, d)
+    for a in (-1, 0, 1)
+    for b in (-1, 0, 1)
+    for c in (-1, 0, 1)
+    for d in (-1, 0, 1)
+    if abs(a * d - b * c) == 1 and abs(a) + abs(b) == 1 and abs(c) + abs(d) == 1
+}
+
+
+def joint_maps(preset):
+    return joint_maps_of(create(preset))
+
+
+def joint_maps_of(augmentation, count=4000):
+    warp = augmentation.warp(KEY, torch.ones(count, 2, 2))
+    assert torch.equal(warp[:, 0], warp[:, 1]), "turns and flips belong to the point, not to the view"
+    maps, shares = torch.unique(warp[:, 0, :, :2].flatten(1), dim=0, return_counts=True)
+    return {tuple(map(int, m)): float(n) / count for m, n in zip(maps, shares, strict=True)}
+
+
+@pytest.mark.parametrize("preset", sorted(name for name, preset in PRESETS.items() if preset.channels == 1))
+def test_presets_give_finite_maps_and_patches_and_repeat(preset):
+    augmentation = create(preset)
+    warp = augmentation.warp(KEY, torch.ones(50, 3, 2))
+    assert warp.shape == (50, 3, 2, 3) and warp.isfinite().all()
+    assert torch.equal(warp, augmentation.warp(KEY, torch.ones(50, 3, 2)))
+    patches = (
+        torch.from_numpy(texture(96, 96)).float().unfold(0, 32, 16).unfold(1, 32, 16).reshape(-1, 1, 1, 32, 32) / 255
+    )
+    lit = augmentation.light(KEY, patches)
+    assert lit.shape == patches.shape and lit.isfinite().all()
+    assert float(lit.min()) >= 0.0 and float(lit.max()) <= 1.0
+    changes_light = preset in ("photos", "strong", "wide", "wider")  # ours; those of the papers leave the light alone
+    assert torch.equal(lit, patches) != changes_light
+
+
+def test_joint_shares_are_those_of_the_papers():
+    assert set(joint_maps("none")) == {(1, 0, 0, 1)}
+    hardnet = joint_maps("hardnet")
+    assert len(hardnet) == 4 and all(abs(share - 0.25) < 0.03 for share in hardnet.values())
+    assert (0, 1, 1, 0) in hardnet, "a transposed patch"
+    for preset in ("l2net", "doap", "cdf"):
+        shares = joint_maps(preset)
+        assert set(shares) == SIGNED_PERMUTATIONS and all(abs(share - 0.125) < 0.03 for share in shares.values())
+    hynet = joint_maps("hynet")
+    assert abs(hynet[(1, 0, 0, 1)] - 0.25) < 0.03
+    assert abs(hynet[(1, 0, 0, -1)] - 0.25) < 0.03
+    assert set(hynet) == SIGNED_PERMUTATIONS
+
+
+def test_small_changes_differ_between_views_and_stay_inside():
+    small = Augmentation(rotation=5.0, crop=0.9, crop_ratio=(0.9, 1.1))
+    warp = small.warp(KEY, torch.ones(2000, 2, 2))
+    assert not torch.equal(warp[:, 0], warp[:, 1])
+    linear = warp[..., :2]
+    angle = torch.atan2(linear[..., 1, 0], linear[..., 0, 0]).rad2deg()
+    assert 4.5 < float(angle.abs().max()) <= 5.0001
+    area = torch.linalg.det(linear)
+    assert float(area.min()) > 0.88 and float(area.max()) <= 1.0001
+    unturned = Augmentation(crop=0.9, crop_ratio=(0.9, 1.1)).warp(KEY, torch.ones(2000, 2, 2))
+    corners = unturned[..., :2] @ torch.tensor([[1.0, -1.0], [1.0, -1.0]]) + unturned[..., 2:]
+    assert float(corners.abs().max()) <= 1.0001
+
+
+def test_scale_shear_and_shift_stay_in_their_ranges():
+    warp = Augmentation(scale=0.3, shear=0.2, shift=0.1).warp(KEY, torch.ones(2000, 2, 2))
+    singular = torch.linalg.svdvals(warp[..., :2])
+    octaves = torch.log2(singular.prod(-1).sqrt())
+    assert 0.28 < float(octaves.max()) < 0.3001 and -0.3001 < float(octaves.min()) < -0.28
+    stretch = (singular[..., 0] / singular[..., 1]).sqrt()
+    assert 1.18 < float(stretch.max()) < 1.2001
+    assert 0.095 < float(warp[..., 2].abs().max()) <= 0.1
+
+
+def test_turns_are_quarters_in_equal_shares():
+    turns = joint_maps_of(Augmentation(turns="uniform"))
+    assert set(turns) == {(1, 0, 0, 1), (0, -1, 1, 0), (-1, 0, 0, -1), (0, 1, -1, 0)}
+    assert all(abs(share - 0.25) < 0.03 for share in turns.values())
+
+
+def test_sdgmnet_flips_one_way_or_the_other():
+    shares = joint_maps_of(Augmentation(flips="either"))
+    assert {m: round(s * 3) for m, s in shares.items()} == {(1, 0, 0, 1): 1, (-1, 0, 0, 1): 1, (1, 0, 0, -1): 1}
+
+
+def test_rows_of_one_point_are_turned_alike():
+    point = torch.arange(300) // 3
+    warp = Augmentation(turns="uniform", flips="horizontal").warp(KEY, torch.ones(300, 1, 2), point)
+    assert torch.equal(warp[0::3], warp[1::3]) and torch.equal(warp[0::3], warp[2::3])
+    assert len(warp.unique(dim=0)) == 8
+    small = Augmentation(rotation=5.0).warp(KEY, torch.ones(300, 1, 2), point)
+    assert len(small.unique(dim=0)) == 300, "what is drawn for each patch still is"
+
+
+def test_unknown_preset_is_refused():
+    with pytest.raises(ValueError, match="there is no augmentation 'storng'; did you mean strong"):
+        create("storng")

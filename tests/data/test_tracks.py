@@ -1,0 +1,86 @@
+"""TrackStore: patches out of photos, on disk and in memory, split by region, bounded for huge sets."""
+
+import numpy as np
+import pytest
+import torch
+
+from patchprint.common import rng
+from patchprint.data import open_source
+from patchprint.data.augment import create
+from patchprint.data.patch_source import PatchSource
+from patchprint.data.tracks import Tracks, TrackStore
+from patchprint.ops.sampling import ImagePyramids, cut_patches
+from patchprint.types import Keypoints
+from support.synthetic_tracks import all_views
+
+
+def test_sample_equals_the_inference_sampler(scene):
+    images, tracks = scene
+    store = TrackStore.from_images(images, tracks, patch_scale=10.0)
+    assert isinstance(store, PatchSource)
+    points, views = all_views()
+    patches = store.sample(points, views, 32)
+    assert patches.shape == (10, 4, 1, 32, 32)
+    pyramids = ImagePyramids.build(images)
+    rows = store.observation(points, views).reshape(-1).numpy()
+    keypoints = Keypoints(tracks.xy[rows], tracks.scale[rows], tracks.angle[rows])
+    expected = cut_patches(pyramids, torch.from_numpy(tracks.image[rows]).long(), keypoints, 10.0, 32)
+    torch.testing.assert_close(patches.flatten(0, 1), expected, atol=1e-5, rtol=0)
+
+
+def test_views_of_a_point_show_the_same_pixels(scene):
+    store = TrackStore.from_images(*scene)
+    patches = store.sample(*all_views(60), 32)
+    assert float((patches - patches[:, :1]).abs().mean()) < 1e-3
+    assert float((patches[1:] - patches[:-1]).abs().mean()) > 0.05
+
+
+def test_warp_reads_elsewhere_in_the_photo(scene):
+    store = TrackStore.from_images(*scene)
+    points, views = all_views()
+    turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]).expand(10, 4, 2, 3)
+    plain, turned = store.sample(points, views, 32), store.sample(points, views, 32, turn)
+    torch.testing.assert_close(turned, torch.rot90(plain, 1, (-2, -1)), atol=2e-3, rtol=0)
+    # Half the scale is the inner half of a patch twice as fine.
+    half = torch.tensor([[0.5, 0.0, 0.25], [0.0, 0.5, 0.0]]).expand(10, 4, 2, 3)
+    fine = with_patch_scale(store, 12.0).sample(points, views, 64)[..., 16:48, 24:56]
+    torch.testing.assert_close(store.sample(points, views, 32, half), fine, atol=2e-2, rtol=0)
+
+
+def with_patch_scale(store, patch_scale):
+    other = store.to("cpu")
+    other.patch_scale = patch_scale
+    return other
+
+
+def test_round_trip_through_a_folder(scene, tmp_path):
+    store = TrackStore.from_images(*scene)
+    store.save(tmp_path / "s")
+    again = open_source(tmp_path / "s")
+    points, views = all_views()
+    assert torch.equal(again.sample(points, views, 32), store.sample(points, views, 32))
+    for part in ("train", "val"):
+        assert torch.equal(again.split(part).num_views, store.split(part).num_views)
+    with pytest.raises(ValueError, match="exists already"):
+        store.save(tmp_path / "s")
+
+
+def test_sampling_compiles_into_one_graph(scene):
+    store = TrackStore.from_images(*scene)
+    strong = create("strong")
+
+    def step(key, points, views):
+        return strong.light(key, store.sample(points, views, 32, strong.warp(key, torch.ones(8, 2, 2))))
+
+    points, views = torch.arange(8), torch.arange(2).expand(8, 2)
+    compiled = torch.compile(step, fullgraph=True, backend="eager")
+    key = rng.key(0, 1)
+    torch.testing.assert_close(compiled(key, points, views), step(key, points, views))
+
+
+def test_observations_may_come_in_any_order():
+    tracks = Tracks.from_observations(
+        image=np.array([1, 0, 0]), xy=np.zeros((3, 2)), scale=np.ones(3), angle=np.zeros(3), point=np.array([70, 5, 70])
+    )
+    assert tracks.point.tolist() == [0, 1, 1] and tracks.image.tolist() == [0, 1, 0]
+    assert tracks.num_views().tolist() == [1, 2]

@@ -1,0 +1,209 @@
+"""Pictures of every kind, good and bad, as people have them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from patchprint.interop.image_files import (
+    announced_size,
+    decode_color,
+    decode_gray,
+    find_mask,
+    image_size,
+    list_images,
+    read_color,
+    read_gray,
+)
+from support.known_images import texture
+
+
+@pytest.fixture
+def image() -> np.ndarray:
+    return texture(60, 80)
+
+
+def test_png_is_read_exactly(tmp_path: Path, image: np.ndarray) -> None:
+    path = tmp_path / "na\u00efve \u753b\u50cf.png"  # letters outside of ASCII and a space
+    Image.fromarray(image).save(path)
+    assert np.array_equal(read_gray(path), image)
+    link = tmp_path / "link.png"
+    link.symlink_to(path)
+    assert np.array_equal(read_gray(link), image)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "1", "CMYK"])
+def test_colour_palette_alpha_cmyk(tmp_path: Path, image: np.ndarray, mode: str) -> None:
+    path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
+    Image.fromarray(image).convert("RGB").convert(mode).save(path)
+    read = read_gray(path)
+    assert read.shape == image.shape
+    assert read.dtype == np.uint8
+    tolerance = {"1": 130, "P": 16}.get(mode, 4)  # black and white; 216 colours
+    assert np.abs(read.astype(int) - image).mean() < tolerance
+    assert read_color(path).shape == (*image.shape, 3)
+
+
+def test_sixteen_bits_keep_the_bits_in_use(tmp_path: Path, image: np.ndarray) -> None:
+    for shift in (8, 4):  # all sixteen, and twelve as cameras store them
+        cv2.imwrite(str(tmp_path / "a.png"), image.astype(np.uint16) << shift)
+        assert np.array_equal(read_gray(tmp_path / "a.png"), image)
+
+
+def test_exif_orientation_is_an_option(tmp_path: Path, image: np.ndarray) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be shown turned clockwise by 90 degrees
+    Image.fromarray(image).save(tmp_path / "a.jpg", exif=exif, quality=95)
+    assert read_gray(tmp_path / "a.jpg").shape == (60, 80)
+    upright = read_gray(tmp_path / "a.jpg", exif=True)
+    assert upright.shape == (80, 60)
+    assert np.abs(upright.astype(int) - np.rot90(image, -1)).mean() < 5
+
+
+def test_arrays(image: np.ndarray) -> None:
+    assert np.array_equal(read_gray(image), image)
+    assert np.array_equal(read_gray(image[..., None]), image)
+    assert np.array_equal(read_gray(torch.from_numpy(image)), image)
+    assert np.array_equal(read_gray(image / 255.0), image)
+    assert np.array_equal(read_gray(np.stack([image] * 3, -1)), image)
+    assert set(np.unique(read_gray(image > 128))) == {0, 255}
+
+
+def test_pictures_of_pillow_may_be_written_to(image: np.ndarray) -> None:
+    """Torch warns of arrays that may not."""
+    assert not np.asarray(Image.fromarray(image)).flags.writeable
+    read = read_gray(Image.fromarray(image))  # type: ignore[arg-type]
+    assert read.flags.writeable and np.array_equal(read, image)
+
+
+def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
+    colors = np.stack([image, image.T[:1].repeat(60, 0)[:, :1].repeat(80, 1), 255 - image], -1)
+    Image.fromarray(colors).save(tmp_path / "a.png")
+    data = (tmp_path / "a.png").read_bytes()
+    assert np.array_equal(decode_color(data, "a"), colors) and np.array_equal(read_color(tmp_path / "a.png"), colors)
+    assert np.array_equal(decode_gray(data, "a"), read_gray(tmp_path / "a.png"))
+    for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not a picture")):
+        with pytest.raises(ValueError, match=rf"^a\.png in b\.zip {message}"):
+            decode_color(bad, "a.png in b.zip")
+
+
+def test_broken_files_are_refused_in_one_sentence(
+    tmp_path: Path, image: np.ndarray, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Image.fromarray(image).save(tmp_path / "good.jpg")
+    Image.fromarray(image).save(tmp_path / "good.png")
+    for name in ("good.jpg", "good.png"):
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / f"cut-{name}").write_bytes(data[: len(data) * 2 // 3])
+    Image.fromarray(image).save(tmp_path / "good.bmp")
+    (tmp_path / "cut.bmp").write_bytes((tmp_path / "good.bmp").read_bytes()[:1500])
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "zero.jpg").touch()
+    (tmp_path / "text.png").write_text("hello")
+    (tmp_path / "folder.jpg").mkdir()
+    (tmp_path / "lost.jpg").symlink_to(tmp_path / "gone.jpg")
+    expected = {
+        "cut-good.jpg": "cut short",
+        "cut-good.png": "cut short",
+        "cut.bmp": "not a picture",
+        "pipe.jpg": "no file but a pipe",
+        "zero.jpg": "0 bytes",
+        "text.png": "not a picture",
+        "folder.jpg": "folder",
+        "lost.jpg": "link to nowhere",
+        "none.jpg": "not there",
+    }
+    for name, words in expected.items():
+        with pytest.raises(ValueError, match=words) as error:
+            read_gray(tmp_path / name)
+        assert name in str(error.value)
+        assert "\n" not in str(error.value)
+    assert capfd.readouterr().err == ""  # OpenCV's own lines
+
+
+def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, image: np.ndarray) -> None:
+    Image.fromarray(image).save(tmp_path / "thumb.jpg")
+    exif = b"Exif\x00\x00" + (tmp_path / "thumb.jpg").read_bytes()
+    Image.fromarray(image).save(tmp_path / "a.jpg", exif=exif)
+    data = (tmp_path / "a.jpg").read_bytes()
+    assert read_gray(tmp_path / "a.jpg").shape == image.shape
+    (tmp_path / "b.jpg").write_bytes(data[:-100])
+    with pytest.raises(ValueError, match="cut short"):
+        read_gray(tmp_path / "b.jpg")
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((0, 5), np.uint8), "no pixels"),
+        (np.zeros(5, np.uint8), "shape"),
+        (np.zeros((4, 4, 2), np.uint8), "shape"),
+        (np.full((4, 4), 200.0), "outside of"),
+        (np.full((4, 4), np.nan), "outside of"),
+        (np.zeros((4, 4), np.int64), "int64"),
+        (None, "the picture is None, which is what cv2.imread gives"),
+        (7, "the picture is given as int"),
+    ],
+)
+def test_bad_arrays(array: np.ndarray, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_gray(array)
+
+
+def test_list_images_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> None:
+    for name in ("b.JPG", "a.png", ".hidden.png", "notes.txt", "sub/c.tif"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    os.symlink(tmp_path / "a.png", tmp_path / "d.png")
+    assert list_images(tmp_path) == ["a.png", "b.JPG", "d.png", "sub/c.tif"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no pictures"):
+        list_images(tmp_path / "empty")
+    with pytest.raises(ValueError, match="not a folder"):
+        list_images(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp", ".webp"])
+def test_sizes_of_files(suffix: str, tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / f"a{suffix}"), np.zeros((30, 70, 3), np.uint8))
+    assert image_size(tmp_path / f"a{suffix}") == (70, 30)
+
+
+def test_the_size_of_a_photo_is_not_that_of_its_thumbnail(tmp_path: Path) -> None:
+    thumbnail, photo = (cv2.imencode(".jpg", np.zeros((h, 2 * h), np.uint8))[1].tobytes() for h in (8, 40))
+    segment = b"\xff\xe1" + (len(thumbnail) + 2).to_bytes(2, "big") + thumbnail
+    (tmp_path / "a.jpg").write_bytes(photo[:2] + segment + photo[2:])
+    assert image_size(tmp_path / "a.jpg") == (80, 40)
+    with pytest.raises(ValueError, match="not there"):
+        image_size(tmp_path / "b.jpg")
+
+
+def test_masks_have_two_names(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert find_mask(tmp_path, "sub/a.jpg") is None
+    (tmp_path / "sub" / "a.png").touch()
+    assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.png"
+    (tmp_path / "sub" / "a.jpg.png").touch()
+    assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.jpg.png"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("a.jpg", {}), ("a.jpg", {"progressive": True}), ("a.png", {}), ("a.bmp", {}), ("a.webp", {"quality": 80}),
+     ("a.webp", {"lossless": True}), ("a.webp", {"lossless": True, "exif": b"Exif\0\0MM\0*\0\0\0\x08\0\0\0\0\0\0"})],
+)  # fmt: skip
+def test_headers_tell_the_size(tmp_path: Path, name: str, options: dict) -> None:
+    Image.fromarray(texture(60, 83)).convert("RGB").save(tmp_path / name, **options)
+    assert announced_size((tmp_path / name).read_bytes()) == (83, 60)
+    assert image_size(tmp_path / name) == (83, 60)
+
+
+@pytest.mark.parametrize("data", [b"", b"RIFF", b"RIFF1234WEBPVP8 ", b"hello, world, hello, world, hello"])
+def test_what_has_no_header_has_no_size(data: bytes) -> None:
+    assert announced_size(data) is None

@@ -1,0 +1,236 @@
+"""Losses called with labels: slow versions, where the library agrees or not, and batches with nothing to learn."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from patchprint.losses import LOSSES, SEC, ClassLoss, NormPenalty, create
+from patchprint.losses.metric_learning import WithLabels
+from reference import norms
+from reference.classes import Samples
+from support.host_reads import NoHostReads
+from support.loss_batches import batch_of, random_raw
+
+pytest.importorskip("pytorch_metric_learning")
+from pytorch_metric_learning import distances, losses, miners, reducers
+
+LABELS = torch.tensor([3, 7, 3, 5, 7, 3, 9, 5])  # classes of 3, 2, 2 and 1 samples
+OURS = [name for name, loss in LOSSES.items() if issubclass(loss, ClassLoss)]
+EVERY_LOSS = pytest.mark.parametrize("name", OURS)
+
+
+def with_labels(name: str, **settings: float) -> WithLabels:
+    return WithLabels(create(name, **settings))
+
+
+def embeddings(seed: int = 0) -> Tensor:
+    centers = random_raw(10, 1, 6, seed=seed, noise=0.0)[LABELS, 0]
+    return centers + random_raw(8, 1, 6, seed=seed + 100, noise=0.0)[:, 0]
+
+
+def on_circle(*degrees: float) -> Tensor:
+    radians = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
+    return torch.stack([radians.cos(), radians.sin()], 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@EVERY_LOSS
+def test_value_and_gradient(name: str, seed: int) -> None:
+    module = name.replace("-", "_")
+    formula = getattr(importlib.import_module(f"reference.{module}"), module)
+    x = embeddings(seed).requires_grad_()
+    total = with_labels(name)(x, LABELS)
+    assert total.item() == pytest.approx(formula(Samples(x.tolist(), LABELS.tolist())), abs=1e-6, rel=1e-6)
+    (gradient,) = torch.autograd.grad(total, x)
+    expected = np.zeros(x.shape)
+    for index in np.ndindex(*x.shape):
+        values = []
+        for sign in (1, -1):
+            moved = x.detach().clone()
+            moved[index] += sign * 1e-6
+            values.append(formula(Samples(moved.tolist(), LABELS.tolist())))
+        expected[index] = (values[0] - values[1]) / 2e-6
+    np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-4)
+
+
+@EVERY_LOSS
+def test_labels_and_groups_are_two_doors_to_one_loss(name: str) -> None:
+    raw = random_raw(points=4, views=3)
+    valid = torch.tensor([[True, True, True], [True, False, True], [False, False, True], [True, True, True]])
+    labels = torch.arange(10, 14)[:, None].expand(4, 3)[valid]
+    loss = SEC(create(name), weight=0.3)
+    expected = loss(batch_of(raw, valid=valid))["total"]
+    torch.testing.assert_close(WithLabels(loss)(raw[valid], labels), expected)
+
+
+def library_n_pair(scale: float = 25.0) -> nn.Module:
+    class OnScaledVectors(losses.NPairsLoss):
+        def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+            return super().forward(scale**0.5 * nn.functional.normalize(embeddings), labels)
+
+    return OnScaledVectors(distance=distances.DotProductSimilarity(normalize_embeddings=False))
+
+
+class Mined(nn.Module):
+    """The library's multi-similarity loss behind its miner."""
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        pairs = miners.MultiSimilarityMiner(epsilon=0.1)(embeddings, labels)
+        return losses.MultiSimilarityLoss(alpha=2, beta=40, base=0.5)(embeddings, labels, pairs)
+
+
+def library_tuplet_margin(slack: float = 0.1, variance_weight: float = 0.5) -> nn.Module:
+    tuplets, variance = losses.TupletMarginLoss(margin=float(np.rad2deg(slack))), losses.IntraPairVarianceLoss()
+    return losses.MultipleLosses([tuplets, variance], weights=[1.0, variance_weight])
+
+
+def library_triplet(margin: float = 1.0) -> nn.Module:
+    return losses.TripletMarginLoss(margin, distance=distances.LpDistance(power=2), reducer=reducers.MeanReducer())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("triplet", library_triplet()),
+        ("n-pair", library_n_pair()),
+        ("multi-similarity", Mined()),
+        ("tuplet-margin", library_tuplet_margin()),
+        ("nt-xent", losses.NTXentLoss(temperature=0.5)),
+    ],
+)
+def test_the_library_computes_the_same(name: str, theirs: nn.Module, seed: int) -> None:
+    results = []
+    for loss in (with_labels(name), theirs):
+        x = embeddings(seed).requires_grad_()
+        total = loss(x, LABELS)
+        results.append((total, *torch.autograd.grad(total, x)))
+    assert results[0][1].abs().max() > 1e-4
+    torch.testing.assert_close(results[0], results[1], atol=1e-6, rtol=1e-6)
+
+
+def test_two_views_are_those_of_simclr() -> None:
+    first, second = random_raw(5, 2).unbind(1)
+    theirs = losses.SelfSupervisedLoss(losses.NTXentLoss(temperature=0.5))(first, second)
+    ours = create("nt-xent")(batch_of(torch.stack([first, second], 1)))["total"]
+    assert ours.item() == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def test_semi_hard_takes_the_next_negative_and_else_the_farthest_unlike_the_library() -> None:
+    # Anchor 0 deg, positive 60 deg; negatives at 30, 80 and 115 deg. Beyond 60 the nearest is 80.
+    x, labels = on_circle(0, 60, 30, 80, 115), torch.tensor([0, 0, 1, 2, 3])
+
+    def squared(angle: float) -> float:
+        return 2 - 2 * np.cos(np.deg2rad(angle))
+
+    # From 60 deg all negatives are nearer than the positive, 30, 20 and 55 deg away: the farthest.
+    loss = with_labels("semihard", margin=1.0)(x, labels)
+    first, second = 1.0 + squared(60) - squared(80), 1.0 + squared(60) - squared(55)
+    assert loss.item() == pytest.approx((first + second) / 2, abs=1e-6)
+    # The library's miner leaves the second pair out, and would take all of several semi-hard negatives of the first.
+    miner = miners.TripletMarginMiner(1.0, type_of_triplets="semihard", distance=distances.LpDistance(power=2))
+    theirs = library_triplet()(x, labels, miner(x, labels))
+    assert theirs.item() == pytest.approx(first, abs=1e-6)
+
+
+def test_tuplet_margin_survives_one_image_twice_and_the_library_does_not() -> None:
+    """Hence ours: a class with few images is drawn twice into a batch, and acos has no slope at cosine 1."""
+    x = embeddings()
+    x[0] = x[2] = torch.eye(6)[0]
+    finite = {}
+    for name, loss in (("ours", with_labels("tuplet-margin")), ("library", library_tuplet_margin())):
+        (gradient,) = torch.autograd.grad(loss(y := x.clone().requires_grad_(), LABELS), y)
+        finite[name] = bool(torch.isfinite(gradient).all())
+    assert finite == {"ours": True, "library": False}
+
+
+def test_multi_similarity_drops_one_image_twice_and_the_library_does_not() -> None:
+    """As the published code does: the copy is no positive of the image, so that it has nothing to learn from here."""
+    x, labels = on_circle(0, 0, 10), torch.tensor([0, 0, 1])
+    assert with_labels("multi-similarity")(x, labels).item() == 0.0
+    assert Mined()(x, labels).item() > 0.3
+
+
+@EVERY_LOSS
+def test_one_image_twice_has_finite_gradients(name: str) -> None:
+    x = embeddings()
+    x[0] = x[2]
+    x[1] = x[3]  # and once under two labels
+    total = with_labels(name)(x.requires_grad_(), LABELS)
+    total.backward()
+    assert total.item() > 0
+    assert torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 2, 3], [0, 0, 0, 0], [5]], ids=["no positives", "no negatives", "one sample"]
+)
+@EVERY_LOSS
+def test_nothing_to_learn_is_zero(name: str, labels: list[int]) -> None:
+    x = torch.randn(len(labels), 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    settings = {"variance_weight": 0.0} if name == "tuplet-margin" else {}  # a variance is there without tuplets
+    total = with_labels(name, **settings)(x, torch.tensor(labels))
+    total.backward()
+    assert total.item() == 0.0
+    assert not x.grad.any()
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("kind", ["identical", "opposite", "zero"])
+def test_degenerate_embeddings_stay_finite(name: str, kind: str) -> None:
+    one = torch.full((1, 6), 0.5)
+    x = {"identical": one.repeat(4, 1), "opposite": torch.cat([one, -one] * 2), "zero": 0 * one.repeat(4, 1)}[kind]
+    x = x.requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        total = with_labels(name)(x, torch.tensor([0, 0, 1, 1]))
+    total.backward()
+    assert torch.isfinite(total)
+    assert torch.isfinite(x.grad).all()
+
+
+@EVERY_LOSS
+def test_all_digits_under_autocast(name: str) -> None:
+    x = embeddings().float()
+    expected = with_labels(name)(x, LABELS).item()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert with_labels(name)(x, LABELS).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_wrapped_losses_see_the_norms() -> None:
+    x = embeddings()
+    plain = with_labels("semihard")(x, LABELS).item()
+    sec = WithLabels(SEC(create("semihard"), weight=0.5))(x, LABELS).item()
+    penalty = WithLabels(NormPenalty(create("semihard"), weight=0.5))(x, LABELS).item()
+    assert sec == pytest.approx(plain + 0.5 * norms.sphere_deviation(x.tolist()), abs=1e-6)
+    assert penalty == pytest.approx(plain + 0.5 * norms.mean_squared_norm(x.tolist()), abs=1e-6)
+
+
+@pytest.mark.slow
+@EVERY_LOSS
+def test_compiled_equals_eager(name: str) -> None:
+    torch._dynamo.reset()
+    loss, labels = with_labels(name), torch.tensor([0, 0, 1, 1, 2, 2])
+    x = random_raw(6, 1).float()[:, 0]
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, labels), loss(x, labels))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        torch.testing.assert_close(compiled(x, labels.roll(1)), loss(x, labels.roll(1)))
+
+
+@EVERY_LOSS
+def test_no_host_reads(name: str) -> None:
+    x, labels = random_raw(6, 1).float()[:, 0].requires_grad_(), torch.tensor([0, 0, 1, 1, 2, 2])
+    with NoHostReads():
+        with_labels(name)(x, labels).backward()
+
+
+def test_what_does_not_fit_is_named() -> None:
+    with pytest.raises(ValueError, match="HardNetLoss learns from views of points, not from labels"):
+        with_labels("hardnet")(embeddings(), LABELS)
+    with pytest.raises(ValueError, match="one class for each of the 8 points"):
+        with_labels("triplet")(embeddings(), LABELS[:5])

@@ -1,0 +1,112 @@
+"""Which pairs of photos are matched, and what comes out for each of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from patchprint.matching import match, pair_selection
+from patchprint.types import Features
+from support.made_features import descriptors, features
+
+NAMES = ["a.png", "b.png", "my c.png"]
+BLANK = features(descriptors(1))
+
+
+def choose(names: list[str], pairs: str | Path, neighbors: int | None = None) -> list[pair_selection.Pair]:
+    return pair_selection.choose_pairs(dict.fromkeys(names, BLANK), pairs, neighbors)
+
+
+def test_every_pair_once() -> None:
+    assert choose(NAMES, "exhaustive") == [
+        ("a.png", "b.png"),
+        ("a.png", "my c.png"),
+        ("b.png", "my c.png"),
+    ]
+
+
+def test_pairs_of_a_file_with_comments_tabs_and_repetitions(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("# pairs\na.png b.png\n\na.png\tmy c.png\na.png b.png\n")
+    assert choose(NAMES, tmp_path / "p.txt") == [("a.png", "b.png"), ("a.png", "my c.png")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a.png b.png\na.png my c.png\n", "line 2: expected two names, got 3"),
+        ("a.png d.png\n", "line 1: there is no photo d.png"),
+    ],
+)
+def test_wrong_lines_are_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        choose(NAMES, tmp_path / "p.txt")
+    with pytest.raises(ValueError, match="takes exhaustive, sequential, retrieval, or a text file"):
+        choose(NAMES, tmp_path / "nothing.txt")
+
+
+def test_sequences_follow_the_numbers_in_names() -> None:
+    names = ["p10.png", "p9.png", "p2.png", "p1.png"]
+    in_order = ["p1.png", "p2.png", "p9.png", "p10.png"]
+    assert choose(names, "sequential", 1) == list(itertools.pairwise(in_order))
+    assert len(choose(names, "sequential", 2)) == 5
+    assert sorted(choose(names, "sequential")) == sorted(itertools.combinations(in_order, 2))
+
+
+def test_retrieval_pairs_what_looks_alike() -> None:
+    stored = {f"{scene}{view}": features(descriptors(60, seed=scene)) for scene in range(3) for view in range(2)}
+    assert pair_selection.choose_pairs(stored, "retrieval", 1) == [("00", "01"), ("10", "11"), ("20", "21")]
+    assert len(pair_selection.choose_pairs(stored, "retrieval")) == 15
+
+
+def test_neighbors_are_counted_where_they_mean_something() -> None:
+    with pytest.raises(ValueError, match="belongs to the pairs sequential and retrieval, not to exhaustive"):
+        choose(NAMES, "exhaustive", 3)
+    with pytest.raises(ValueError, match="at least 1 neighbor"):
+        choose(NAMES, "retrieval", 0)
+
+
+class Read(Mapping[str, Features]):
+    """Features that count how often they are read."""
+
+    def __init__(self) -> None:
+        self.items_by_name = {str(seed): features(descriptors(40, seed=seed)) for seed in range(3)}
+        self.reads: list[str] = []
+
+    def __getitem__(self, name: str) -> Features:
+        self.reads.append(name)
+        return self.items_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.items_by_name)
+
+    def __len__(self) -> int:
+        return len(self.items_by_name)
+
+
+def test_pairs_are_matched_as_two_photos_are_and_features_read_once() -> None:
+    stored = Read()
+    pairs = pair_selection.choose_pairs(stored, "exhaustive")
+    found = pair_selection.match_pairs(stored, pairs, "mutual")
+    assert sorted(stored.reads) == ["0", "1", "2"]
+    for (a, b), matches in found.items():
+        assert matches.indices.equal(match(stored.items_by_name[a], stored.items_by_name[b], "mutual").indices)
+        assert len(matches) > 0
+
+
+def test_no_more_photos_than_allowed_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_selection, "_KEPT", 1)
+    stored = Read()
+    pair_selection.match_pairs(stored, [("0", "1"), ("0", "2")], "mutual")
+    assert stored.reads == ["0", "1", "0", "2"]
+
+
+def test_pairs_with_too_few_matches_come_out_empty() -> None:
+    stored = Read()
+    count = len(pair_selection.match_pairs(stored, [("0", "1")], "mutual")["0", "1"])
+    for fewest, expected in ((count, count), (count + 1, 0)):
+        (matches,) = pair_selection.match_pairs(stored, [("0", "1")], "mutual", fewest=fewest).values()
+        assert len(matches) == expected

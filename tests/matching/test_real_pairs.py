@@ -1,0 +1,87 @@
+"""Real pairs of photographs: with known geometry, which comes out; of different things, which do not match."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import patchprint
+from patchprint import cli
+from patchprint.data.builders import bundled_images
+
+
+@pytest.fixture
+def graf(shared: Callable[[str], Path]) -> Path:
+    return shared("oxford/graf")
+
+
+def test_graf_gives_its_true_homography(graf: Path) -> None:
+    a, b = (patchprint.extract(graf / f"img{number}.png", "rootsift", max_keypoints=1500) for number in (1, 3))
+    found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "homography")
+    assert (found.num_inliers or 0) > 200
+    assert found.model is not None
+    truth = np.loadtxt(graf / "H1to3p")
+    corners = np.array([[150, 150, 1], [650, 150, 1], [650, 500, 1], [150, 500, 1]]).T
+    ours, true = (m @ corners for m in (found.model.numpy(), truth))
+    error = np.linalg.norm(ours[:2] / ours[2] - true[:2] / true[2], axis=0)
+    assert error.max() < 3
+
+
+def test_a_wall_is_flat_and_a_fountain_is_not(graf: Path, shared: Callable[[str], Path]) -> None:
+    fountain = [cv2.imread(str(shared("eth/fountain") / f"images/000{n}.jpg"), 0)[::2, ::2] for n in (0, 1)]
+    for images, geometry in (([graf / "img1.png", graf / "img3.png"], "homography"), (fountain, "fundamental")):
+        a, b = (patchprint.extract(image, "rootsift", max_keypoints=1000) for image in images)
+        found = patchprint.verify(a, b, patchprint.match(a, b))
+        assert found.geometry == geometry
+        assert found.verdict is not None and found.verdict.answer == "same"
+
+
+@pytest.mark.parametrize(("number", "keypoints"), [(3, None), (4, 1500)])
+def test_inliers_on_graf_are_true_ones(graf: Path, number: int, keypoints: int | None) -> None:
+    """With errors in one picture alone, every sixth inlier of these pairs was wrong."""
+    images = (graf / "img1.png", graf / f"img{number}.png")
+    a, b = (patchprint.extract(image, "rootsift", max_keypoints=keypoints or 4096) for image in images)
+    found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "homography")
+    assert found.inliers is not None
+    rows = found.indices[found.inliers]
+    start = np.column_stack([a.keypoints.xy[rows[:, 0]].numpy(), np.ones(len(rows))])
+    moved = start @ np.loadtxt(graf / f"H1to{number}p").T
+    error = np.linalg.norm(moved[:, :2] / moved[:, 2:] - b.keypoints.xy[rows[:, 1]].numpy(), axis=1)
+    assert (error < 6).mean() > 0.97
+
+
+def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nearest neighbours always exist, and dozens of them agree with some fundamental matrix by chance."""
+    paths = [str(tmp_path / f"{name}.png") for name in ("coffee", "astronaut")]
+    for path in paths:
+        cv2.imwrite(path, bundled_images.image(Path(path).stem))
+    counts = []
+    for mode in ([], ["--mode", "mutual"]):
+        assert cli.main(["match", *paths, *mode, "--max-keypoints", "500", "--json"]) == 0
+        counts.append(json.loads(capsys.readouterr().out))
+    assert counts[0]["matches"] < 5 and not counts[0]["inliers"]
+    assert counts[1]["matches"] > 50
+    for said in counts:
+        assert said["verdict"] == "different" and said["probability"] < 0.2
+        assert said["transform"] is None and said["inliers"] == 0
+
+
+def test_the_stereo_pair_matches_along_its_rows() -> None:
+    skimage_data = pytest.importorskip("skimage.data")
+    try:
+        left, right, _ = skimage_data.stereo_motorcycle()
+    except (OSError, ConnectionError, ModuleNotFoundError) as error:  # an installation without the picture, offline
+        pytest.skip(f"scikit-image has no motorcycle pair here: {error}")
+    a, b = (patchprint.extract(image[::2, ::2], "rootsift", max_keypoints=800) for image in (left, right))
+    found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "fundamental")
+    assert found.inliers is not None
+    rows = found.indices[found.inliers]
+    offset = a.keypoints.xy[rows[:, 0]] - b.keypoints.xy[rows[:, 1]]
+    assert len(rows) > 150
+    assert float((offset[:, 1].abs() < 2).float().mean()) > 0.95
+    assert float(offset[:, 0].median()) > 5  # the left picture sees everything farther to the right

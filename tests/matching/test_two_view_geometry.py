@@ -1,0 +1,72 @@
+"""Geometric verification finds the true matches and their model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from patchprint.matching import match, verify
+from patchprint.matching.two_view_geometry import estimate_pose
+from patchprint.metrics.epipolar import pose_error
+from patchprint.types import Matches
+from support.made_features import descriptors, features
+from support.two_cameras import INTRINSICS, RELATIVE_POSE, seen_by_two_cameras
+
+
+@pytest.mark.parametrize("kind", ["homography", "fundamental", "auto"])
+def test_verify_finds_the_true_matches(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    xy = rng.uniform(0, 500, (200, 2))
+    homography = np.array([[0.9, 0.2, 10.0], [-0.1, 1.1, 5.0], [1e-4, 2e-4, 1.0]])
+    moved = np.c_[xy, np.ones(200)] @ homography.T
+    moved = moved[:, :2] / moved[:, 2:]
+    moved[150:] = rng.uniform(0, 500, (50, 2))
+    same = descriptors(200)
+    a, b = features(same, torch.from_numpy(xy)), features(same, torch.from_numpy(moved))
+    checked = verify(a, b, match(a, b, "mutual"), kind)  # type: ignore[arg-type]
+    assert checked.inliers is not None
+    assert checked.inliers[:150].float().mean() > 0.97
+    if kind == "homography":
+        assert checked.inliers[150:].sum() < 3
+        model = checked.model.numpy() / checked.model.numpy()[2, 2]  # type: ignore[union-attr]
+        assert np.allclose(model, homography, rtol=0.02, atol=0.02)
+    if kind == "auto":
+        assert checked.geometry == "homography"
+    assert checked.verdict is not None and checked.verdict.answer == "same"
+    assert torch.equal(verify(a, b, match(a, b, "mutual"), kind).inliers, checked.inliers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scene", ["general", "relief"])
+def test_relative_pose_is_found_among_wrong_matches(scene: str) -> None:
+    a, b, matches = seen_by_two_cameras(scene, 200, outliers=0.4, noise=0.3, seed=0)
+    found = estimate_pose(a, b, matches, INTRINSICS, INTRINSICS)
+    error = pose_error(found, *RELATIVE_POSE)
+    assert error is not None and error < 2.0
+    again = estimate_pose(a, b, matches, INTRINSICS, INTRINSICS)
+    assert found is not None and again is not None
+    assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
+
+
+def test_relative_pose_of_two_kinds_of_cameras() -> None:
+    """The second image enlarged twice, with a camera matrix that says so."""
+    a, b, matches = seen_by_two_cameras("general", 200, outliers=0.2, noise=0.3, seed=1)
+    larger = dataclasses.replace(b, keypoints=b.keypoints.moved(2.0, (0.0, 0.0)))
+    found = estimate_pose(a, larger, matches, INTRINSICS, np.diag([2.0, 2.0, 1.0]) @ INTRINSICS)
+    error = pose_error(found, *RELATIVE_POSE)
+    assert error is not None and error < 2.0
+
+
+def test_too_few_matches_have_no_pose() -> None:
+    a, b, matches = seen_by_two_cameras("general", 4, outliers=0.0, noise=0.0, seed=0)
+    assert estimate_pose(a, b, matches, INTRINSICS, INTRINSICS) is None
+    same_place = features(torch.zeros(9, 2), torch.full((9, 2), 50.0))
+    rows = torch.arange(9)
+    assert (
+        estimate_pose(
+            same_place, same_place, Matches(torch.stack([rows, rows], 1), torch.zeros(9)), INTRINSICS, INTRINSICS
+        )
+        is None
+    )

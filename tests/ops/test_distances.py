@@ -1,0 +1,72 @@
+"""Distances between prints: equal prints must be exactly equally far, bits are compared by Hamming distance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from patchprint.ops.distances import (
+    chance_of_same_index,
+    distance_matrix,
+    nearest,
+    pack_bits,
+    pair_distances,
+    unpack_bits,
+)
+from support.made_features import all_distances, descriptors, packed
+
+
+def test_floats_against_numpy() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(20, 16)).astype(np.float32), rng.normal(size=(30, 16)).astype(np.float32)
+    wanted = np.linalg.norm(a[:, None].astype(float) - b[None].astype(float), axis=2)
+    np.testing.assert_allclose(distance_matrix(a, b).numpy(), wanted, atol=1e-7)
+    np.testing.assert_allclose(pair_distances(a, b[:20]), wanted[np.arange(20), np.arange(20)], atol=1e-7)
+    for exact, tolerance in ((True, 1e-7), (False, 1e-3)):
+        distance, index = nearest(torch.from_numpy(a), torch.from_numpy(b), 3, exact=exact)
+        np.testing.assert_array_equal(index, wanted.argsort(1)[:, :3])
+        np.testing.assert_allclose(distance, np.sort(wanted, 1)[:, :3], atol=tolerance)
+
+
+def test_bits_are_counted() -> None:
+    a, b = np.array([[0b10110000, 0xFF]], np.uint8), np.array([[0b00110001, 0x0F]], np.uint8)
+    assert pair_distances(a, b)[0] == 6
+    assert distance_matrix(a, b)[0, 0] == 6
+    for exact in (True, False):
+        assert nearest(torch.from_numpy(a), torch.from_numpy(b), exact=exact)[0].item() == 6
+
+
+def test_bits_are_unpacked_in_the_order_they_were_packed() -> None:
+    raw = torch.randn(5, 24, generator=torch.Generator().manual_seed(0))
+    packed = pack_bits(raw)
+    assert torch.equal(unpack_bits(packed).bool(), raw > 0)
+    np.testing.assert_array_equal(packed.numpy(), np.packbits(raw.numpy() > 0, axis=1))
+
+
+def test_constant_prints_are_all_equally_near() -> None:
+    constant = torch.nn.functional.normalize(torch.rand(1, 128), dim=1).expand(3001, 128)
+    assert len(distance_matrix(constant[:700], constant).unique()) == 1
+
+
+def test_chance_of_the_right_neighbour() -> None:
+    a = np.eye(3, dtype=np.float32)
+    b = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 1]], np.float32)
+    _, chance = chance_of_same_index(a, b)
+    np.testing.assert_allclose(chance, [1.0, 1 / 3, 0.5])
+
+
+def test_nothing_is_fine() -> None:
+    empty, some = np.zeros((0, 4), np.float32), np.ones((3, 4), np.float32)
+    assert nearest(torch.from_numpy(empty), torch.from_numpy(some), exact=True)[0].shape == (0, 1)
+    assert pair_distances(empty, empty).shape == (0,)
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch", "faiss"])
+@pytest.mark.parametrize("make", [descriptors, packed])
+def test_nearest_is_exact(backend: str, make: object) -> None:
+    a, b = make(50, seed=1), make(70, seed=2)  # type: ignore[operator]
+    expected = np.sort(all_distances(a, b), axis=1)[:, :3]
+    distance, index = nearest(a, b, 3, backend)  # type: ignore[arg-type]
+    assert np.allclose(distance, expected, atol=1e-5)
+    assert np.allclose(np.take_along_axis(all_distances(a, b), index.numpy(), 1), expected, atol=1e-5)

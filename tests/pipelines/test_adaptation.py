@@ -1,0 +1,146 @@
+"""Tuning to one's own photos: what is held out stays out, the numbers are there, and hopeless photos are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+cv2 = pytest.importorskip("cv2")
+pytest.importorskip("skimage.data")
+
+
+from patchprint import cli, networks  # noqa: E402
+from patchprint.data import track_files  # noqa: E402
+from patchprint.data.builders import bundled_images, homographies  # noqa: E402
+from patchprint.data.codecs import encode_png  # noqa: E402
+from patchprint.data.tracks import TrackStore  # noqa: E402
+from patchprint.networks import weights  # noqa: E402
+from patchprint.pipelines import adaptation  # noqa: E402
+from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS, Measured  # noqa: E402
+from patchprint.training import TrainConfig, assembly  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A work folder that already holds the tracks of a scene of eight photos."""
+    work = tmp_path_factory.mktemp("work")
+    photo = bundled_images.image("camera")[130:490, 80:440]
+    images, tracks = homographies.make_tracks([photo], num_views=7, seed=0, max_keypoints=600)
+    names = track_files.Names([f"{i}.png" for i in range(len(images))], ["camera"])
+    track_files.write(work / "tracks", map(encode_png, images), tracks, names)
+    return work
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "start.safetensors"
+    network = networks.create("hardnet", width=8)
+    weights.save(network, path)
+    return path
+
+
+@pytest.mark.slow
+def test_command_writes_weights_numbers_and_report(
+    scene: Path, start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tuned.safetensors"
+    arguments = [str(tmp_path), "--out", str(out), "--model", str(start), "--work", str(scene), "--device", "cpu"]
+    assert cli.main(["adapt", *arguments, "--steps", "4", "--batch", "64", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result["scores"]) == {"start", "tuned", "sift", "rootsift"}
+    assert all(0 <= score[key] <= 1 for score in result["scores"].values() for key in ("ap", "confused"))
+    tuned = weights.load_network(scene / "tuned.safetensors")
+    written = weights.load_network(out)
+    assert written.info.sha256 == result["model"]["sha256"]
+    gained = result["model"]["verdict"] == "gained"
+    assert (written.info.sha256 == tuned.info.sha256) == gained
+    assert "matching AP, held-out photos" in written.info.notes
+    assert tuned.info.sha256 != weights.load_network(start).info.sha256
+    assert "camera" in tuned.info.training.data
+    assert tuned.info.training.config["steps"] == 4 and tuned.info.training.start == "hardnet"
+    assert written.info.ratio is not None and 0.5 <= written.info.ratio <= 1, "what is written is calibrated"
+    report = out.with_suffix(".html").read_text()
+    assert "held-out photos" in report
+    assert VERDICTS[result["model"]["verdict"]] in report
+    assert f"patchprint match A.jpg B.jpg --model {out}" in report, "the command on the page works as it stands"
+    assert cli.main(["adapt", *arguments]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_bits_are_tuned_by_a_loss_for_bits(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights.save(networks.create("doap-binary", width=8), tmp_path / "bits.safetensors")
+    seen: list[TrainConfig] = []
+
+    def stop(config: TrainConfig, *_: object, **__: object) -> None:
+        seen.append(config)
+        raise InterruptedError
+
+    monkeypatch.setattr(adaptation, "train", stop)
+    plan = adaptation.AdaptPlan(model=str(tmp_path / "bits.safetensors"), batch=72, device="cpu")
+    with pytest.raises(InterruptedError):
+        adaptation.adapt(tmp_path, tmp_path / "tuned.safetensors", scene, plan)
+    state = assembly.create(seen[0], torch.device("cpu"))
+    assert state.loss.binary and state.network.kind == "binary"
+    assert seen[0].batcher == "neighbors" and seen[0].batcher_options == {"run": 8}, "as many as divide the batch"
+
+
+def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:
+    store = TrackStore.open(scene / "tracks")
+    learned, unseen = adaptation._hold_images_out(store, 0.25, seed=0)
+    assert len(unseen) == 2
+    assert not np.isin(learned.tracks.image, unseen).any()
+    assert learned.num_views.min() >= 2
+    trained = learned.split("train")
+    held_out = store.split("val")
+    seen = {tuple(xy) for xy in _positions(trained)}
+    assert seen.isdisjoint({tuple(xy) for xy in _positions(held_out)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["gained", "no difference"])
+def test_the_start_weights_are_kept_unless_something_was_gained(
+    scene: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(adaptation, "verdict", lambda *_: answer)
+    # What is measured is measured by the command above.
+    monkeypatch.setattr(adaptation.HeldOutPhotos, "measure", lambda *_: Measured(dict.fromkeys(MEASURES, 0.5), {}))
+    monkeypatch.setattr(adaptation, "_ratio", lambda *_: 0.8)
+    plan = adaptation.AdaptPlan(model=str(start), steps=4, batch=64, device="cpu")
+    result = adaptation.adapt(tmp_path, tmp_path / "out.safetensors", scene, plan, report=lambda _: None)
+    written, began = (weights.load_network(path) for path in (tmp_path / "out.safetensors", start))
+    same = all(
+        torch.equal(a, b.half().to(a.dtype)) for a, b in zip(written.parameters(), began.parameters(), strict=True)
+    )
+    assert same == (answer != "gained")
+    assert result.model["verdict"] == answer
+    assert "observations in the 3D model" in written.info.notes
+    assert ("the weights of" in written.info.notes and answer in written.info.notes) == (answer != "gained")
+    assert ("tuned from" in written.info.notes) == (answer == "gained")
+    assert written.info.ratio == 0.8, "both are calibrated by the same photos"
+
+
+def test_wrong_settings_are_told_before_photos_are_reconstructed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--batch is 1"):
+        adaptation.adapt(tmp_path, tmp_path / "t.safetensors", tmp_path / "work", adaptation.AdaptPlan(batch=1))
+    assert not any(tmp_path.iterdir())
+
+
+def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pycolmap")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in ("camera", "coins", "moon"):
+        cv2.imwrite(str(folder / f"{name}.jpg"), bundled_images.image(name)[:200, :200])
+    assert cli.main(["adapt", str(folder), "--out", str(tmp_path / "t.safetensors"), "--model", str(start)]) == 2
+    message = capsys.readouterr().err
+    assert "overlap" in message
+    assert not (tmp_path / "t.safetensors").exists()
+
+
+def _positions(store: TrackStore) -> np.ndarray:
+    rows = [int(store._start[i]) + v for i in range(store.num_points) for v in range(int(store.num_views[i]))]
+    return np.c_[store.tracks.image[rows], store.tracks.xy[rows]]

@@ -1,0 +1,138 @@
+"""A folder of photos is described once, and only what is missing is described again."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint.features import extract
+from patchprint.storage import feature_files, feature_folder
+from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from support.scenes import Room
+
+SETTINGS = DescribeSettings("pixels", max_keypoints=30)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    Room(views=2, height=80, width=90).write(tmp_path / "photos")
+    return tmp_path / "photos"
+
+
+def test_features_are_those_of_each_photo_alone(photos: Path, tmp_path: Path) -> None:
+    made = describe_folder(photos, tmp_path / "out", SETTINGS)
+    assert list(made) == ["view-0.png", "view-1.png"]
+    for name, item in made.items():
+        alone = extract(photos / name, "pixels", max_keypoints=30)
+        assert len(item) == 30 and torch.equal(item.descriptors, alone.descriptors)
+
+
+def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    describe_folder(photos, tmp_path / "out", SETTINGS)
+    (tmp_path / "out" / "view-1.png.npz").unlink()
+    made = []
+    save = feature_files.save
+    monkeypatch.setattr(
+        feature_files, "save", lambda features, path: (made.append(Path(path).name), save(features, path))
+    )
+    describe_folder(photos, tmp_path / "out", SETTINGS)
+    assert made == ["view-1.png.npz"]
+    with pytest.raises(ValueError, match="other inputs or settings"):
+        describe_folder(photos, tmp_path / "out", DescribeSettings("pixels", max_keypoints=20))
+    again = describe_folder(photos, tmp_path / "out", DescribeSettings("pixels", max_keypoints=20), force=True)
+    assert [len(item) for item in again.values()] == [20, 20]
+
+
+def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    (photos / "view-0.png").write_bytes(b"no picture")
+    assert list(describe_folder(photos, tmp_path / "all", SETTINGS, report=said.append)) == ["view-1.png"]
+    assert len(said) == 1 and said[0].startswith("left out: ") and "view-0.png" in said[0]
+    with pytest.raises(ValueError, match="none of the 1 photos"):
+        describe_folder(photos, tmp_path / "one", SETTINGS, names=["view-0.png"], report=said.append)
+    with pytest.raises(ValueError, match=r"view-0\.png is not a picture"):
+        describe_folder(photos, tmp_path / "strict", SETTINGS, strict=True)
+
+
+def test_masks_keep_keypoints_away(photos: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    left_half = np.zeros((80, 90), np.uint8)
+    left_half[:, :45] = 255
+    cv2.imwrite(str(masks / "view-0.png.png"), left_half)
+    settings = dataclasses.replace(SETTINGS, masks=str(masks))
+    found = describe_folder(photos, tmp_path / "out", settings, report=said.append)
+    assert found["view-0.png"].keypoints.xy[:, 0].max() < 45 < found["view-1.png"].keypoints.xy[:, 0].max()
+    assert said == ["1 photos have no mask and are searched as a whole, the first is view-1.png"]
+    cv2.imwrite(str(masks / "view-1.png"), left_half[:40])
+    left = describe_folder(photos, tmp_path / "left", settings, report=said.append)
+    assert list(left) == ["view-0.png"]
+    assert "view-1.png: the mask has shape (40, 90), the image (80, 90)" in said[-1]
+
+
+def test_wrong_settings_are_named_before_the_folder_is_made(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for settings, message in [
+        (DescribeSettings("pixels", detector="dgo"), "no detector 'dgo'; did you mean dog"),
+        (DescribeSettings("pixels", max_keypoints=0), "at least 1"),
+        (DescribeSettings("pixels", masks=str(tmp_path / "nowhere")), "not a folder of masks"),
+        (DescribeSettings("pixels", masks=str(tmp_path / "empty")), "view-0.png is called view-0.png.png"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            describe_folder(photos, tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_package_is_no_matter_of_one_photo(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pycolmap", None)
+    with pytest.raises(ValueError, match="needs the package 'pycolmap'"):
+        describe_folder(photos, tmp_path / "out", DescribeSettings("pixels", "colmap", None))
+
+
+def test_known_features_are_taken_over(photos: Path, tmp_path: Path) -> None:
+    known = describe_folder(photos, tmp_path / "known", SETTINGS, names=["view-0.png"])
+    before = known.contents("view-0.png")
+    both = describe_folder(photos, tmp_path / "both", SETTINGS, names=["view-1.png"], known=known)
+    assert list(both) == ["view-0.png", "view-1.png"]
+    assert both.contents("view-0.png") == before == known.contents("view-0.png")
+
+
+def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of GPU machines, with a model that is on the CPU: processes find keypoints, this one describes."""
+    (photos / "no-picture.png").write_bytes(b"no picture")
+    alone = describe_folder(photos, tmp_path / "alone", SETTINGS)
+    monkeypatch.setattr(feature_folder, "_run_on_cores", feature_folder._run_before_a_gpu)
+    said: list[str] = []
+    fed = describe_folder(photos, tmp_path / "fed", SETTINGS, workers=2, report=said.append)
+    assert len(said) == 1 and "no-picture.png" in said[0]
+    assert list(fed) == list(alone)
+    for name in alone:
+        assert fed.contents(name) == alone.contents(name)
+
+
+def test_at_most_so_many_photos_are_taken_ahead() -> None:
+    taken: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    with ThreadPoolExecutor(2) as pool:
+        for given, outcome in enumerate(feature_folder._in_order(pool, lambda number: -number, numbers(), ahead=4)):
+            assert outcome == -given
+            assert len(taken) <= given + 4
+    assert taken == list(range(20))

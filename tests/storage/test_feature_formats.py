@@ -1,0 +1,63 @@
+"""Features as files of other tools and back; those of the tools themselves are tested in interop."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from patchprint.storage import feature_formats
+from patchprint.storage.feature_files import FeatureFolder
+
+
+@pytest.mark.parametrize(("form", "name"), [("hloc", "f.h5"), ("hloc", "no-suffix"), ("opencv-yml", "yml")])
+def test_what_was_written_is_opened_again(form: str, name: str, described: Path, tmp_path: Path) -> None:
+    features = FeatureFolder(described)
+    feature_formats.write_features(features, tmp_path / name, form)
+    back = feature_formats.open_features(tmp_path / name)
+    assert list(back) == list(features)
+    for image, item in features.items():
+        assert torch.equal(back[image].descriptors, item.descriptors)
+        assert (back[image].model, back[image].ratio) == (item.model, item.ratio)
+        assert torch.allclose(back[image].keypoints.xy, item.keypoints.xy)
+    assert isinstance(feature_formats.open_features(described), FeatureFolder)
+
+
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    (tmp_path / "settings.json").touch()
+    with pytest.raises(ValueError, match=r"a\.png is one file: give a second photo"):
+        feature_formats.open_features(tmp_path / "a.png")
+    with pytest.raises(ValueError, match="holds no features in OpenCV's YAML"):
+        feature_formats.open_features(tmp_path)
+    with pytest.raises(ValueError, match="make them with patchprint describe"):
+        feature_formats.open_features(tmp_path / "nothing")
+
+
+def test_unknown_formats_are_named_and_leave_nothing(described: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unknown format 'matlab'; known are npz, hloc"):
+        feature_formats.write_features(FeatureFolder(described), tmp_path / "f", "matlab")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "exif", "missing", "message"),
+    [
+        ("hloc", False, "h5py", "this needs the package 'h5py'"),
+        ("colmap", False, "pycolmap", "this needs the package 'pycolmap'"),
+        ("colmap", True, "", "describe them without --exif"),
+        ("hloc", False, "folder", "is a folder, but one file is written"),
+        ("opencv-yml", False, "folder", "--force"),
+    ],
+)
+def test_what_would_fail_at_the_end_fails_at_the_start(
+    form: str, exif: bool, missing: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing == "folder":
+        (tmp_path / "out").mkdir()
+    elif missing:
+        monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ValueError, match=message):
+        feature_formats.check_output(tmp_path / "out", form, exif)
