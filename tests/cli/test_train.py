@@ -14,7 +14,7 @@ from patchprint import networks
 from patchprint.cli import main
 from patchprint.cli.train import _calibrate
 from patchprint.data import open_source
-from patchprint.features import calibration
+from patchprint.matching import calibration
 from patchprint.networks import weights
 from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.resolving import CHOICES, RunFile, registered

@@ -13,11 +13,12 @@ import torch
 
 from patchprint import networks
 from patchprint.detectors import detect
-from patchprint.features import calibration, extract, load
+from patchprint.features import extract, load
 from patchprint.features.compress import compress
 from patchprint.features.feature2d import Feature2D
 from patchprint.features.laf_descriptor import LAFDescriptor
 from patchprint.features.model import ImageModel, Model
+from patchprint.matching import calibration
 from patchprint.networks import PatchNetwork, weights
 from patchprint.ops.distances import pack_bits
 from patchprint.storage.feature_folder import DescribeSettings, describe_folder
