@@ -1,0 +1,48 @@
+"""How keypoints are detected and described: one settings object for Python, command line, HTTP API and clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchprint.common.errors import UserError
+from patchprint.detectors import MAX_KEYPOINTS, check_detector
+from patchprint.networks.engines import AUTO
+
+DEFAULT_MODEL = "sdgmnet"
+SMALLEST = 32  # pixels along the longer side of an image that was made smaller
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectSettings:
+    """How keypoints are found in an image; valid once constructed."""
+
+    # What finds keypoints; the affine detectors are for views from far apart.
+    detector: str = "dog"
+    # Per image, by response; None leaves the number to the detector.
+    max_keypoints: int | None = MAX_KEYPOINTS
+    # Shrink an image whose longer side has more pixels than this (default: never); coordinates stay those of the image.
+    max_size: int | None = None
+    # Set all angles to zero: better where the camera was always held level, hopeless where it was not.
+    upright: bool = False
+    # Distribute keypoints over the image; without it the strongest are kept wherever they are.
+    spread: bool = True
+    # Turn the image as its EXIF orientation says; by default pixels are taken as stored, as COLMAP does.
+    exif: bool = False
+
+    def __post_init__(self) -> None:
+        check_detector(self.detector, self.max_keypoints)
+        if self.max_size is not None and self.max_size < SMALLEST:
+            raise UserError(f"max_size must be at least {SMALLEST} pixels, got {self.max_size}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeSettings(DetectSettings):
+    """How images are described; equal settings but for ``device`` and ``engine`` give equal features."""
+
+    # Shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file.
+    model: str = DEFAULT_MODEL
+    # auto, cpu, cuda or mps.
+    device: str = "auto"
+    # How the network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what the machine has.
+    engine: str = AUTO
