@@ -12,6 +12,7 @@ from patchprint.common.registry import check_options, option_names
 from patchprint.studies import STUDIES, Bars, Case, Curves, HeatMap, Options, Profiles, Study, run_study
 from patchprint.studies._figures import write
 from patchprint.studies._hynet import largest_slope
+from patchprint.studies._metric import LOSSES
 from patchprint.studies._probes import PROBES
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._tables import document
@@ -154,25 +155,55 @@ def published(name: str, *labels: str) -> list[float]:
 
 
 def test_published_numbers_stand_in_their_rows() -> None:
-    assert len(STUDIES["metric-losses"]().cases) == 2 * 5 * 3
+    assert len(STUDIES["metric-losses"]().cases) == 2 * (5 * 3 + 1)
     assert published("metric-losses", "cub", "triplet", "plain") == [59.85, 23.39, 53.34]
     assert published("metric-losses", "cub", "n-pair", "SEC") == [72.24, 43.21, 66.00]
-    assert published("metric-losses", "cars", "multi-similarity", "L2 penalty") == [71.00, 42.55, 84.82]
+    assert published("metric-losses", "cars", "multi-similarity", "SEC") == [73.95, 46.49, 85.73, 0.004]
     assert published("metric-losses", "cars", "tuplet-margin", "L2 penalty") == []
     assert published("metric-losses", "cars", "tuplet-margin", "SEC") == [72.77, 43.03, 84.20]
-    assert published("metric-norms", "0.5", "mean") == [72.67, 44.67, 85.19, 3.20]
+    assert published("metric-losses", "cars", "triplet", "plain") == [56.66, 24.44, 60.79, 5.77]
+    assert published("metric-losses", "cars", "triplet", "L2 penalty") == [56.65, 23.95, 63.02]
+    assert published("metric-norms", "0.5", "mean") == [72.67, 44.67, 85.19, 3.20, 0.03]
+    assert published("metric-norms", "0", "none") == [67.54, 38.31, 80.17, 7.63, 2.82]
     assert published("metric-head", "batch", "SEC") == [67.71, 35.71, 62.46, 7.01]
     assert published("simclr", "SEC") == [87.00]
 
 
 def test_metric_losses_have_the_papers_batches_and_weights() -> None:
     settings = {tuple(case.labels.values()): case.settings for case in STUDIES["metric-losses"]().cases}
-    assert settings["cub", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
+    assert settings["cars", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
     assert settings["cars", "n-pair", "L2 penalty"] == {
         "loss": "n-pair", "views": 2, "batch": 60, "norm_penalty": 0.005,
     }  # fmt: skip
-    assert all(values["views"] * values["batch"] == 120 for values in settings.values())
-    assert {values["sec"] for labels, values in settings.items() if labels[1] != "semihard" and "sec" in values} == {1}
+    assert settings["cub", "n-pair", "L2 penalty"]["norm_penalty"] == 1e-4
+    assert settings["cub", "triplet", "SEC"]["sec"] == 1
+    sizes = {labels[1]: values["views"] * values["batch"] for labels, values in settings.items()}
+    assert sizes == dict.fromkeys(LOSSES, 120) | {"tuplet-margin": 128}
+
+
+def test_rows_of_a_loss_have_one_rate_but_for_multi_similarity() -> None:
+    rates: dict[tuple[str, ...], set[float]] = {}
+    for each in STUDIES["metric-losses"]().cases:
+        config = resolve(each.recipe, data=("x",), **each.settings)
+        rates.setdefault(tuple(each.labels.values())[:2], set()).add(config.lr)
+        assert config.weight_decay == 2.5e-3
+    assert {labels for labels, found in rates.items() if len(found) > 1} == {
+        ("cub", "multi-similarity"), ("cars", "multi-similarity"),
+    }  # fmt: skip
+    plain = case("metric-losses", "cub", "multi-similarity", "plain").settings
+    assert plain["lr"] == resolve("metric-lite0").lr / 5
+    assert plain["network_options"] == {"feature_norm": False}
+    with_norm = case("metric-losses", "cub", "multi-similarity", "plain, settings of SEC").settings
+    sec = case("metric-losses", "cub", "multi-similarity", "SEC").settings
+    assert {**with_norm, "sec": sec["sec"]} == sec
+
+
+def test_the_weight_of_sec_is_chosen_on_classes_that_are_not_learned() -> None:
+    study = STUDIES["metric-sec-weight"]()
+    assert {measure.settings["split"] for measure in study.measures.values()} == {"val"}
+    assert all(each.settings["hold_out"] for each in study.cases)
+    weights = [float(c.labels["eta"]) for c in study.cases if list(c.labels.values())[:2] == ["cars", "semihard"]]
+    assert weights == [0, 0.01, 0.03, 0.1, 0.3, 1]
 
 
 def case(name: str, *labels: str) -> Case:
