@@ -52,7 +52,7 @@ def _do(plan: Plan) -> None:
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(plan.folder / "checkpoints")
     outcome = train(plan.config, None, plan.folder, resume=begun, force=not begun)
-    model = load(plan.measured_weights, plan.config.device)
+    model = load(plan.measured_weights, plan.config.device, plan.engine)
     scores = {name: _measured(each, model, plan.config.device) for name, each in plan.measures.items()}
     result = provenance.record(
         "study run",
@@ -80,6 +80,7 @@ def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, A
         "benchmark": result.benchmark,
         "settings": result.settings,
         "data": result.data,
+        "engine": result.model["engine"],
         "headline": benchmark.headline(result.scores),
         "scores": result.scores,
     }
