@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import shutil
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -88,7 +89,8 @@ def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, A
 
 def _clear_memory() -> None:
     """The next run of this process finds no compiled step and no GPU memory of this one."""
-    torch.compiler.reset()
+    if "torch._dynamo" in sys.modules:  # which takes seconds to import
+        torch.compiler.reset()
     if torch.cuda.is_available():
         gc.collect()
         torch.cuda.empty_cache()

@@ -98,7 +98,7 @@ def simclr() -> TrainConfig:
         # 150 epochs of 50,000 images.
         steps=29_250,
         optimizer="sgd",
-        # The lowest published. With SEC, a quadratic penalty, runs diverge from about here on.
+        # The lowest published. With SEC, a quadratic penalty, runs diverge from about half of it on.
         lr=0.1,
         # Neither is on record; what SimCLR's authors took.
         weight_decay=1e-6,
