@@ -31,6 +31,13 @@ def export_onnx(
     network: nn.Module, input_size: int, path: str | Path, metadata: Mapping[str, str], channels: int = 1
 ) -> None:
     """Write ``network`` in evaluation mode, with a free batch size; ``metadata`` is stored as key and value strings."""
+    content = onnx_bytes(network, input_size, metadata, channels)
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def onnx_bytes(network: nn.Module, input_size: int, metadata: Mapping[str, str], channels: int = 1) -> bytes:
+    """What `export_onnx` writes."""
     onnx = require("onnx", extra="onnx")
     require("onnxscript", extra="onnx")
     network = network.eval()
@@ -55,8 +62,7 @@ def export_onnx(
     for key, value in metadata.items():
         model.metadata_props.add(key=key, value=value)
     onnx.checker.check_model(model)
-    with atomic_file(path) as temporary:
-        onnx.save(model, temporary)
+    return bytes(model.SerializeToString())
 
 
 def as_array(patches: Tensor) -> np.ndarray:

@@ -83,7 +83,7 @@ def chosen_for_many(network: PatchNetwork) -> str:
         return usual
     try:
         create(network, MANY)
-    except UserError:
+    except (UserError, OSError):  # it loses too much, or cannot be made, as on a full disk
         return usual
     return MANY
 
