@@ -46,6 +46,16 @@ SUBCOMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    with contextlib.ExitStack() as stack:
+        # Python has none where the caller closed them.
+        if sys.stdout is None:
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        if sys.stderr is None:
+            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from patchprint.common.errors import MissingPackageError
 
-# Modules through which a package reports to its makers that it was imported; each package works without.
+# How packages are told not to report to their makers; for all at once, since they import one another.
+_OPT_OUTS = {"ORT_DISABLE_TELEMETRY": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+# Modules through which a package that cannot be told reports that it was imported; it works without them.
 _TELEMETRY = {"openvino": "openvino_telemetry"}
 
 
 def require(module: str, extra: str | None) -> Any:
     """Import ``module``, or raise MissingPackageError naming the patchprint extra that brings it, if one does."""
     package = module.split(".")[0]
+    for name, value in _OPT_OUTS.items():
+        os.environ.setdefault(name, value)
     try:
         with _without_telemetry(package):
-            found = importlib.import_module(module)
+            return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.split(".")[0] != package:
             raise
         install = package if extra is None else f"'patchprint[{extra}]'"
         raise MissingPackageError(f"this needs the package {module!r}: pip install {install}") from error
-    if module == "onnxruntime":
-        found.disable_telemetry_events()  # of the builds for Windows; others have none
-    return found
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import io
 import json
+import os
 import re
 import zipfile
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ def read_npz(path: str | Path, what: str, data: bytes | None = None) -> dict[str
 def leads_outside(name: str) -> bool:
     """Whether a name that stands in a file would be a path outside of the folder it belongs to."""
     slashed = name.replace("\\", "/")
-    is_absolute = slashed.startswith("/") or re.match("[A-Za-z]:", slashed) is not None
+    is_absolute = slashed.startswith("/") or (os.name == "nt" and re.match("[A-Za-z]:", slashed) is not None)
     return is_absolute or "\0" in name or ".." in slashed.split("/")
 
 

@@ -73,7 +73,8 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     refuse_silent(cluster.address)
     own: dict[str, Any] = {"include_dashboard": False} if cluster.address is None else {}
     try:
-        ray.init(cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+        with _no_dashboard(ray):
+            ray.init(cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split())
         if "ersion mismatch" in said:
@@ -89,14 +90,22 @@ def connected(cluster: Cluster) -> Iterator[Any]:
 
 
 def _environment(cluster: Cluster) -> dict[str, str]:
-    """Settings of Ray: no reports to its makers, and a Ray of our own answers those alone who know a word that is made up here.
-
-    Its ports are open to other machines.
-    """
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}
+    """Settings of a Ray of our own, whose ports are open to other machines: it answers those who know a word made up here."""
     if cluster.address is not None:
-        return quiet
-    return quiet | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        return {}
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+@contextlib.contextmanager
+def _no_dashboard(ray: Any) -> Iterator[None]:
+    """Start no process of the dashboard: even without pages and reports it asks for the cloud that the machine may be in."""
+    services = ray._private.services
+    start = services.start_api_server
+    services.start_api_server = lambda *_, **__: (None, None)
+    try:
+        yield
+    finally:
+        services.start_api_server = start
 
 
 def nodes(ray: Any) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ import torch
 
 from patchprint.common import files
 from patchprint.common.devices import choose_device
+from patchprint.common.distributed import place_by_torchrun
 from patchprint.common.errors import UserError
 from patchprint.common.progress import Progress, leave_out, note
 from patchprint.detectors import check_detector
@@ -79,7 +80,7 @@ def describe_folder(
     model = check_settings(here, images, names)
     if settings.engine == AUTO and len(names) >= MANY_PHOTOS:
         here = replace(here, engine=model.engine_for_many())
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, world = place_by_torchrun()
     photos = [*(known or ()), *names]
     per_shard = photos_per_shard(len(photos)) if shards or cluster is not None else None
     if rank == 0:
@@ -262,7 +263,7 @@ def _describe_one(job: Job, settings: DescribeSettings, model: Model) -> Excepti
 
 def wait_for_all_ranks() -> None:
     """Under torchrun: return when every process has come here."""
-    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+    if place_by_torchrun()[1] == 1:
         return
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group("gloo")
