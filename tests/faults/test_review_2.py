@@ -166,3 +166,59 @@ def test_l9_odd_ranks_are_one_sentence(
         monkeypatch.setenv("WORLD_SIZE", world)
     assert cli.main(["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "f"), *FEW]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model", "sift"], "--model is for photos"),
+        (["--detector", "harris"], "--detector is for photos"),
+        (["--max-keypoints", "5"], "--max-keypoints is for photos"),
+        (["--max-size", "500"], "--max-size is for photos"),
+        (["--upright"], "--upright is for photos"),
+        (["--exif"], "--exif is for photos"),
+    ],
+)
+def test_first_hour_2_settings_of_photos_are_refused_for_features(
+    flags: list[str], said: str, described: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["match", str(described), *flags, "--out", str(tmp_path / "m.json")]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [["--pairs", "sequential"], ["--neighbors", "3"]])
+def test_first_hour_2_settings_of_many_are_refused_for_two(
+    flags: list[str], views: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), *flags]) == 2
+    assert "--pairs and --neighbors choose among many photos" in capsys.readouterr().err
+
+
+def test_first_hour_17_a_second_photo_that_was_forgotten(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more in ([], ["--out", "m.json"]):
+        assert cli.main(["match", str(views / "view 0.png"), *more]) == 2
+        assert "the second is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("match a.jpg b.jpg --ratio abc", "--ratio: abc is not a number"),
+        ("describe a --out b --workers abc", "--workers: abc is not a whole number"),
+        ("export tfeat --untrained --out net.foo", "net.foo: networks are written as .onnx"),
+        ("match https://example.com/a.jpg b.jpg", "https://example.com/a.jpg is a page of the web"),
+    ],
+)
+def test_first_hour_20_small_ones(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words.split()) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux")
+def test_first_hour_20_a_place_that_takes_no_files_is_found_before_the_work(
+    views: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["match", str(views / "view 0.png"), str(views / "view 1.png"), *FEW, "--out", "/proc/x.png"]
+    assert cli.main(command) == 1
+    said = capsys.readouterr()
+    assert "/proc takes no files" in said.err and said.out == ""

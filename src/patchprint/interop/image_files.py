@@ -128,8 +128,10 @@ def limit(image: np.ndarray, max_side: int) -> np.ndarray:
     factor = max_side / max(image.shape)
     if factor >= 1:
         return image
-    height, width = (max(1, round(side * factor)) for side in image.shape)
-    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    if round(min(image.shape) * factor) < 1:  # a line, of which a pixel must be left
+        height, width = (max(1, round(side * factor)) for side in image.shape)
+        return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    return cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
 
 
 def list_images(folder: str | Path) -> list[str]:
