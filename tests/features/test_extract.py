@@ -42,9 +42,7 @@ def test_no_keypoints_gives_the_right_width(model: str, network: PatchNetwork, b
 
 
 @pytest.mark.parametrize("model", ["sift", "pixels", "network", "binary"])
-def test_given_keypoints_are_kept_and_models_describe_even_those_outside(
-    model: str, network: PatchNetwork, binary: PatchNetwork
-) -> None:
+def test_given_keypoints_are_kept(model: str, network: PatchNetwork, binary: PatchNetwork) -> None:
     given = Keypoints(
         torch.tensor([[10.0, 10.0], [-500.0, 30.0], [100.0, 9999.0]]), torch.tensor([2.0, 50.0, 3.0]), torch.zeros(3)
     )

@@ -26,7 +26,7 @@ def check_images(features: Mapping[str, Features], images: Path | None = None) -
     if images is None:
         if not isinstance(features, FeatureFolder):
             raise UserError(
-                "a COLMAP database needs the photos, whose place a folder of features knows and a file of features does not; give the "
+                "a COLMAP database needs the photos, whose place a folder of features knows and a file does not; give the "
                 "folder that patchprint describe --format npz writes"
             )
         refuse_url(features.manifest["photos_folder"])
