@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 import numpy as np
@@ -89,8 +88,7 @@ def test_an_array_that_announces_more_than_it_holds_takes_no_memory(tmp_path: Pa
 
 
 def test_names_stay_inside() -> None:
-    on_windows = ("C:/x",) if os.name == "nt" else ()  # elsewhere a name as any other
-    for name in ("../a", "a/../../b", "/etc/passwd", "..\\a", "a\0b", *on_windows):
+    for name in ("../a", "a/../../b", "/etc/passwd", "C:/x", "..\\a", "a\0b"):
         assert leads_outside(name)
         with pytest.raises(UserError, match=r"list\.json is refused: the name .* leads out of"):
             inside(Path("folder"), name, "list.json")

@@ -86,13 +86,12 @@ def find_keypoints(
     check_max_size(max_size)
     whole = read_gray(image, bool(exif))
     pixels, factor = whole, 1.0
-    if isinstance(mask, (str, Path)):
-        mask = read_gray(mask, bool(exif))
+    allowed: Any = read_gray(mask, bool(exif)) if isinstance(mask, (str, Path)) else mask
     if max_size is not None and max_size < max(whole.shape):
         pixels, factor = limit(whole, max_size), max(whole.shape) / max_size
-        mask = None if mask is None else _smaller_mask(mask, whole.shape, pixels.shape)
+        allowed = None if allowed is None else _smaller_mask(allowed, whole.shape, pixels.shape)
     if keypoints is None:
-        found = detect(pixels, detector, max_keypoints, mask, spread, upright)
+        found = detect(pixels, detector, max_keypoints, allowed, spread, upright)
     else:
         given = Keypoints.given(keypoints)
         if exif is None and isinstance(image, (str, Path)) and turned_by_exif(image):
