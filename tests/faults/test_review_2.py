@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file, only_writer
 from patchprint.features import load
 from patchprint.interop.image_files import limit, list_images, read_color, read_gray
+from patchprint.storage import describe_jobs
 from patchprint.types import Keypoints
 from support.checkout import environment
 from support.known_images import texture, write_textures
@@ -222,3 +224,76 @@ def test_first_hour_20_a_place_that_takes_no_files_is_found_before_the_work(
     assert cli.main(command) == 1
     said = capsys.readouterr()
     assert "/proc takes no files" in said.err and said.out == ""
+
+
+POISON = """
+import os, signal, cv2
+decode = cv2.imdecode
+def imdecode(data, flags):
+    if b"POISON" in data.tobytes():
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return decode(data, flags)
+cv2.imdecode = imdecode
+"""
+
+
+@pytest.fixture
+def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Photos, one of which kills the process that decodes it, if that was started after this."""
+    (tmp_path / "poison").mkdir()
+    (tmp_path / "poison" / "sitecustomize.py").write_text(POISON)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "poison"), environment()["PYTHONPATH"]]))
+    write_textures(tmp_path / "photos", 8, 60, 80)
+    with open(tmp_path / "photos" / "3.png", "ab") as stream:
+        stream.write(b"POISON")
+    return tmp_path / "photos"
+
+
+@pytest.mark.slow
+def test_m6_a_photo_that_kills_a_worker_is_named_and_left_out(
+    poisoned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["describe", str(poisoned), "--out", str(tmp_path / "f"), *FEW, "--device", "cpu", "--workers", "2"]
+    assert cli.main(command) == 0
+    said = capsys.readouterr()
+    assert "7 photos described with pixels, 1 left out" in said.out
+    assert f"left out: {poisoned / '3.png'}: the process that worked on it alone was killed" in said.err
+
+
+def test_m6_a_photo_that_kills_the_only_process_is_found_by_the_next_run(poisoned: Path, tmp_path: Path) -> None:
+    command = ["-m", "patchprint", "describe", str(poisoned), "--out", str(tmp_path / "f"), *FEW, "--device", "cpu"]
+
+    def describe() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+
+    assert describe().returncode == -signal.SIGSEGV
+    second = describe()
+    assert second.returncode == 0 and "7 photos described with pixels, 1 left out" in second.stdout
+    assert f"left out: {poisoned / '3.png'}: the process that worked on it alone was killed" in second.stderr
+    assert [path.name for path in (tmp_path / "f").iterdir() if "in-hand" in path.name] == []
+
+
+@pytest.mark.slow
+def test_m6_a_photo_that_kills_workers_of_a_cluster_is_named_and_left_out(poisoned: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    command = ["-m", "patchprint", "describe", str(poisoned), "--out", str(tmp_path / "f"), *FEW, "--engine", "ray"]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "7 photos described with pixels, 1 left out" in done.stdout, done.stderr[-2000:]
+    assert f"left out: {poisoned / '3.png'}: the process that worked on it alone was killed" in done.stderr
+
+
+def test_m7_an_error_of_opencv_is_that_of_one_photo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_textures(tmp_path / "photos", 3, 60, 80)
+    finding = describe_jobs.find_keypoints
+
+    def find(image: Path, **settings: object) -> object:
+        if image.name == "1.png":
+            cv2.resize(np.zeros((1, 1), np.uint8), (0, 0))  # raises cv2.error
+        return finding(image, **settings)
+
+    monkeypatch.setattr(describe_jobs, "find_keypoints", find)
+    assert cli.main(["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "f"), *FEW]) == 0
+    said = capsys.readouterr()
+    assert "2 photos described with pixels, 1 left out" in said.out and "1.png" in said.err

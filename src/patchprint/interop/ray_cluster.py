@@ -158,14 +158,17 @@ def spread(
     prepare: Callable[[], Callable[[Job], Outcome]],
     room: Room | None = None,
     report: Callable[[str], None] = note,
+    on_loss: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
     """Do all jobs on all nodes; gives the number of each job and its outcome, in the order in which they end.
 
     Args:
         prepare: called once by each worker; gives the function that does a job. What it raises as UserError or OSError ends
             the work with the name of the node; what is lost with a worker is done again.
+        on_loss: told the number of a job that took two workers with it, which is then given up; without it the work ends, when
+            more were lost.
     """
-    return _Spreading(ray, jobs, prepare, room or Room(), report).run()
+    return _Spreading(ray, jobs, prepare, room or Room(), report, on_loss).run()
 
 
 class _Spreading(Generic[Job, Outcome]):
@@ -176,7 +179,9 @@ class _Spreading(Generic[Job, Outcome]):
         prepare: Callable[[], Callable[[Job], Outcome]],
         room: Room,
         report: Callable[[str], None],
+        on_loss: Callable[[int], None] | None,
     ) -> None:
+        self.on_loss = on_loss
         self.ray, self.jobs, self.prepare, self.room, self.report = ray, jobs, prepare, room, report
         self.waiting = deque(range(len(jobs)))
         self.running: dict[Any, tuple[Any, int]] = {}  # by the promise of an outcome: the worker, the job
@@ -233,6 +238,9 @@ class _Spreading(Generic[Job, Outcome]):
 
     def _lose(self, number: int, error: Exception) -> None:
         self.losses[number] += 1
+        if self.losses[number] > 1 and self.on_loss is not None:
+            self.on_loss(number)
+            return
         if self.losses[number] > MOST_LOSSES:
             raise OSError(
                 f"{self.losses[number]} workers were lost with the same job, the last one with: {_short(error)}; most likely "
