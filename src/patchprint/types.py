@@ -240,6 +240,17 @@ class Features:
             f"in {source} of {width}x{height})"
         )
 
+    def checked(self) -> Features:
+        """These features, which come out of a file; UserError where their numbers cannot be those of an image."""
+        Keypoints.given(self.keypoints)
+        if min(self.image_size) < 1:
+            raise UserError(
+                f"the image of the features is {self.image_size[0]} pixels wide and {self.image_size[1]} high"
+            )
+        if self.ratio is not None and not 0 < self.ratio <= 1:
+            raise UserError(f"the ratio of the features is {self.ratio:g}, and no number above 0 and up to 1")
+        return self
+
     @property
     def is_binary(self) -> bool:
         """Whether the prints are packed bits, compared by Hamming distance."""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -18,9 +19,11 @@ from patchprint import cli
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file, only_writer
 from patchprint.features import load
+from patchprint.interop import hloc
 from patchprint.interop.image_files import limit, list_images, read_color, read_gray
 from patchprint.storage import describe_jobs
 from patchprint.types import Keypoints
+from support import made_features
 from support.checkout import environment
 from support.known_images import texture, write_textures
 
@@ -297,3 +300,42 @@ def test_m7_an_error_of_opencv_is_that_of_one_photo(
     assert cli.main(["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "f"), *FEW]) == 0
     said = capsys.readouterr()
     assert "2 photos described with pixels, 1 left out" in said.out and "1.png" in said.err
+
+
+HOSTILE: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "keypoint 0 of 4 lies at": ("keypoints", lambda xy: xy * np.nan),
+    "none beyond 1e": ("keypoints", lambda xy: xy + 1e30),
+    "the scale above zero": ("scales", lambda scale: -scale),
+    "pixels wide and": ("image_size", lambda size: -size),
+}
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_hostile_numbers_in_hdf5_are_refused(said: str, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    hloc.write_features(tmp_path / "f.h5", [("a.png", made_features.features(made_features.descriptors(4)))])
+    name, change = HOSTILE[said]
+    with h5py.File(tmp_path / "f.h5", "r+") as store:
+        changed = change(store["a.png"][name][()])
+        del store["a.png"][name]
+        store["a.png"][name] = changed
+    with pytest.raises(UserError, match=rf"f\.h5: .*{said}"):
+        list(hloc.read_features(tmp_path / "f.h5"))
+
+
+@pytest.mark.parametrize("ratio", [float("nan"), -1.0, 7.0])
+def test_hostile_ratios_in_hdf5_are_refused(ratio: float, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    hloc.write_features(tmp_path / "f.h5", [("a.png", made_features.features(made_features.descriptors(4)))])
+    with h5py.File(tmp_path / "f.h5", "r+") as store:
+        store["a.png"].attrs["ratio"] = ratio
+    with pytest.raises(UserError, match=r"f\.h5: the ratio of the features is"):
+        list(hloc.read_features(tmp_path / "f.h5"))
+
+
+@pytest.mark.parametrize("name", ["a\nb", "x..\\..\\evil"])
+def test_hostile_names_in_hdf5_are_refused(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    hloc.write_features(tmp_path / "f.h5", [(name, made_features.features(made_features.descriptors(4)))])
+    with pytest.raises(UserError, match=r"f\.h5: the name .* in it has"):
+        list(hloc.read_features(tmp_path / "f.h5"))

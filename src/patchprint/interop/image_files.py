@@ -157,7 +157,7 @@ def _pictures_below(folder: str | Path) -> tuple[list[str], dict[str, str]]:
         for name in found
         if Path(name).suffix.lower() in SUFFIXES and not any(part.startswith(".") for part in name.split("/"))
     )
-    unusable = {name: problem for name in names if (problem := _problem_of_name(name))}
+    unusable = {name: problem for name in names if (problem := problem_of_name(name))}
     return [name for name in names if name not in unusable], unusable
 
 
@@ -210,7 +210,7 @@ def readable_images(folder: str | Path, names: Iterable[str], strict: bool = Fal
     return kept
 
 
-def _problem_of_name(name: str) -> str | None:
+def problem_of_name(name: str) -> str | None:
     """Why lists and databases of names, or files named after photos, cannot have this name; None where they can."""
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         return "a line break or bytes that are no UTF-8 in its name"
