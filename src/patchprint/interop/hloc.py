@@ -1,6 +1,6 @@
 """hloc: ``features.h5`` and ``matches.h5`` as hloc writes and reads them.
 
-Features: one group per photo, named as the photo, with ``keypoints`` (N, 2) (centre of the top-left pixel at (0, 0), as
+Features: one group per photo, named as the photo, with ``keypoints`` (N, 2) (center of the top-left pixel at (0, 0), as
 ours; hloc adds the half pixel when it writes a COLMAP database), ``descriptors`` (D, N), ``scores`` (N,), ``image_size`` (2,);
 we add ``scales``, ``angles``, ``affine``, and as attributes the model, its ratio and whether the vectors are bits, all of which
 hloc leaves alone. Matches: group ``NAME0/NAME1`` with slashes inside names written as dashes, ``matches0`` (N0,) with -1 for

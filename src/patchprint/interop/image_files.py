@@ -1,6 +1,6 @@
-"""Pictures from disk or memory as grey or colour arrays, read as COLMAP reads them: EXIF orientation is not applied.
+"""Pictures from disk or memory as gray or color arrays, read as COLMAP reads them: EXIF orientation is not applied.
 
-Everything that OpenCV decodes is accepted: grey, colour, palette, CMYK, alpha (dropped), 16 bits (reduced to 8). A file that
+Everything that OpenCV decodes is accepted: gray, color, palette, CMYK, alpha (dropped), 16 bits (reduced to 8). A file that
 is no picture, or a picture that is cut short, is refused by name, since half a picture gives half the keypoints silently.
 Files may lie in object storage (`interop.object_storage`), and are then given by their URL.
 """
@@ -50,7 +50,7 @@ ImageLike = str | Path | np.ndarray | Tensor
 
 
 def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
-    """A picture as grey values.
+    """A picture as gray values.
 
     Args:
         image: a file, or an array (H, W) or (H, W, 1 | 3 | 4) with RGB order, or a tensor (1 | 3 | 4, H, W); uint8, uint16,
@@ -73,7 +73,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
 
 
 def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
-    """A picture in colour, for drawing; the same arguments as `read_gray`.
+    """A picture in color, for drawing; the same arguments as `read_gray`.
 
     Shape:
         -> uint8 (H, W, 3), RGB
@@ -293,7 +293,7 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _is_cut_short(data: bytes) -> bool:
-    """Whether a JPEG or PNG file lacks its end; the decoders would fill the rest with grey and say nothing."""
+    """Whether a JPEG or PNG file lacks its end; the decoders would fill the rest with gray and say nothing."""
     if data.startswith(_PNG):
         return b"IEND" not in data[8:]
     if data.startswith(_JPEG):

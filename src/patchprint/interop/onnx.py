@@ -1,4 +1,4 @@
-"""ONNX: a network in one file, with its normalisation inside, checked in the two runtimes that people use.
+"""ONNX: a network in one file, with its normalization inside, checked in the two runtimes that people use.
 
 The graph takes ``patches`` (N, C, S, S) float32 in [0, 1] and gives ``descriptors`` (N, D) float32, for any N; binary networks
 give signs / sqrt(D). OpenCV 5 runs every network, OpenCV 4.10 and 4.13 all but those with a spatial transformer (they have no
@@ -71,7 +71,7 @@ def as_array(patches: Tensor) -> np.ndarray:
 
 
 def run_onnx(path: str | Path, patches: Tensor, runtime: str) -> Tensor:
-    """Prints of ``patches`` by the exported file, computed by "onnxruntime" or by "opencv" (cv2.dnn).
+    """Descriptors of ``patches`` by the exported file, computed by "onnxruntime" or by "opencv" (cv2.dnn).
 
     Shape:
         patches (N, C, S, S) float in [0, 1] -> (N, D) float32.
