@@ -24,6 +24,8 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 
+_LARGEST = 1e6  # pixels of any coordinate or scale; beyond some 1e10 the sampling of patches overflows
+
 
 @dataclass(frozen=True, eq=False)
 class Keypoints:
@@ -35,12 +37,17 @@ class Keypoints:
     """
 
     xy: Tensor
-    scale: Tensor
-    angle: Tensor
+    scale: Tensor = None  # type: ignore[assignment] # so that a sentence says what is missing
+    angle: Tensor = None  # type: ignore[assignment]
     score: Tensor | None = None
     affine: Tensor | None = None
 
     def __post_init__(self) -> None:
+        if self.scale is None or self.angle is None:
+            raise UserError(
+                "Keypoints need a scale (sigma in pixels, half of cv2.KeyPoint.size) and an angle (radians) for each point: "
+                "Keypoints(xy, scale, angle)"
+            )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None:
@@ -118,18 +125,18 @@ class Keypoints:
             )
         given = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
         numbers = [each for each in given if each is not None]
-        # The smallest scale and a sum tell of anything wrong, quicker than a look at each; a sum of huge numbers does not.
-        total = sum(float(each.detach().sum()) for each in numbers)
-        if len(keypoints) == 0 or (keypoints.scale.min() > 0 and math.isfinite(total)):
+        # The smallest scale and the largest number tell of anything wrong, quicker than a look at each keypoint.
+        largest = max((float(each.detach().abs().max()) for each in numbers if each.numel()), default=0.0)
+        if len(keypoints) == 0 or (keypoints.scale.min() > 0 and largest <= _LARGEST):
             return keypoints
-        rows = [each.flatten(1) if each.ndim > 1 else each[:, None] for each in numbers]
-        wrong = (~(torch.cat(rows, 1).isfinite().all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
+        rows = torch.cat([each.flatten(1) if each.ndim > 1 else each[:, None] for each in numbers], 1)
+        wrong = (~((rows.abs() <= _LARGEST).all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()
         if wrong:
             x, y = keypoints.xy[wrong[0]].tolist()
             scale, angle = float(keypoints.scale[wrong[0]]), float(keypoints.angle[wrong[0]])
             raise UserError(
                 f"keypoint {wrong[0]} of {len(keypoints)} lies at ({x:g}, {y:g}) with scale {scale:g} and angle {angle:g}; all "
-                "must be finite and the scale above zero"
+                f"must be finite, none beyond {_LARGEST:.0e}, and the scale above zero"
             )
         return keypoints
 
@@ -232,6 +239,17 @@ class Features:
             f"Features({len(self)} of {self.model.name}, {self.descriptors.shape[1]} {dtype} each, "
             f"in {source} of {width}x{height})"
         )
+
+    def checked(self) -> Features:
+        """These features, which come out of a file; UserError where their numbers cannot be those of an image."""
+        Keypoints.given(self.keypoints)
+        if min(self.image_size) < 1:
+            raise UserError(
+                f"the image of the features is {self.image_size[0]} pixels wide and {self.image_size[1]} high"
+            )
+        if self.ratio is not None and not 0 < self.ratio <= 1:
+            raise UserError(f"the ratio of the features is {self.ratio:g}, and no number above 0 and up to 1")
+        return self
 
     @property
     def is_binary(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from patchprint.common import optional
 from patchprint.common.errors import MissingPackageError
 from patchprint.common.optional import require
 from support.checkout import ROOT
@@ -100,3 +102,16 @@ def test_a_package_that_is_there_and_broken_is_not_called_missing(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="nosuch_dependency"):
         require("broken_package", extra="sfm")
+
+
+def test_h2_the_telemetry_of_a_package_looks_uninstalled_while_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reporter.py").write_text("reports = True")
+    (tmp_path / "reporting_package.py").write_text(
+        "try:\n    import reporter\nexcept ImportError:\n    reporter = None\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(optional, "_TELEMETRY", {"reporting_package": "reporter"})
+    assert require("reporting_package", extra=None).reporter is None
+    assert importlib.import_module("reporter").reports, "the user may have it for a program of their own"

@@ -42,16 +42,17 @@ def test_no_keypoints_gives_the_right_width(model: str, network: PatchNetwork, b
 
 
 @pytest.mark.parametrize("model", ["sift", "pixels", "network", "binary"])
-def test_given_keypoints_are_kept_even_outside(model: str, network: PatchNetwork, binary: PatchNetwork) -> None:
+def test_given_keypoints_are_kept(model: str, network: PatchNetwork, binary: PatchNetwork) -> None:
     given = Keypoints(
         torch.tensor([[10.0, 10.0], [-500.0, 30.0], [100.0, 9999.0]]), torch.tensor([2.0, 50.0, 3.0]), torch.zeros(3)
     )
     loaded = load({"network": network, "binary": binary}.get(model, model))
-    made = patchprint.extract(texture(), loaded, keypoints=given)
-    assert torch.equal(made.keypoints.xy, given.xy)
-    assert len(made.descriptors) == 3
-    if not made.is_binary:
-        assert torch.isfinite(made.descriptors).all()
+    descriptors = loaded.describe_keypoints(texture(), given)
+    assert len(descriptors) == 3 and torch.isfinite(descriptors.float()).all()
+    with pytest.raises(ValueError, match="2 of 3 keypoints lie outside of the image"):
+        patchprint.extract(texture(), loaded, keypoints=given)
+    made = patchprint.extract(texture(), loaded, keypoints=given[:1])
+    assert torch.equal(made.keypoints.xy, given.xy[:1]) and len(made.descriptors) == 1
     broken = Keypoints(torch.tensor([[float("nan"), 0.0]]), torch.ones(1), torch.zeros(1))
     with pytest.raises(ValueError, match=r"keypoint 0 of 1 lies at \(nan, 0\)"):
         patchprint.extract(texture(), loaded, keypoints=broken)

@@ -189,7 +189,7 @@ def test_a_ray_of_our_own_asks_for_a_token() -> None:
     first, second = (ray_cluster._environment(Cluster()) for _ in range(2))
     assert first["RAY_AUTH_MODE"] == "token" and len(first["RAY_AUTH_TOKEN"]) == 64
     assert first["RAY_AUTH_TOKEN"] != second["RAY_AUTH_TOKEN"]
-    assert ray_cluster._environment(Cluster("auto")) == {"RAY_USAGE_STATS_ENABLED": "0"}
+    assert ray_cluster._environment(Cluster("auto")) == {}
 
 
 def test_other_versions_are_refused(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def test_colmap_needs_the_photos_as_they_were(
 def test_features_from_elsewhere_need_the_folder_of_the_photos(described: Path, views: Path, tmp_path: Path) -> None:
     features = FeatureFolder(described)
     elsewhere = dict(features)
-    with pytest.raises(ValueError, match="needs a folder of features"):
+    with pytest.raises(ValueError, match="a folder of features knows"):
         colmap_output.check_images(elsewhere)
     colmap_output.write_database(tmp_path / "f.db", elsewhere, images=views)
     assert [image.name for image in colmap_models.read_database(tmp_path / "f.db")] == list(features)

@@ -118,7 +118,7 @@ def test_the_colmap_database_of_two_images(two: Matched, tmp_path: Path) -> None
     [
         ("m.txt", r"m\.txt: matches are written as \.npz .*\.json .*\.csv .*\.h5 \(hloc\), \.db \(COLMAP\)$"),
         ("m.png", r"m\.png: matches of many photos are written as \.npz"),
-        ("m.db", "needs a folder of features"),
+        ("m.db", "a folder of features knows"),
         ("", "is a folder"),
         ("mine.npz", "--force"),
     ],

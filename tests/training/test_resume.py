@@ -72,19 +72,23 @@ def test_resumed_run_equals_one_without_a_break(recipe, changes, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_sigterm_writes_a_checkpoint_and_exits_with_143(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
+def test_l7_a_signal_writes_a_checkpoint_and_ends_with_its_code(number, code, tmp_path):
     training_data.images().save(tmp_path / "store")
     settings = {**training_data.SHORT, "steps": 100_000, "checkpoint_every": 100_000, "validate_every": 100_000}
     settings |= {"recipe": "hardnet", "data": [str(tmp_path / "store")], "out": str(tmp_path / "run")}
     settings["network_options"] = training_data.narrow("hardnet")
     (tmp_path / "run.json").write_text(json.dumps(settings))
-    process = subprocess.Popen([sys.executable, "-m", "patchprint.training", tmp_path / "run.json"], env=environment())
+    # In the background, as tests may be, the process would ignore Ctrl-C.
+    start = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "runpy.run_module('patchprint.training', run_name='__main__')"
+    process = subprocess.Popen([sys.executable, "-c", start, tmp_path / "run.json"], env=environment())
     metrics = tmp_path / "run" / "metrics.jsonl"
     deadline = time.monotonic() + 240  # a busy machine needs a while to import PyTorch
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=120) == 143
+    process.send_signal(number)
+    assert process.wait(timeout=120) == code
     step = int(checkpoint.latest(tmp_path / "run" / "checkpoints").stem.removeprefix("step-"))
     assert step == len(losses_of(tmp_path / "run")) > 0
 

@@ -46,6 +46,16 @@ SUBCOMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    with contextlib.ExitStack() as stack:
+        # Python has none where the caller closed them.
+        if sys.stdout is None:
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        if sys.stderr is None:
+            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -132,12 +142,18 @@ def _one_sentence(box: str, prog: str) -> str:
     text = " ".join(lines).partition(" Argument helptext:")[0].partition(" Got errors:")[0]
     text = re.sub(r"invalid literal for int\(\) with base 10: (\S+)", r"\1 is not a whole number", text)
     text = re.sub(r"could not convert string to float: (\S+)", r"\1 is not a number", text)
+    text = re.sub(r"no type matching \{None\}\|(\w+) could be instantiated from \['(.*?)'\]\.?", _not_a_number, text)
     head, _, meant = text.partition("Perhaps you meant:")
     flags = re.findall(r"--[a-z][\w-]*", meant)
     head = head.strip()
     if head.startswith("Unrecognized options:") and flags:
         head += f"; did you mean {' or '.join(dict.fromkeys(flags[:3]))}?"
     return f"{head} ({prog} --help lists the options)"
+
+
+def _not_a_number(found: re.Match[str]) -> str:
+    kinds = {"INT": "a whole number", "FLOAT": "a number"}
+    return f"{found[2]} is not {kinds.get(found[1], found[1])}"
 
 
 def _choose(word: str, known: Any, prog: str) -> str:

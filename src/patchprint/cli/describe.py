@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,12 +12,13 @@ import tyro
 from patchprint.cli.output import emit, say
 from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
+from patchprint.common.distributed import place_by_torchrun
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features import embeddings
 from patchprint.features.model import DEFAULT_MODEL, ImageModel, load
-from patchprint.interop.image_files import list_images
+from patchprint.interop.image_files import list_images, unusable_names
 from patchprint.interop.object_storage import place_of
 from patchprint.matching.pair_selection import check_pairs, choose_pairs, match_pairs
 from patchprint.networks.engines import AUTO
@@ -82,7 +82,7 @@ def main(
         force: replace what is there
         json: print the result as JSON
     """
-    first = int(os.environ.get("RANK", 0)) == 0
+    first = place_by_torchrun()[0] == 0
     cluster, engine = where_and_how(engine, address)
     place, there = place_of(images), device_there(device, cluster)
     here = there if cluster is None else "cpu"
@@ -137,15 +137,16 @@ def main(
         if format != "npz":
             files.remove_folder(parts)
     counts = [len(item) for item in features.values()] if format == "npz" else None
+    left_out = len(features.left_out) + len(unusable_names(place))
     result = {
         "out": str(out),
         "format": format,
         "model": features.manifest["model"],
         "photos": len(features),
-        "left_out": len(features.left_out),
+        "left_out": left_out,
         "keypoints": None if counts is None else sum(counts),
     }
-    text = f"{out}: {len(features)} photos described with {result['model']['name']}, {len(features.left_out)} left out"
+    text = f"{out}: {len(features)} photos described with {result['model']['name']}, {left_out} left out"
     if match:
         result |= {"pairs": len(matches), "matches": sum(len(found) for found in matches.values())}
         text += f"; {result['matches']} matches in {result['pairs']} pairs"

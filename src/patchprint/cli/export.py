@@ -39,6 +39,8 @@ def main(
         force: replace an existing file.
         json: print the result as JSON.
     """
+    if out.suffix.lower() != ".onnx":
+        raise UserError(f"{out}: networks are written as .onnx; give --out a name that ends so")
     refuse_file(out, force)
     if model in BASELINES:
         raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")

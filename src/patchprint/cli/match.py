@@ -20,7 +20,7 @@ from patchprint.common.progress import Progress, json_lines
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features import load
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO
-from patchprint.interop.image_files import read_gray
+from patchprint.interop.image_files import SUFFIXES, read_gray
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.matching.image_pair import Geometry, MatchSettings, answer
 from patchprint.matching.nearest_neighbors import DEFAULT_MODE, RATIO_MODES, Mode, check_rule
@@ -90,7 +90,9 @@ def main(
     """
     settings = MatchSettings(model, detector, max_keypoints, max_size, upright, spread, exif, mode, ratio, geometry)
     cluster, engine = where_and_how(engine, address)
+    _refuse_urls(a, b)
     if b is None:
+        _refuse_settings_of_two(a, settings)
         check_rule(mode, ratio)
         place = device_there(device, cluster)
         with json_lines(progress):
@@ -99,8 +101,30 @@ def main(
         raise UserError(
             "a cluster matches many photos: describe a folder, and match its features; leave --engine ray out"
         )
+    if pairs != "exhaustive" or neighbors is not None:
+        raise UserError("--pairs and --neighbors choose among many photos; leave them out where two are given")
     device = str(choose_device(device))
     return _match_two(a, b, settings, device, engine, out, force, json)
+
+
+def _refuse_urls(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None and path.parts[:1] in (("http:",), ("https:",)):
+            raise UserError(
+                f"{path.parts[0]}//{'/'.join(path.parts[1:])} is a page of the web; download the photo first"
+            )
+
+
+def _refuse_settings_of_two(a: Path, settings: MatchSettings) -> None:
+    """Raise UserError where two photos were meant, or where settings are given that features have behind them."""
+    if a.suffix.lower() in SUFFIXES and not a.is_dir():
+        raise UserError(f"{a} is one photo, and the second is missing: patchprint match {a} B")
+    for name in ("model", "detector", "max_keypoints", "max_size", "upright", "spread", "exif"):
+        if getattr(settings, name) != getattr(MatchSettings(), name):
+            flag = f"--{'no-' if name == 'spread' else ''}{name.replace('_', '-')}"
+            raise UserError(
+                f"{flag} is for photos, and the features in {a} are made already; give it to patchprint describe"
+            )
 
 
 def _match_two(

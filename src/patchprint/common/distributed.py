@@ -7,11 +7,14 @@ points of others is summed. ``Rows`` is how a loss does that without knowing whe
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from patchprint.common.errors import UserError
 
 
 def are_several() -> bool:
@@ -25,6 +28,24 @@ def rank() -> int:
 
 def world_size() -> int:
     return dist.get_world_size() if are_several() else 1
+
+
+def place_by_torchrun() -> tuple[int, int]:
+    """Rank and number of the processes that torchrun started, whether they have joined each other or not; else (0, 1)."""
+    found = []
+    for name, usual in (("RANK", "0"), ("WORLD_SIZE", "1")):
+        text = os.environ.get(name, usual)
+        if not text.isdecimal():
+            raise UserError(
+                f"the environment has {name}={text!r}, which is no number; unset it, or start with torchrun"
+            )
+        found.append(int(text))
+    rank, world = found
+    if rank >= world:
+        raise UserError(
+            f"RANK is {rank} and WORLD_SIZE is {world} in the environment; unset both, or start with torchrun, which sets them"
+        )
+    return rank, world
 
 
 def share(size: int) -> slice:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import io
 import json
+import os
 import re
 import zipfile
 from collections.abc import Iterator
@@ -87,7 +88,9 @@ def read_npz(path: str | Path, what: str, data: bytes | None = None) -> dict[str
 def leads_outside(name: str) -> bool:
     """Whether a name that stands in a file would be a path outside of the folder it belongs to."""
     slashed = name.replace("\\", "/")
-    is_absolute = slashed.startswith("/") or re.match("[A-Za-z]:", slashed) is not None
+    # C:x is a path of a drive on Windows alone, "A: first.jpg" a name elsewhere; C:/x is never meant as a name.
+    drive = "[A-Za-z]:" if os.name == "nt" else "[A-Za-z]:/"
+    is_absolute = slashed.startswith("/") or re.match(drive, slashed) is not None
     return is_absolute or "\0" in name or ".." in slashed.split("/")
 
 

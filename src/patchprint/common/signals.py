@@ -1,6 +1,6 @@
-"""SIGTERM, by which others end a process: as an exception or as an event, so that what was begun is put in order first.
+"""SIGTERM and Ctrl-C, which end a process: as an exception or as an event, so that what was begun is put in order first.
 
-Handlers belong to the main thread; in any other one SIGTERM stays as it is.
+Handlers belong to the main thread; in any other one the signals stay as they are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,16 @@ STOPPED = 143
 """The exit code of a process that SIGTERM ended."""
 
 
+class AskedToStop(threading.Event):
+    """Set by SIGTERM or Ctrl-C."""
+
+    by_keyboard = False
+
+    def exception(self) -> BaseException:
+        """What ends the process as the signal would have done by itself."""
+        return KeyboardInterrupt() if self.by_keyboard else SystemExit(STOPPED)
+
+
 @contextlib.contextmanager
 def sigterm_as_exit() -> Iterator[None]:
     """SIGTERM raises SystemExit, so that whatever is open is closed."""
@@ -21,25 +31,33 @@ def sigterm_as_exit() -> Iterator[None]:
     def leave() -> None:
         raise SystemExit(STOPPED)
 
-    with _on_sigterm(leave):
+    with _on(signal.SIGTERM, leave):
         yield
 
 
 @contextlib.contextmanager
-def sigterm_as_event() -> Iterator[threading.Event]:
-    """SIGTERM sets the event, so that the work under way can finish."""
-    asked = threading.Event()
-    with _on_sigterm(asked.set):
+def stop_as_event() -> Iterator[AskedToStop]:
+    """SIGTERM and Ctrl-C set the event, so that the work under way can finish; a second Ctrl-C does not wait for that."""
+    asked = AskedToStop()
+
+    def interrupt() -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.by_keyboard = True
+        asked.set()
+
+    with _on(signal.SIGTERM, asked.set), _on(signal.SIGINT, interrupt):
         yield asked
 
 
 @contextlib.contextmanager
-def _on_sigterm(act: Callable[[], None]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
+def _on(number: signal.Signals, act: Callable[[], None]) -> Iterator[None]:
+    # What runs in the background ignores Ctrl-C, which is meant for others.
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(number) == signal.SIG_IGN:
         yield
         return
-    previous = signal.signal(signal.SIGTERM, lambda *_: act())
+    previous = signal.signal(number, lambda *_: act())
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        signal.signal(number, previous)

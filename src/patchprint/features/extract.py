@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ import torch
 from patchprint.common.errors import UserError
 from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
-from patchprint.interop.image_files import ImageLike, limit, local_path, read_gray
+from patchprint.interop.image_files import ImageLike, limit, local_path, read_gray, turned_by_exif
 from patchprint.networks.engines import AUTO
 from patchprint.types import Features, Keypoints, KeypointsLike
 
@@ -23,12 +24,12 @@ def extract(
     image: ImageLike,
     model: ModelLike = DEFAULT_MODEL,
     keypoints: KeypointsLike | None = None,
-    mask: np.ndarray | None = None,
+    mask: ImageLike | None = None,
     max_keypoints: int | None = MAX_KEYPOINTS,
     upright: bool = False,
     detector: str = "dog",
     spread: bool = True,
-    exif: bool = False,
+    exif: bool | None = None,
     max_size: int | None = None,
     device: str | torch.device = "cpu",
     engine: str = AUTO,
@@ -39,11 +40,13 @@ def extract(
         image: a file, a URL of object storage, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
         model: the name of shipped weights or of a baseline (sift, rootsift, pixels), a weight file, or a loaded model.
         keypoints: describe these, all of them and in this order, instead of detecting: Keypoints or a list of
-            ``cv2.KeyPoint``. Points outside of the image see its repeated border.
-        mask: (H, W), keypoints where it is zero are not detected; not used with given ``keypoints``.
+            ``cv2.KeyPoint``; none may lie outside of the image.
+        mask: a file or an array (H, W), keypoints where it is zero are not detected; not used with given ``keypoints``.
         upright: ignore the angles. Better where the camera was always held level, hopeless where it was not.
         spread: give every part of the image its share of the keypoints; without it the strongest are kept.
-        exif: turn the image as its EXIF orientation says (default: pixels as they are stored, as COLMAP has them).
+        exif: turn the image as its EXIF orientation says, as ``cv2.imread`` does (default: pixels as they are stored, as COLMAP
+            has them). Must be given with ``keypoints`` of a file whose EXIF orientation is not the usual one, since it decides
+            where they lie.
         max_size: shrink an image whose longer side has more pixels than this. Keypoints stay in the coordinates of the image.
         device: where a model given by name runs.
         engine: how it is computed there (`load`).
@@ -71,25 +74,32 @@ class Found:
 def find_keypoints(
     image: ImageLike,
     keypoints: KeypointsLike | None = None,
-    mask: np.ndarray | None = None,
+    mask: ImageLike | None = None,
     max_keypoints: int | None = MAX_KEYPOINTS,
     upright: bool = False,
     detector: str = "dog",
     spread: bool = True,
-    exif: bool = False,
+    exif: bool | None = None,
     max_size: int | None = None,
 ) -> Found:
     """The part of `extract` that needs no model."""
     check_max_size(max_size)
-    whole = read_gray(image, exif)
+    whole = read_gray(image, bool(exif))
     pixels, factor = whole, 1.0
+    allowed: Any = read_gray(mask, bool(exif)) if isinstance(mask, (str, Path)) else mask
     if max_size is not None and max_size < max(whole.shape):
         pixels, factor = limit(whole, max_size), max(whole.shape) / max_size
-        mask = None if mask is None else _smaller_mask(mask, whole.shape, pixels.shape)
+        allowed = None if allowed is None else _smaller_mask(allowed, whole.shape, pixels.shape)
     if keypoints is None:
-        found = detect(pixels, detector, max_keypoints, mask, spread, upright)
+        found = detect(pixels, detector, max_keypoints, allowed, spread, upright)
     else:
         given = Keypoints.given(keypoints)
+        if exif is None and isinstance(image, (str, Path)) and turned_by_exif(image):
+            raise UserError(
+                f"{image} is turned by its EXIF orientation: give exif=True where the keypoints were found in the turned image "
+                "that cv2.imread gives, or exif=False where in the pixels as they are stored"
+            )
+        _refuse_outside(given, whole)
         found = given.moved(1 / factor, _shift(1 / factor)) if factor != 1 else given
         found = found.upright() if upright else found
     path = local_path(image)
@@ -124,12 +134,25 @@ def check_max_size(max_size: int | None) -> None:
         raise UserError(f"max_size must be at least {SMALLEST} pixels, got {max_size}")
 
 
+def _refuse_outside(keypoints: Keypoints, image: np.ndarray) -> None:
+    """Raise UserError for keypoints beyond the image by more than the pixel by which refined positions may be."""
+    height, width = image.shape
+    beyond = torch.maximum((-1 - keypoints.xy).amax(1), (keypoints.xy - torch.tensor([width, height])).amax(1)) > 0
+    outside = beyond.nonzero().flatten().tolist()
+    if outside:
+        x, y = keypoints.xy[outside[0]].tolist()
+        raise UserError(
+            f"{len(outside)} of {len(keypoints)} keypoints lie outside of the image of {width}x{height} pixels, the first at "
+            f"({x:g}, {y:g}); were they found in another image, or one of another size or orientation?"
+        )
+
+
 def _shift(factor: float) -> tuple[float, float]:
     """Where the middle of the first pixel goes when all coordinates are multiplied: the corner of the image stays."""
     return 0.5 * factor - 0.5, 0.5 * factor - 0.5
 
 
-def _smaller_mask(mask: np.ndarray, whole: tuple[int, ...], smaller: tuple[int, ...]) -> np.ndarray:
+def _smaller_mask(mask: Any, whole: tuple[int, ...], smaller: tuple[int, ...]) -> np.ndarray:
     """The mask of an image at the middle of each pixel of its smaller copy."""
     if np.shape(mask) != whole:
         raise UserError(f"the mask has shape {np.shape(mask)}, the image {whole}; they must be equal")

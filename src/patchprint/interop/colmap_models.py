@@ -4,7 +4,7 @@ pycolmap (4.2.1) must never be the first import that touches zlib: after it, ``z
 ``numpy.savez_compressed`` abort the process.
 ``from patchprint.interop.colmap_models import pycolmap`` (inside a function) is safe.
 
-COLMAP puts the centre of the top-left pixel at (0.5, 0.5), half a pixel from ours; scale and angle are as ours. Its keypoints
+COLMAP puts the center of the top-left pixel at (0.5, 0.5), half a pixel from ours; scale and angle are as ours. Its keypoints
 are stored as N x 2 (positions), N x 4 (with scale and angle) or N x 6 (with the affine frame a11, a12, a21, a22).
 """
 
@@ -216,5 +216,5 @@ def _after_image(data: bytes, position: int) -> int:
 
 
 def _after_point(data: bytes, position: int) -> int:
-    # id, position, colour, error, count, then (image id, index) each
+    # id, position, color, error, count, then (image id, index) each
     return position + 51 + 8 * struct.unpack_from("<Q", data, position + 43)[0]

@@ -1,6 +1,6 @@
 """hloc: ``features.h5`` and ``matches.h5`` as hloc writes and reads them.
 
-Features: one group per photo, named as the photo, with ``keypoints`` (N, 2) (centre of the top-left pixel at (0, 0), as
+Features: one group per photo, named as the photo, with ``keypoints`` (N, 2) (center of the top-left pixel at (0, 0), as
 ours; hloc adds the half pixel when it writes a COLMAP database), ``descriptors`` (D, N), ``scores`` (N,), ``image_size`` (2,);
 we add ``scales``, ``angles``, ``affine``, and as attributes the model, its ratio and whether the vectors are bits, all of which
 hloc leaves alone. Matches: group ``NAME0/NAME1`` with slashes inside names written as dashes, ``matches0`` (N0,) with -1 for
@@ -22,6 +22,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
 from patchprint.common.optional import require
 from patchprint.common.safe_io import parsing
+from patchprint.interop.image_files import problem_of_name
 from patchprint.ops.distances import pack_bits, unpack_bits
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
@@ -51,6 +52,9 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
                 f"{path} holds no features in hloc's layout (a group per photo with keypoints, descriptors)"
             )
         for name in names:
+            problem = problem_of_name(name)
+            if problem is not None:
+                raise UserError(f"{path}: the name {name!r} in it has {problem}")
             yield name, _read_group(store[name])
 
 
@@ -172,7 +176,8 @@ def _read_group(group: Any) -> Features:
     )
     ratio = _attribute(group, "ratio", None)
     keypoints = Keypoints(xy, scale, angle, score, affine)
-    return Features(keypoints, descriptors, (width, height), None, model, None if ratio is None else float(ratio))
+    ratio = None if ratio is None else float(ratio)
+    return Features(keypoints, descriptors, (width, height), None, model, ratio).checked()
 
 
 def _read(group: Any, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Pictures from disk or memory as grey or colour arrays, read as COLMAP reads them: EXIF orientation is not applied.
+"""Pictures from disk or memory as gray or color arrays, read as COLMAP reads them: EXIF orientation is not applied.
 
-Everything that OpenCV decodes is accepted: grey, colour, palette, CMYK, alpha (dropped), 16 bits (reduced to 8). A file that
+Everything that OpenCV decodes is accepted: gray, color, palette, CMYK, alpha (dropped), 16 bits (reduced to 8). A file that
 is no picture, or a picture that is cut short, is refused by name, since half a picture gives half the keypoints silently.
 Files may lie in object storage (`interop.object_storage`), and are then given by their URL.
 """
@@ -19,6 +19,7 @@ from torch import Tensor
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, note
+from patchprint.common.safe_io import leads_outside
 from patchprint.interop import object_storage
 from patchprint.interop.object_storage import is_url
 
@@ -43,14 +44,17 @@ _JPEG_FRAMES = {
     0xCF,
 }  # markers of a frame header
 
+_CHANNELS = (1, 3, 4)
+
 ImageLike = str | Path | np.ndarray | Tensor
 
 
 def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
-    """A picture as grey values.
+    """A picture as gray values.
 
     Args:
-        image: a file, or an array (H, W) or (H, W, 1 | 3 | 4) with RGB order; uint8, uint16, bool, or float in [0, 1].
+        image: a file, or an array (H, W) or (H, W, 1 | 3 | 4) with RGB order, or a tensor (1 | 3 | 4, H, W); uint8, uint16,
+            bool, or float in [0, 1].
         exif: turn a file upright as its EXIF orientation says. Off by default, as in COLMAP; keypoints found in a turned
             picture do not belong to the pixels on disk, so whoever turns it on must record it.
 
@@ -62,14 +66,14 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
     array = _to_uint8(_as_array(image), "the picture")
     if array.ndim == 3:
         channels = array.shape[2]
-        if channels not in (1, 3, 4):
+        if channels not in _CHANNELS:
             raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
         array = array[..., 0] if channels == 1 else to_gray(array[..., :3])
     return np.require(array, requirements=["C", "W"])  # pixels of Pillow may not be written to, of which torch warns
 
 
 def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
-    """A picture in colour, for drawing; the same arguments as `read_gray`.
+    """A picture in color, for drawing; the same arguments as `read_gray`.
 
     Shape:
         -> uint8 (H, W, 3), RGB
@@ -122,24 +126,39 @@ def limit(image: np.ndarray, max_side: int) -> np.ndarray:
     """The image (H, W), made smaller where one of its sides is longer than ``max_side``; both sides by the same factor."""
     cv2 = require("cv2", extra="images")
     factor = max_side / max(image.shape)
-    return image if factor >= 1 else cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+    if factor >= 1:
+        return image
+    if round(min(image.shape) * factor) < 1:  # a line, of which a pixel must be left
+        height, width = (max(1, round(side * factor)) for side in image.shape)
+        return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    return cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
 
 
 def list_images(folder: str | Path) -> list[str]:
     """Names of the pictures below a folder or URL, relative to it with forward slashes, sorted; links to files are followed."""
+    names, unusable = _pictures_below(folder)
+    for name, problem in unusable.items():
+        note(f"left out: {name!r} in {folder} has {problem}; rename it")
+    if not names:
+        raise UserError(f"{folder} holds no pictures ({', '.join(sorted(SUFFIXES))})")
+    return names
+
+
+def unusable_names(folder: str | Path) -> list[str]:
+    """Names of the pictures that `list_images` leaves out."""
+    return list(_pictures_below(folder)[1])
+
+
+def _pictures_below(folder: str | Path) -> tuple[list[str], dict[str, str]]:
+    """Names of pictures that can be used, and of the others with what is wrong with them; both sorted."""
     found = object_storage.list_files(folder) if is_url(folder) else _files_below(Path(folder))
-    names = [
+    names = sorted(
         name
         for name in found
         if Path(name).suffix.lower() in SUFFIXES and not any(part.startswith(".") for part in name.split("/"))
-    ]
-    odd = {name: problem for name in names if (problem := _problem_of_name(name))}
-    for name in sorted(odd):
-        note(f"left out: {name!r} in {folder} has {odd[name]}; rename it")
-    names = [name for name in names if name not in odd]
-    if not names:
-        raise UserError(f"{folder} holds no pictures ({', '.join(sorted(SUFFIXES))})")
-    return sorted(names)
+    )
+    unusable = {name: problem for name in names if (problem := problem_of_name(name))}
+    return [name for name in names if name not in unusable], unusable
 
 
 def image_in(folder: str | Path, name: str) -> str | Path:
@@ -150,6 +169,13 @@ def image_in(folder: str | Path, name: str) -> str | Path:
 def local_path(image: ImageLike) -> Path | None:
     """The file that an image is; None for one in memory or in object storage."""
     return Path(image) if isinstance(image, (str, Path)) and not is_url(image) else None
+
+
+def turned_by_exif(image: str | Path) -> bool:
+    """Whether the EXIF orientation of a file changes what is seen of it."""
+    data = _contents(image)
+    turned, stored = (decode_gray(data, str(image), exif) for exif in (True, False))
+    return not np.array_equal(turned, stored)
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
@@ -184,10 +210,12 @@ def readable_images(folder: str | Path, names: Iterable[str], strict: bool = Fal
     return kept
 
 
-def _problem_of_name(name: str) -> str | None:
+def problem_of_name(name: str) -> str | None:
     """Why lists and databases of names, or files named after photos, cannot have this name; None where they can."""
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         return "a line break or bytes that are no UTF-8 in its name"
+    if leads_outside(name):
+        return "a name that would be a path outside of it"
     if max(len(part.encode()) for part in name.split("/")) > LONGEST_NAME:
         return f"a name of more than {LONGEST_NAME} bytes"
     return None
@@ -265,7 +293,7 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _is_cut_short(data: bytes) -> bool:
-    """Whether a JPEG or PNG file lacks its end; the decoders would fill the rest with grey and say nothing."""
+    """Whether a JPEG or PNG file lacks its end; the decoders would fill the rest with gray and say nothing."""
     if data.startswith(_PNG):
         return b"IEND" not in data[8:]
     if data.startswith(_JPEG):
@@ -294,7 +322,12 @@ def _as_array(image: Any) -> np.ndarray:
         raise UserError(
             "the picture is None, which is what cv2.imread gives where it cannot read a file; check its path"
         )
-    array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
+    if isinstance(image, (list, tuple)) and any(isinstance(each, (str, Path)) for each in image):
+        raise UserError(f"{len(image)} paths are given where one image is expected; go through them one by one")
+    if isinstance(image, Tensor):
+        is_planar = image.ndim == 3 and image.shape[0] in _CHANNELS and image.shape[2] not in _CHANNELS
+        image = (image.permute(1, 2, 0) if is_planar else image).detach().cpu().numpy()
+    array = np.asarray(image)
     if array.ndim == 0:
         raise UserError(f"the picture is given as {type(image).__name__}; expected a path, an array or a tensor")
     if array.ndim not in (2, 3):

@@ -1,6 +1,6 @@
 """kornia: local affine frames (LAFs) in both directions.
 
-kornia puts the centre of the top-left pixel at (0, 0), as we do. A LAF is a 2 x 3 matrix ``[L | xy]`` that maps the square
+kornia puts the center of the top-left pixel at (0, 0), as we do. A LAF is a 2 x 3 matrix ``[L | xy]`` that maps the square
 [-1, 1]^2 to the whole patch, so ``L = mr_size * A`` with our frame ``A`` in units of sigma and ``mr_size`` half of
 ``patch_scale``. The matrices agree in direction; only kornia's orientation *numbers* (``get_laf_orientation``,
 ``laf_from_center_scale_ori``) are measured the other way round, and they do not pass through here.

@@ -1,4 +1,4 @@
-"""ONNX: a network in one file, with its normalisation inside, checked in the two runtimes that people use.
+"""ONNX: a network in one file, with its normalization inside, checked in the two runtimes that people use.
 
 The graph takes ``patches`` (N, C, S, S) float32 in [0, 1] and gives ``descriptors`` (N, D) float32, for any N; binary networks
 give signs / sqrt(D). OpenCV 5 runs every network, OpenCV 4.10 and 4.13 all but those with a spatial transformer (they have no
@@ -31,6 +31,13 @@ def export_onnx(
     network: nn.Module, input_size: int, path: str | Path, metadata: Mapping[str, str], channels: int = 1
 ) -> None:
     """Write ``network`` in evaluation mode, with a free batch size; ``metadata`` is stored as key and value strings."""
+    content = onnx_bytes(network, input_size, metadata, channels)
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def onnx_bytes(network: nn.Module, input_size: int, metadata: Mapping[str, str], channels: int = 1) -> bytes:
+    """What `export_onnx` writes."""
     onnx = require("onnx", extra="onnx")
     require("onnxscript", extra="onnx")
     network = network.eval()
@@ -55,8 +62,7 @@ def export_onnx(
     for key, value in metadata.items():
         model.metadata_props.add(key=key, value=value)
     onnx.checker.check_model(model)
-    with atomic_file(path) as temporary:
-        onnx.save(model, temporary)
+    return bytes(model.SerializeToString())
 
 
 def as_array(patches: Tensor) -> np.ndarray:
@@ -65,7 +71,7 @@ def as_array(patches: Tensor) -> np.ndarray:
 
 
 def run_onnx(path: str | Path, patches: Tensor, runtime: str) -> Tensor:
-    """Prints of ``patches`` by the exported file, computed by "onnxruntime" or by "opencv" (cv2.dnn).
+    """Descriptors of ``patches`` by the exported file, computed by "onnxruntime" or by "opencv" (cv2.dnn).
 
     Shape:
         patches (N, C, S, S) float in [0, 1] -> (N, D) float32.

@@ -1,6 +1,6 @@
 """OpenCV: our keypoints as its own (`Keypoints.from_opencv` is the way back), its SIFT and the SIFT descriptor.
 
-OpenCV puts the centre of the top-left pixel at (0, 0) and measures angles clockwise on the screen, both as we do, but
+OpenCV puts the center of the top-left pixel at (0, 0) and measures angles clockwise on the screen, both as we do, but
 ``cv2.KeyPoint.size`` is a diameter (twice sigma) and angles are degrees. Its SIFT finds points 0.25 px too far to the right and
 down unless ``enable_precise_upscale`` is set, so it always is here.
 """
@@ -111,7 +111,7 @@ def _describe_each(patches: np.ndarray, keypoint: Any, root: bool) -> np.ndarray
 
 
 def normalize_sift(descriptors: np.ndarray, root: bool) -> np.ndarray:
-    """Unit length; RootSIFT takes the square root of the L1-normalised histogram first (Arandjelovic, Zisserman 2012)."""
+    """Unit length; RootSIFT takes the square root of the L1-normalized histogram first (Arandjelovic, Zisserman 2012)."""
     values = descriptors.astype(np.float32)
     if root:
         return np.sqrt(values / np.maximum(values.sum(1, keepdims=True), 1e-8))

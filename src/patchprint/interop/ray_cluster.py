@@ -73,7 +73,8 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     refuse_silent(cluster.address)
     own: dict[str, Any] = {"include_dashboard": False} if cluster.address is None else {}
     try:
-        ray.init(cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+        with _no_dashboard(ray):
+            ray.init(cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split())
         if "ersion mismatch" in said:
@@ -89,14 +90,22 @@ def connected(cluster: Cluster) -> Iterator[Any]:
 
 
 def _environment(cluster: Cluster) -> dict[str, str]:
-    """Settings of Ray: no reports to its makers, and a Ray of our own answers those alone who know a word that is made up here.
-
-    Its ports are open to other machines.
-    """
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}
+    """Settings of a Ray of our own, whose ports are open to other machines: it answers those who know a word made up here."""
     if cluster.address is not None:
-        return quiet
-    return quiet | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        return {}
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+@contextlib.contextmanager
+def _no_dashboard(ray: Any) -> Iterator[None]:
+    """Start no process of the dashboard: even without pages and reports it asks for the cloud that the machine may be in."""
+    services = ray._private.services
+    start = services.start_api_server
+    services.start_api_server = lambda *_, **__: (None, None)
+    try:
+        yield
+    finally:
+        services.start_api_server = start
 
 
 def nodes(ray: Any) -> list[dict[str, Any]]:
@@ -149,14 +158,17 @@ def spread(
     prepare: Callable[[], Callable[[Job], Outcome]],
     room: Room | None = None,
     report: Callable[[str], None] = note,
+    on_loss: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
     """Do all jobs on all nodes; gives the number of each job and its outcome, in the order in which they end.
 
     Args:
         prepare: called once by each worker; gives the function that does a job. What it raises as UserError or OSError ends
             the work with the name of the node; what is lost with a worker is done again.
+        on_loss: told the number of a job that took two workers with it, which is then given up; without it the work ends, when
+            more were lost.
     """
-    return _Spreading(ray, jobs, prepare, room or Room(), report).run()
+    return _Spreading(ray, jobs, prepare, room or Room(), report, on_loss).run()
 
 
 class _Spreading(Generic[Job, Outcome]):
@@ -167,7 +179,9 @@ class _Spreading(Generic[Job, Outcome]):
         prepare: Callable[[], Callable[[Job], Outcome]],
         room: Room,
         report: Callable[[str], None],
+        on_loss: Callable[[int], None] | None,
     ) -> None:
+        self.on_loss = on_loss
         self.ray, self.jobs, self.prepare, self.room, self.report = ray, jobs, prepare, room, report
         self.waiting = deque(range(len(jobs)))
         self.running: dict[Any, tuple[Any, int]] = {}  # by the promise of an outcome: the worker, the job
@@ -224,6 +238,9 @@ class _Spreading(Generic[Job, Outcome]):
 
     def _lose(self, number: int, error: Exception) -> None:
         self.losses[number] += 1
+        if self.losses[number] > 1 and self.on_loss is not None:
+            self.on_loss(number)
+            return
         if self.losses[number] > MOST_LOSSES:
             raise OSError(
                 f"{self.losses[number]} workers were lost with the same job, the last one with: {_short(error)}; most likely "

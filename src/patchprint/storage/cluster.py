@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from patchprint.interop.object_storage import is_url
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
-from patchprint.storage.describe_jobs import DescribeSettings, Job, described, find, limit_threads
+from patchprint.storage.describe_jobs import DescribeSettings, Job, described, find, killer, limit_threads
 from patchprint.storage.shards import Shards
 from patchprint.types import Features
 
@@ -34,13 +34,31 @@ def describe_on_cluster(
         paths = [Path(job.image).parent for job in jobs.values() if not is_url(job.image)][:1]
         ray_cluster.refuse_unseen(ray, *paths, *([Path(settings.masks)] if settings.masks else []))
         settings = replace(settings, device="cuda", engine=AUTO) if room.gpus else replace(settings, device="cpu")
-        for index, found in ray_cluster.spread(
-            ray, work, partial(_block_describer, settings, int(room.cores)), room, report
-        ):
-            number = numbers[index]
-            described = dict(zip(blocks[number], found, strict=True))
-            shards.add(number, {name: made for name, made in described.items() if isinstance(made, bytes)})
-            yield [None if isinstance(made, bytes) else made for made in found]
+        prepare = partial(_block_describer, settings, int(room.cores))
+        lost: list[int] = []
+        for index, found in ray_cluster.spread(ray, work, prepare, room, report, on_loss=lost.append):
+            yield _written(shards, numbers[index], blocks[numbers[index]], found)
+        # Of a block that takes its workers with it one photo may be the reason.
+        for index in lost:
+            alone, killed = [[job] for job in work[index]], list[int]()
+            outcomes: list[bytes | Exception] = [killer(job) for job in work[index]]
+            for place, (outcome,) in ray_cluster.spread(ray, alone, prepare, room, report, killed.append):
+                outcomes[place] = outcome
+            if len(killed) == len(alone) > 1:
+                raise OSError(
+                    "workers of the cluster are killed whatever they work on, most likely for lack of memory; run again, which "
+                    "goes on where this stopped"
+                )
+            yield _written(shards, numbers[index], blocks[numbers[index]], outcomes)
+
+
+def _written(
+    shards: Shards, number: int, names: list[str], found: Sequence[bytes | Exception]
+) -> list[Exception | None]:
+    """Put the features of a block into its shard; what is wrong with each of the others."""
+    made = {name: each for name, each in zip(names, found, strict=True) if isinstance(each, bytes)}
+    shards.add(number, made)
+    return [None if isinstance(each, bytes) else each for each in found]
 
 
 def _block_describer(settings: DescribeSettings, threads: int = 1) -> Callable[[list[Job]], list[bytes | Exception]]:

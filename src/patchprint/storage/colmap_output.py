@@ -25,7 +25,10 @@ def check_images(features: Mapping[str, Features], images: Path | None = None) -
 
     if images is None:
         if not isinstance(features, FeatureFolder):
-            raise UserError("a COLMAP database needs a folder of features (patchprint describe --format npz)")
+            raise UserError(
+                "a COLMAP database needs the photos, whose place a folder of features knows and a file does not; give the "
+                "folder that patchprint describe --format npz writes"
+            )
         refuse_url(features.manifest["photos_folder"])
         images = Path(features.manifest["photos_folder"])
         refuse_turned(features.manifest["settings"]["exif"])

@@ -63,7 +63,7 @@ def find(job: Job, settings: DescribeSettings) -> Found | Exception:
             exif=settings.exif,
             max_size=settings.max_size,
         )
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, _opencv_error()) as error:
         return _named(error, job)
 
 
@@ -72,8 +72,21 @@ def described(job: Job, found: Found | Exception, model: Model) -> Features | Ex
         return found
     try:
         return describe_found(found, model)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, _opencv_error()) as error:
         return _named(error, job)
+
+
+def killer(job: Job) -> UserError:
+    """What is wrong with a photo that ended the process which worked on it, alone, too."""
+    return UserError(
+        f"{job.image}: the process that worked on it alone was killed: it is damaged, or there is too little memory"
+    )
+
+
+def _opencv_error() -> type[Exception]:
+    """What OpenCV raises where it cannot work on one image."""
+    error: type[Exception] = require("cv2", extra="images").error
+    return error
 
 
 def _named(error: Exception, job: Job) -> Exception:

@@ -61,7 +61,7 @@ def load(path: str | Path, data: bytes | None = None) -> Features:
             Path(image) if image else None,
             ModelId(name, sha256),
             None if math.isnan(ratio) else ratio,
-        )
+        ).checked()
 
 
 class FeatureFolder(Mapping[str, Features]):

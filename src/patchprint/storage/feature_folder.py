@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -18,6 +19,7 @@ import torch
 
 from patchprint.common import files
 from patchprint.common.devices import choose_device
+from patchprint.common.distributed import place_by_torchrun
 from patchprint.common.errors import UserError
 from patchprint.common.progress import Progress, leave_out, note
 from patchprint.detectors import check_detector
@@ -29,7 +31,7 @@ from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
 from patchprint.storage.cluster import describe_on_cluster
-from patchprint.storage.describe_jobs import DescribeSettings, Job, described, find, limit_threads, save
+from patchprint.storage.describe_jobs import DescribeSettings, Job, described, find, killer, limit_threads, save
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.shards import FOLDER, Shards, photos_per_shard
 from patchprint.types import Keypoints
@@ -37,6 +39,7 @@ from patchprint.types import Keypoints
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 MANY_PHOTOS = 50  # from which on an engine is prepared that takes some seconds to start
+IN_HAND = f"{files.MARKER}-in-hand-"  # and a number: files that name the photo under way
 _WRITERS = 4  # threads, which mostly wait for the disk
 
 
@@ -79,7 +82,7 @@ def describe_folder(
     model = check_settings(here, images, names)
     if settings.engine == AUTO and len(names) >= MANY_PHOTOS:
         here = replace(here, engine=model.engine_for_many())
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, world = place_by_torchrun()
     photos = [*(known or ()), *names]
     per_shard = photos_per_shard(len(photos)) if shards or cluster is not None else None
     if rank == 0:
@@ -97,7 +100,8 @@ def describe_folder(
     if cluster is not None and there.shards is not None:
         outcomes = describe_on_cluster(by_name, there.shards, replace(here, device=settings.device), cluster, report)
     else:
-        outcomes = _run_here(by_name, there.shards if world == 1 else None, here, workers)
+        in_hand = out / f"{IN_HAND}{rank}"
+        outcomes = _run_here(by_name, there.shards if world == 1 else None, here, workers, in_hand)
     with Progress("describing", len(todo), "photo") as counter:
         for problems in outcomes:
             wrong = [problem for problem in problems if problem is not None]
@@ -150,7 +154,8 @@ def _claim(
     }
     if per_shard is not None:
         plan[feature_files.PER_SHARD] = per_shard
-    contents = [feature_files.MANIFEST, feature_files.VECTORS, f"{FOLDER}/*.zip", *(f"{name}.npz" for name in photos)]
+    own = [feature_files.MANIFEST, feature_files.VECTORS, f"{FOLDER}/*.zip", f"{IN_HAND}*"]
+    contents = [*own, *(f"{name}.npz" for name in photos)]
     inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     files.claim_folder(out, feature_files.MADE_BY, contents, inputs, force)
     files.write_json(out / feature_files.MANIFEST, plan)
@@ -165,53 +170,102 @@ def _copy(known: FeatureFolder, out: Path) -> None:
 
 
 def _run_here(
-    jobs: Mapping[str, Job], shards: Shards | None, settings: DescribeSettings, workers: int
+    jobs: Mapping[str, Job], shards: Shards | None, settings: DescribeSettings, workers: int, in_hand: Path
 ) -> Iterator[list[Exception | None]]:
     """Photo by photo; a shard is packed when its last photo is done, so that few files are open to view at any time."""
     packed = 0
-    for name, problem in zip(jobs, _run(list(jobs.values()), settings, workers), strict=True):
+    for name, problem in zip(jobs, _run(list(jobs.values()), settings, workers, in_hand), strict=True):
         while shards is not None and packed < shards.number(name):
             shards.pack(packed)
             packed += 1
         yield [problem]
 
 
-def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+def _run(jobs: list[Job], settings: DescribeSettings, workers: int, in_hand: Path) -> Iterator[Exception | None]:
+    """What is wrong with each photo, if anything.
+
+    Args:
+        in_hand: file that names the photo under way where there are no processes but this one, whose crash ends the work. A
+            photo named there by a run that came to its end otherwise is tried in a process of its own.
+    """
     workers = min(workers, len(jobs))
-    if workers <= 1:
-        model = load(settings.model, settings.device, settings.engine)
-        yield from (_describe_one(job, settings, model) for job in jobs)
-        return
-    run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_before_a_gpu
-    try:
+    if workers > 1:
+        run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_before_a_gpu
         yield from run(jobs, settings, workers)
-    except BrokenProcessPool as error:
-        raise OSError(
-            "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, which goes on "
-            "where this stopped"
-        ) from error
+        return
+    suspect = in_hand.read_text(encoding="utf-8") if in_hand.is_file() else None
+    model = load(settings.model, settings.device, settings.engine)
+    try:
+        for job in jobs:
+            if str(job.image) == suspect:
+                yield from _one_by_one([job], settings, _describe_in_worker)
+                continue
+            in_hand.write_text(str(job.image), encoding="utf-8")
+            yield _describe_one(job, settings, model)
+    finally:
+        in_hand.unlink(missing_ok=True)
 
 
-def _pool(workers: int, settings: DescribeSettings, needs_model: bool) -> ProcessPoolExecutor:
+def _pool(workers: int, settings: DescribeSettings, function: Callable[[Job], Any]) -> ProcessPoolExecutor:
     # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, needs_model))
+    return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, function is _describe_in_worker))
 
 
 def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     """Each process does all that a photo needs."""
-    with _pool(workers, settings, needs_model=True) as pool:
-        yield from pool.map(_describe_in_worker, jobs)
+    yield from _in_processes(jobs, settings, workers, _describe_in_worker)
 
 
 def _run_before_a_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     """Processes read photos and find keypoints, this one describes them, threads write: the GPU waits for nobody."""
     model = load(settings.model, settings.device, settings.engine)
-    ahead = 2 * workers  # photos that wait for the next station at each of them
-    with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
-        found = (_received(each) for each in _in_order(pool, _find_in_worker, jobs, ahead))
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        found = (_received(each) for each in _in_processes(jobs, settings, workers, _find_in_worker))
         made = ((job, described(job, each, model)) for job, each in zip(jobs, found, strict=True))
-        yield from _in_order(writers, save, made, ahead)
+        yield from _in_order(writers, save, made, 2 * workers)
+
+
+def _in_processes(
+    jobs: list[Job], settings: DescribeSettings, workers: int, function: Callable[[Job], Outcome | Exception]
+) -> Iterator[Outcome | Exception]:
+    """What ``function`` gives for each photo, in several processes; where one is killed, those under way are tried alone."""
+    done, ahead = 0, 2 * workers
+    while done < len(jobs):
+        try:
+            with _pool(workers, settings, function) as pool:
+                for outcome in _in_order(pool, function, jobs[done:], ahead):
+                    done += 1
+                    yield outcome
+        except BrokenProcessPool:
+            under_way = jobs[done : done + ahead]
+            note(f"a worker process was killed; the {len(under_way)} photos under way are tried one by one")
+            for outcome in _one_by_one(under_way, settings, function):
+                done += 1
+                yield outcome
+
+
+def _one_by_one(
+    jobs: list[Job], settings: DescribeSettings, function: Callable[[Job], Outcome | Exception]
+) -> Iterator[Outcome | Exception]:
+    """The same in one process, which a photo may kill: that photo is what is wrong."""
+    with contextlib.ExitStack() as stack:
+        pool: ProcessPoolExecutor | None = None
+        for job in jobs:
+            if pool is None:
+                pool = stack.enter_context(_pool(1, settings, function))
+                try:
+                    pool.submit(int).result()
+                except BrokenProcessPool as error:  # before it has seen a photo
+                    raise OSError(
+                        "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, "
+                        "which goes on where this stopped"
+                    ) from error
+            try:
+                yield pool.submit(function, job).result()
+            except BrokenProcessPool:
+                pool = None
+                yield killer(job)
 
 
 def _in_order(
@@ -262,7 +316,7 @@ def _describe_one(job: Job, settings: DescribeSettings, model: Model) -> Excepti
 
 def wait_for_all_ranks() -> None:
     """Under torchrun: return when every process has come here."""
-    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+    if place_by_torchrun()[1] == 1:
         return
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group("gloo")

@@ -27,7 +27,12 @@ from patchprint.training import checkpoint, train
 def attempt(plan: Plan) -> str:
     """Do one run; returns "", or in one sentence why it failed. What it says meanwhile goes to its log."""
     plan.runs.mkdir(parents=True, exist_ok=True)
-    with open(plan.log, "w", encoding="utf-8") as log, contextlib.redirect_stderr(log):
+    # Lines as they are said, so that a full disk is met there and not when the log is closed.
+    with (
+        files.saying_what_failed(plan.log),
+        open(plan.log, "w", encoding="utf-8", buffering=1) as log,
+        contextlib.redirect_stderr(log),
+    ):
         try:
             _do(plan)
         except UserError as error:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from patchprint.common import distributed as ranks, files, provenance
 from patchprint.common.devices import kept_memory
 from patchprint.common.errors import UserError
-from patchprint.common.signals import STOPPED, sigterm_as_event
+from patchprint.common.signals import stop_as_event
 from patchprint.data import open_source
 from patchprint.data.patch_source import PatchSource
 from patchprint.networks import weights
@@ -173,7 +173,7 @@ class _Run:
     def to_the_end(self) -> Outcome:
         config, state = self.config, self.state
         with (
-            sigterm_as_event() as asked_to_stop,
+            stop_as_event() as asked_to_stop,
             tqdm(total=config.steps, initial=state.step, disable=None if self.is_first else True, unit="step") as bar,
         ):
             while state.step < config.steps:
@@ -196,7 +196,7 @@ class _Run:
                 if at_end:
                     self._show_hardest()
                 if stopping and not at_end:
-                    raise SystemExit(STOPPED)
+                    raise asked_to_stop.exception()
         return Outcome(
             steps=state.step,
             best_step=state.best[0].step if state.best else state.step,

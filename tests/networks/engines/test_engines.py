@@ -20,12 +20,12 @@ from patchprint.data.builders.homographies import ImagePair
 from patchprint.features import load
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork, engines
-from patchprint.networks.engines import _exported, openvino
-from patchprint.networks.engines._exported import exported
+from patchprint.networks.engines import _cache, openvino
 from patchprint.networks.engines.pytorch import inference_copy, multiplies_in_bfloat16
 from patchprint.ops.distances import pair_distances
 from support import children
 from support.children import Ending
+from support.full_disk import files_limited_to
 
 # How far a component of a unit descriptor may be from the one in float32.
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2, "int8": 0.1}
@@ -94,13 +94,71 @@ def test_patches_cut_on_the_way_are_described_as_others(engine: str) -> None:
     assert (made.describe_cut(cuts) - made.describe(given)).abs().max() <= (0 if engine == "float32" else 1e-2)
 
 
-def test_an_exported_network_is_known_by_the_code_of_its_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("onnx")
+def test_what_is_cached_is_known_by_network_and_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network = narrow("hynet")
-    before = exported(network)
-    assert exported(network) == before
-    monkeypatch.setattr(_exported, "_code", lambda: "other layers")
-    assert exported(network) != before
+    assert _cache.cached(network, "x", lambda: b"first") == b"first"
+    assert _cache.cached(network, "x", lambda: b"second") == b"first"
+    assert _cache.cached(narrow("hardnet"), "x", lambda: b"second") == b"second"
+    assert _cache.cached(network, "y", lambda: b"third") == b"third"
+    monkeypatch.setattr(_cache, "_code", lambda: "other layers")
+    assert _cache.cached(network, "x", lambda: b"fourth") == b"fourth"
+
+
+def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
+    network, content = narrow("hynet"), bytes(range(200))
+    _cache.cached(network, "x", lambda: content)
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:10], whole[:-1], whole + b"!", whole[:100] + b"?" + whole[101:], b"?" + whole[1:]):
+        file.write_bytes(damaged)
+        assert _cache.cached(network, "x", lambda: content) == content
+        assert file.read_bytes() == whole
+
+
+ENGINES = [pytest.param(engine, marks=[] if engine == "int8" else pytest.mark.slow) for _, engine in EXPORTED]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_m2_m3_changed_bytes_do_not_reach_the_engine(
+    engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
+    network = narrow("tfeat")
+    given = patches(network, 70)
+    expected = engines.create(network, engine).describe(given)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == (2 if engine == "int8" else 1)
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    assert torch.equal(engines.create(network, engine).describe(given), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_m3_without_a_place_for_the_cache_an_engine_works(
+    engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder can be made below a file, whoever asks")
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "file" / "cache"))
+    network = narrow("tfeat")
+    given = patches(network, 70)
+    found = engines.create(network, engine).describe(given)
+    assert (found - network.describe(given)).abs().max() <= TOLERANCE[engine]
+    assert "the engine is not kept for the next time" in capfd.readouterr().err
+
+
+def test_m3_on_a_full_disk_nothing_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
+    network = narrow("hynet")
+    for _ in range(2):
+        with files_limited_to(1000):
+            assert len(_cache.cached(network, "x", lambda: bytes(5000))) == 5000
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("engine", ["float32", "bfloat16"])

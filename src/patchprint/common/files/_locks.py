@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -40,8 +41,10 @@ def lock_of(temporary: Path, wait: bool = True) -> int | None:
     """An open descriptor that holds the lock of a file or folder; None where it cannot be had."""
     if fcntl is None:
         return None
-    descriptor = os.open(temporary, os.O_RDONLY)
+    descriptor = os.open(temporary, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
     try:
+        if not _is_lockable(descriptor):
+            raise OSError
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:  # somebody's, or on a file system without locks
         os.close(descriptor)
@@ -51,7 +54,10 @@ def lock_of(temporary: Path, wait: bool = True) -> int | None:
 
 def _take_lock(lock: Path, path: Path, wait: bool) -> IO[bytes]:
     while True:
-        stream = open(lock, "ab")  # noqa: SIM115 - the caller closes it
+        stream = os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666), "r+b", buffering=0)
+        if not _is_lockable(stream.fileno()):
+            stream.close()
+            raise UserError(f"{lock} is no file but a pipe or a device; remove it, it is the name of a lock")
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -66,6 +72,11 @@ def _take_lock(lock: Path, path: Path, wait: bool) -> IO[bytes]:
             if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
                 return stream
         stream.close()
+
+
+def _is_lockable(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def beside(path: Path, role: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from patchprint.common.errors import UserError
@@ -25,6 +26,11 @@ def refuse_file(path: str | Path, force: bool) -> None:
         raise UserError(f"{path} cannot be written, since {parent} is a file and no folder; give another --out")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise PermissionError(f"{path} cannot be written: there is no permission to write to {parent}")
+    try:  # some file systems, like /proc, refuse what they seem to permit
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {parent} takes no files ({error.strerror})") from error
 
 
 def refuse_overlap(out: str | Path, source: str | Path, inside: bool = False) -> None:

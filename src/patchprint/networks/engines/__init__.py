@@ -1,4 +1,4 @@
-"""How a network that is only used is computed: one engine behind every description, chosen by what the machine has.
+"""Inference engines for patch networks, chosen by what the machine has.
 
 ``create`` gives the engine of a name, or with "auto" the one that `chosen` names. To add one: a file with a class that has
 `Engine`'s method (of the CPU: `CpuEngine`'s), and a line in `ENGINES`.
@@ -60,7 +60,7 @@ def chosen(device: torch.device) -> str:
 
     On the CPU what ``PATCHPRINT_ENGINE`` names, else bfloat16 where the processor multiplies in it; on NVIDIA GPUs that do so
     "cuda"; elsewhere float32. The engines that first have to export and compile a network are left to `chosen_for_many`: few
-    photos would wait for that.
+    images would wait for that.
     """
     if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         return "cuda"
@@ -84,7 +84,7 @@ def chosen_for_many(network: PatchNetwork) -> str:
         return usual
     try:
         create(network, MANY)
-    except UserError:
+    except (UserError, OSError):  # it loses too much, or cannot be made, as on a full disk
         return usual
     return MANY
 

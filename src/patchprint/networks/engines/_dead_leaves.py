@@ -1,4 +1,4 @@
-"""Patches that have the statistics of photos and come from no photo: opaque discs that fall on each other.
+"""Synthetic patches with the statistics of natural images: opaque discs that occlude each other (dead leaves).
 
 Edges, occlusions and flat parts at all sizes are as frequent in such pictures as in the world (A. Lee, D. Mumford and J. Huang,
 Occlusion models for natural images, IJCV 41, 2001). Networks are shown them to find out how large their activations get.

@@ -11,8 +11,8 @@ from torch import Tensor
 from patchprint.common.optional import require
 from patchprint.interop.onnx import INPUT, OUTPUT, as_array
 from patchprint.networks import PatchNetwork
+from patchprint.networks.engines._cache import exported
 from patchprint.networks.engines._engine import Compute, CpuEngine
-from patchprint.networks.engines._exported import exported
 
 
 class OnnxRuntimeEngine(CpuEngine):
@@ -26,7 +26,7 @@ class OnnxRuntimeEngine(CpuEngine):
         runtime = require(self.package, self.extra)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        self._session = runtime.InferenceSession(str(exported(network)), options, providers=["CPUExecutionProvider"])
+        self._session = runtime.InferenceSession(exported(network), options, providers=["CPUExecutionProvider"])
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:

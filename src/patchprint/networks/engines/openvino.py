@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.common.files import cache_folder, temporary_folder
 from patchprint.common.optional import require
 from patchprint.interop.onnx import as_array
 from patchprint.networks import PatchNetwork
+from patchprint.networks.engines._cache import cached, exported
 from patchprint.networks.engines._dead_leaves import dead_leaves
 from patchprint.networks.engines._engine import Compute, CpuEngine
-from patchprint.networks.engines._exported import exported
 from patchprint.networks.network import CHUNK_ON_CPU
 
 _SHOWN = 512  # patches by which the ranges of 8-bit activations are found
@@ -30,7 +29,7 @@ _LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
 
 
 class OpenVinoEngine(CpuEngine):
-    """Compiled for chunks of one size, the rest is filled up; compiled once for a machine, and kept in the cache.
+    """Compiled for chunks of one size, the rest is filled up.
 
     A forked child computes with PyTorch in float32 instead: the threads that would compute stayed with its parent, and whatever
     OpenVINO held at that moment is held for ever, so that even a new start may not end.
@@ -46,7 +45,7 @@ class OpenVinoEngine(CpuEngine):
         self._process = os.getpid()
         self._network = network
         core = _core()
-        model = core.read_model(self._file(core, network))
+        model = self._model(network)
         self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
         model.reshape(self._shape)
         in_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
@@ -58,13 +57,12 @@ class OpenVinoEngine(CpuEngine):
                 "INFERENCE_NUM_THREADS": torch.get_num_threads(),
                 # A stream is a core: every thread of ours computes alone.
                 "NUM_STREAMS": torch.get_num_threads(),
-                "CACHE_DIR": str(cache_folder("engines")),
             },
         )
 
-    def _file(self, core: Any, network: PatchNetwork) -> Path:
+    def _model(self, network: PatchNetwork) -> Any:
         """What is compiled."""
-        return exported(network)
+        return _core().read_model(exported(network))
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -95,27 +93,27 @@ class Int8Engine(OpenVinoEngine):
     (`dead_leaves`), so that the same weights give the same engine everywhere. A network that loses too much by it is refused.
     """
 
-    def _file(self, core: Any, network: PatchNetwork) -> Path:
-        source = exported(network)
-        folder = source.with_name(f"{source.stem}-int8")
-        if not folder.is_dir():
-            patches = dead_leaves(_SHOWN, network.input_size)
-            model = core.read_model(source)
-            _round_to_8_bits(self._openvino, model, _ranges(self._openvino, model, patches.numpy()))
-            found = torch.from_numpy(core.compile_model(model, "CPU")([patches.numpy()])[0])
-            with torch.no_grad():
-                agreement = float(F.cosine_similarity(found, network.raw(patches).cpu()).mean())
-            if agreement < _LEAST_AGREEMENT:
-                raise UserError(
-                    f"with integers of 8 bits {network.info.name} loses too much: the cosine with its own descriptors is "
-                    f"{agreement:.3f}; take the engine openvino"
-                )
-            with temporary_folder(folder) as made:
-                self._openvino.save_model(model, made / "network.xml", compress_to_fp16=False)
-                _refuse_cut_model(core, made / "network.xml")
-                with contextlib.suppress(OSError):  # another process was faster
-                    made.rename(folder)
-        return folder / "network.xml"
+    def _model(self, network: PatchNetwork) -> Any:
+        model = super()._model(network)
+        found = json.loads(cached(network, "int8.json", lambda: json.dumps(self._measure(network)).encode()))
+        if found["agreement"] < _LEAST_AGREEMENT:
+            raise UserError(
+                f"with integers of 8 bits {network.info.name} loses too much: the cosine with its own descriptors is "
+                f"{found['agreement']:.3f}; take the engine openvino"
+            )
+        _round_to_8_bits(self._openvino, model, found["ranges"])
+        return model
+
+    def _measure(self, network: PatchNetwork) -> dict[str, Any]:
+        """The range of the inputs of each convolution, and the mean cosine with what the network says when they are rounded."""
+        patches = dead_leaves(_SHOWN, network.input_size)
+        model = super()._model(network)
+        ranges = _ranges(self._openvino, model, patches.numpy())
+        _round_to_8_bits(self._openvino, model, ranges)
+        found = torch.from_numpy(_core().compile_model(model, "CPU")([patches.numpy()])[0])
+        with torch.no_grad():
+            agreement = float(F.cosine_similarity(found, network.raw(patches).cpu()).mean())
+        return {"ranges": ranges, "agreement": agreement}
 
 
 @cache
@@ -127,14 +125,6 @@ def _core() -> Any:
     next Ctrl-C would be a segmentation fault.
     """
     return require(OpenVinoEngine.package, OpenVinoEngine.extra).Core()
-
-
-def _refuse_cut_model(core: Any, path: Path) -> None:
-    """OpenVINO says nothing when the disk is full while it writes, and complains when it reads."""
-    try:
-        core.read_model(path)
-    except RuntimeError as error:
-        raise OSError("OpenVINO's model is cut short; make room on the disk and run again") from error
 
 
 def _convolutions(model: Any) -> list[Any]:
