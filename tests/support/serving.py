@@ -69,14 +69,18 @@ class Served:
             is_json = answer.getheader("Content-Type", "").startswith("application/json")
             return answer.status, json.loads(data) if is_json else data
 
+    def post(self, path: str, a: Path, b: Path, **fields: object) -> tuple[int, Any]:
+        """POST two images and settings."""
+        body, kind = form({"image_a": a, "image_b": b, **fields})
+        return self.ask("POST", path, body, {"Content-Type": kind})
+
     def match(self, a: Path, b: Path, **fields: object) -> tuple[int, Any]:
         """POST /api/match."""
-        body, kind = form({"photo_a": a, "photo_b": b, **fields})
-        return self.ask("POST", "/api/match", body, {"Content-Type": kind})
+        return self.post("/api/match", a, b, **fields)
 
-    def stop(self) -> int:
-        """End it as systemd would, and wait."""
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it by a signal, and wait."""
+        self.process.send_signal(number)
         return self.process.wait(20)
 
 
