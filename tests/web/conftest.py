@@ -59,5 +59,5 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """``patchprint serve`` as it is by default; whatever it did wrong fails in the end."""
     with serving(tmp_path_factory.mktemp("server"), "--device", "cpu") as made:
         yield made
-        assert not re.search("Traceback|worker ended", "".join(made.said)), "".join(made.said)
-        assert not made.turned_to.exists(), made.turned_to.read_text()
+        assert not re.search("Traceback|worker ended", "".join(made.stderr_lines)), "".join(made.stderr_lines)
+        assert not made.contacted.exists(), made.contacted.read_text()

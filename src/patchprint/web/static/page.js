@@ -1,14 +1,14 @@
-// The page of patchprint serve: asks the HTTP API (docs/serve.md) and draws what it answers. Text reaches the page as text only.
+// The page of patchprint serve: calls the HTTP API (docs/serve.md) and draws the answer. Text is only ever set as textContent.
 "use strict";
 
-const MAX_LINES = 100; // more of them show nothing
-const REACH = 10; // pixels of the screen around the end of a line that count as the line
+const MAX_LINES = 100; // more cannot be told apart
+const REACH = 10; // pixels of the screen within which a pointer selects the end of a line
 const GEOMETRIES = {homography: "homography", fundamental: "fundamental matrix"};
 const VERDICTS = {same: "same place", different: "not the same place", unsure: "perhaps"};
 const $ = (id) => document.getElementById(id);
 const form = $("question");
 const files = {a: null, b: null};
-let choices, shown, looked; // answers of /api/choices, /api/compare and /api/patches
+let choices, comparison, patches; // answers of /api/choices, /api/compare and /api/patches
 let drawn = []; // the lines: {ends: [[x, y], [x, y]], rows: the two keypoints, group}
 
 function element(tag, properties = {}, ...children) {
@@ -24,7 +24,7 @@ function shape(tag, attributes, ...children) {
   return made;
 }
 
-// ---- asking
+// ---- requests
 
 async function ask(address, more = {}) {
   const body = new FormData();
@@ -42,8 +42,8 @@ async function ask(address, more = {}) {
 
 let isBusy = false, next = null;
 
-// One request at a time; of those that wait only the last is asked.
-async function latest(work) {
+// Run one request at a time; of those that wait only the last is kept.
+async function enqueue(work) {
   next = work;
   if (isBusy) return;
   isBusy = true;
@@ -51,14 +51,14 @@ async function latest(work) {
   while (next) {
     const current = next;
     next = null;
-    tell("");
-    await current().catch((error) => tell(error.message));
+    showProblem("");
+    await current().catch((error) => showProblem(error.message));
   }
   isBusy = false;
   $("status").textContent = "";
 }
 
-function tell(sentence) {
+function showProblem(sentence) {
   $("problem").hidden = !sentence;
   $("problem").textContent = sentence;
 }
@@ -66,18 +66,18 @@ function tell(sentence) {
 function compare() {
   if (!files.a || !files.b) {
     next = null;
-    tell("");
+    showProblem("");
     return hide();
   }
-  latest(async () => {
+  enqueue(async () => {
     try {
-      shown = await ask("/api/compare");
+      comparison = await ask("/api/compare");
     } catch (error) {
       hide();
       throw error;
     }
     if (!files.a || !files.b) return hide(); // one was removed meanwhile
-    looked = null;
+    patches = null;
     $("keypoint").value = "";
     $("invitation").hidden = true;
     $("result").hidden = false;
@@ -87,9 +87,12 @@ function compare() {
   });
 }
 
-function look(side, keypoint) {
-  latest(async () => {
-    looked = await ask("/api/patches", {side, keypoint});
+function requestPatches(side, keypoint) {
+  const current = comparison; // numbers of keypoints belong to it
+  enqueue(async () => {
+    const answer = comparison === current && await ask("/api/patches", {side, keypoint});
+    if (comparison !== current) return;
+    patches = answer;
     $("keypoint").value = side === "a" ? keypoint : "";
     showPatches();
     draw();
@@ -97,7 +100,7 @@ function look(side, keypoint) {
 }
 
 function hide() {
-  shown = looked = null;
+  comparison = patches = null;
   $("invitation").hidden = false;
   $("result").hidden = true;
 }
@@ -106,19 +109,19 @@ function hide() {
 
 function showImages() {
   for (const side of ["a", "b"]) {
-    const image = $(`image-${side}`), [width, height] = shown[`size_${side}`];
+    const image = $(`image-${side}`), [width, height] = comparison[`size_${side}`];
     image.style.setProperty("--aspect", width / height);
     const address = preview(side).src;
     if (image.src !== address) image.src = address;
   }
-  const [a, b] = [shown.size_a, shown.size_b];
+  const [a, b] = [comparison.size_a, comparison.size_b];
   $("images").style.setProperty("--aspects", a[0] / a[1] + b[0] / b[1]);
   draw();
 }
 
 function box(side) {
   const image = $(`image-${side}`);
-  return {left: image.offsetLeft, top: image.offsetTop, scale: image.offsetWidth / shown[`size_${side}`][0],
+  return {left: image.offsetLeft, top: image.offsetTop, scale: image.offsetWidth / comparison[`size_${side}`][0],
     right: image.offsetLeft + image.offsetWidth, bottom: image.offsetTop + image.offsetHeight};
 }
 
@@ -128,9 +131,9 @@ function place(side, point) {
 }
 
 function draw() {
-  if (!shown) return;
-  const {result} = shown, svg = $("lines"), count = result.matches;
-  const all = {a: shown.all_a.map((point) => place("a", point)), b: shown.all_b.map((point) => place("b", point))};
+  if (!comparison) return;
+  const {result} = comparison, svg = $("lines"), count = result.matches;
+  const all = {a: comparison.all_a.map((point) => place("a", point)), b: comparison.all_b.map((point) => place("b", point))};
   const kept = Math.min(count, MAX_LINES);
   const rows = Array.from({length: kept}, (_, number) => Math.round((number * (count - 1)) / Math.max(kept - 1, 1)));
   const agrees = (row) => result.is_inlier?.[row];
@@ -141,16 +144,16 @@ function draw() {
     const kind = result.is_inlier ? (agrees(row) ? "agrees" : "disagrees") : "unknown";
     const group = shape("g", {class: kind}, shape("line", {x1, y1, x2, y2}), ...ends.map(([cx, cy]) => shape("circle", {cx, cy, r: 2.8})));
     // Neighbors get similar colors, so that a line can be followed and a stray one stands out.
-    const [x, y] = result.points_a[row], [width, height] = shown.size_a;
+    const [x, y] = result.points_a[row], [width, height] = comparison.size_a;
     if (kind === "agrees") group.style.color = `hsl(${75 + (180 * x) / width} 90% ${48 + (26 * y) / height}%)`;
     return {keypoints, ends, group};
   });
   const dots = [...all.a, ...all.b].map(([x, y]) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join("");
   const casing = drawn.map(({ends: [[x1, y1], [x2, y2]]}) => `M${x1} ${y1}L${x2} ${y2}`).join("");
   const rings = [];
-  if (looked) {
-    const other = looked.side === "a" ? "b" : "a", [x, y] = all[looked.side][looked.keypoint];
-    for (const {keypoint} of looked.views[0].neighbors) {
+  if (patches) {
+    const other = patches.side === "a" ? "b" : "a", [x, y] = all[patches.side][patches.keypoint];
+    for (const {keypoint} of patches.views[0].neighbors) {
       const [cx, cy] = all[other][keypoint];
       rings.push(shape("circle", {cx, cy, r: 6, class: "near"}));
     }
@@ -160,14 +163,14 @@ function draw() {
   svg.setAttribute("aria-label", `lines between both images for ${kept} of ${count} matches`);
 }
 
-const away = ([x, y], [left, top]) => Math.hypot(x - left, y - top);
+const distance = ([x, y], [left, top]) => Math.hypot(x - left, y - top);
 
-// The side (0 or 1) and the line whose end is near a place of the screen, if there is one.
+// Return the line whose end is near a place of the screen, and the side (0 or 1) of that end; null if there is none.
 function lineAt(place) {
   let best = null, least = REACH;
   for (const line of drawn) {
     line.ends.forEach((end, side) => {
-      if (away(end, place) < least) [best, least] = [{line, side}, away(end, place)];
+      if (distance(end, place) < least) [best, least] = [{line, side}, distance(end, place)];
     });
   }
   return best;
@@ -188,15 +191,15 @@ $("images").addEventListener("pointerleave", () => follow(null));
 
 $("images").addEventListener("click", (event) => {
   const at = pointer(event), near = lineAt(at);
-  if (near) return look("ab"[near.side], near.line.keypoints[near.side]);
+  if (near) return requestPatches("ab"[near.side], near.line.keypoints[near.side]);
   const side = ["a", "b"].find((name) => {
     const {left, top, right, bottom} = box(name);
     return at[0] >= left && at[0] < right && at[1] >= top && at[1] < bottom;
   });
   if (!side) return;
-  const distances = shown[`all_${side}`].map((point) => away(place(side, point), at));
-  if (!distances.length) return tell("no keypoint was found in this image");
-  look(side, distances.indexOf(distances.reduce((one, other) => Math.min(one, other))));
+  const distances = comparison[`all_${side}`].map((point) => distance(place(side, point), at));
+  if (!distances.length) return showProblem("no keypoint was found in this image");
+  requestPatches(side, distances.indexOf(distances.reduce((one, other) => Math.min(one, other))));
 });
 
 new ResizeObserver(draw).observe($("images"));
@@ -204,7 +207,7 @@ new ResizeObserver(draw).observe($("images"));
 // ---- numbers and patches
 
 function showNumbers() {
-  const {result, baseline} = shown;
+  const {result, baseline} = comparison;
   const difference = (here, there) => (here > there ? "+" : "") + (here - there);
   const rows = [["Keypoints", `${result.keypoints_a} and ${result.keypoints_b}`, "the same", ""]];
   for (const [label, name] of [["Matches", "matches"], ["Inliers", "inliers"]]) {
@@ -224,16 +227,16 @@ function showNumbers() {
   $("legend").replaceChildren(...Object.entries({...legend, found: "keypoint; click one to see its patch"}).map(
     ([className, textContent]) => element("span", {className, textContent})));
   URL.revokeObjectURL($("download").href);
-  $("download").href = URL.createObjectURL(new Blob([shown.csv], {type: "text/csv"}));
-  $("command").textContent = shown.command;
+  $("download").href = URL.createObjectURL(new Blob([comparison.csv], {type: "text/csv"}));
+  $("command").textContent = comparison.command;
 }
 
 function showPatches() {
-  if (!looked) return $("patches").replaceChildren();
-  const name = files[looked.side].name;
-  const text = element("p", {}, `Keypoint ${looked.keypoint} of ${name}, and the nearest of the other image by distance; ✓ is the match, `,
+  if (!patches) return $("patches").replaceChildren();
+  const name = files[patches.side].name;
+  const text = element("p", {}, `Keypoint ${patches.keypoint} of ${name}, and the nearest of the other image by distance; ✓ is the match, `,
     element("b", {textContent: "green"}), " where the geometry says.");
-  $("patches").replaceChildren(text, ...looked.views.map((view) => {
+  $("patches").replaceChildren(text, ...patches.views.map((view) => {
     const own = patch(view.patch, `its patch to ${view.model}`, ["own"]);
     const near = view.neighbors.map((each) => {
       const distance = view.is_binary ? `${each.distance.toFixed(0)} bits` : each.distance.toFixed(3);
@@ -255,7 +258,7 @@ function patch(png, alt, classes, ...more) {
 const field = (side) => document.querySelector(`.field[data-side="${side}"]`);
 const preview = (side) => field(side).querySelector("img");
 
-function give(side, file) {
+function setFile(side, file) {
   const image = preview(side), title = field(side).querySelector("span");
   title.dataset.label ??= title.textContent;
   URL.revokeObjectURL(image.src);
@@ -270,27 +273,27 @@ function give(side, file) {
 for (const side of ["a", "b"]) {
   const input = field(side).querySelector("input");
   input.addEventListener("change", () => {
-    if (input.files.length) give(side, input.files[0]);
+    if (input.files.length) setFile(side, input.files[0]);
     input.value = ""; // the same file can be chosen again
     compare();
   });
-  field(side).querySelector(".remove").addEventListener("click", () => { give(side, null); compare(); });
+  field(side).querySelector(".remove").addEventListener("click", () => { setFile(side, null); compare(); });
 }
 
-// Two files fill both fields, one that below it or the first empty one.
-function giveAll(given, target) {
+// Two files fill both fields; one fills the field it was dropped on, else the first empty one.
+function setFiles(given, target) {
   if (!given.length) return;
   const side = target?.closest?.(".field")?.dataset.side ?? (files.a ? "b" : "a");
-  given.length > 1 ? ["a", "b"].forEach((name, index) => give(name, given[index])) : give(side, given[0]);
+  given.length > 1 ? ["a", "b"].forEach((name, index) => setFile(name, given[index])) : setFile(side, given[0]);
   compare();
 }
 
 document.addEventListener("dragover", (event) => event.preventDefault());
 document.addEventListener("drop", (event) => {
   event.preventDefault();
-  giveAll(event.dataTransfer.files, event.target);
+  setFiles(event.dataTransfer.files, event.target);
 });
-document.addEventListener("paste", (event) => giveAll(event.clipboardData.files));
+document.addEventListener("paste", (event) => setFiles(event.clipboardData.files));
 
 // ---- choices
 
@@ -311,7 +314,7 @@ form.mode.addEventListener("change", () => {
 });
 for (const name of ["baseline", "detector"]) form[name].addEventListener("change", compare);
 form.addEventListener("submit", (event) => event.preventDefault());
-$("keypoint").addEventListener("change", () => { if ($("keypoint").value !== "") look("a", $("keypoint").value); });
+$("keypoint").addEventListener("change", () => { if ($("keypoint").value !== "") requestPatches("a", $("keypoint").value); });
 
 async function start() {
   choices = await (await fetch("/api/choices")).json();
@@ -322,11 +325,11 @@ async function start() {
     const button = element("button", {type: "button", textContent: name});
     button.addEventListener("click", async () => {
       const blobs = await Promise.all(addresses.map(async (address) => (await fetch(address)).blob()));
-      blobs.forEach((blob, index) => give("ab"[index], new File([blob], addresses[index].split("/").pop())));
+      blobs.forEach((blob, index) => setFile("ab"[index], new File([blob], addresses[index].split("/").pop())));
       compare();
     });
     $("samples").append(button);
   }
 }
 
-start().catch(() => tell("the server does not answer"));
+start().catch(() => showProblem("the server does not answer"));
