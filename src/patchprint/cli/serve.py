@@ -1,4 +1,4 @@
-"""``patchprint serve``: a local page for two images, and the same as an HTTP API."""
+"""``patchprint serve``: a local page that matches two images, and its HTTP API."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def main(
     device: str = "auto",
     engine: str = AUTO,
 ) -> int:
-    """A page in the browser: drop two images, see their matches beside SIFT's; the same as an HTTP API.
+    """Serve a page in the browser that matches two images and compares with SIFT, and its HTTP API.
 
     Args:
-        host: address to listen at; the default is this machine alone, any other lets strangers in
-        port: 0 takes one that is free
-        models: weight files to offer beside the shipped models
-        host_name: names by which browsers may call this server, besides localhost and IP addresses
+        host: address to listen on; the default is reachable from this machine only, any other lets strangers in
+        port: 0 picks a free one
+        models: weight files to offer besides the shipped models
+        host_name: host names allowed in requests, besides localhost and IP addresses
         max_upload_mb: megabytes of one image
         max_megapixels: megapixels of one image
         max_seconds: a request that takes longer is given up

@@ -1,11 +1,11 @@
-"""A local page where a person drops two images and looks at the matches, and the same as an HTTP API.
+"""A local web page that matches two images, and the HTTP API behind it.
 
 server       one port and one worker process
-app          routes, and the static page (static/)
-api          requests and responses
-protection   who may ask, how much, how slowly
+app          FastAPI application with the static page (static/)
+api          request and response types
+protection   Host and Origin checks, limits of requests
 session      cached matching of two uploaded images
-workers      the process in which it runs
+workers      the process in which matching runs
 """
 
 from patchprint.web.limits import Limits

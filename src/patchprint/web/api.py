@@ -1,4 +1,4 @@
-"""Requests and responses of the HTTP API; /openapi.json is its schema and docs/serve.md shows how to use it."""
+"""Request and response types of the HTTP API; docs/serve.md shows how to use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 class MatchRequest(BaseModel):
-    """Two images and how they are matched; the settings are the flags of ``patchprint match``."""
+    """Two images and the settings of ``patchprint match``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,26 +44,26 @@ class MatchRequest(BaseModel):
         return MatchSettings(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MatchSettings)})
 
     def images(self) -> list[Upload]:
-        """Return both files; of their names only the last part is used, and no file on disk is ever opened by one."""
+        """Return both uploads. Only the last part of a file name is kept, as text; it never opens a file."""
         sides = {"image_a": self.image_a, "image_b": self.image_b}
         return [Upload(PurePath(file.filename or "").name or side, file.file.read()) for side, file in sides.items()]
 
 
 class CompareRequest(MatchRequest):
-    """Two images, how they are matched, and what the model is compared with."""
+    """Two images, match settings and a baseline."""
 
     baseline: Baseline = Field("sift", description="matched on the same keypoints with the same settings")
 
 
 class PatchesRequest(CompareRequest):
-    """A keypoint of one of two images."""
+    """Two images, match settings, a baseline, and a keypoint of one of the images."""
 
     side: Literal["a", "b"] = Field("a", description="the image of the keypoint")
     keypoint: int = Field(description="its number, counted from 0, strongest first")
 
 
 class MatchResponse(BaseModel):
-    """Matches of two images; entry m of every list is match m, coordinates are pixels of the images as stored."""
+    """Matches of two images. Entry m of every list is match m; coordinates are pixels of the images as stored."""
 
     model: str
     keypoints_a: int = Field(description="number of keypoints in the first image")
@@ -85,14 +85,14 @@ class MatchResponse(BaseModel):
 
 
 class ModelResult(MatchResponse):
-    """Matches by one model of a comparison."""
+    """Matches of one model in a comparison."""
 
     ratio: float | None = Field(description="threshold of the ratio test that was used; null where there is none")
     sentence: str = Field(description="the verdict in words")
 
 
 class CompareResponse(BaseModel):
-    """Matches of two images by a model and by a baseline."""
+    """Matches of a model and of a baseline."""
 
     result: ModelResult
     baseline: ModelResult
@@ -115,7 +115,7 @@ class Neighbor(BaseModel):
 
 
 class View(BaseModel):
-    """A keypoint as one model sees it."""
+    """A keypoint and its neighbors for one model."""
 
     model: str
     is_binary: bool = Field(description="distances are numbers of bits")
@@ -124,7 +124,7 @@ class View(BaseModel):
 
 
 class PatchesResponse(BaseModel):
-    """The patch of a keypoint and the nearest in the other image, to the model and to the baseline."""
+    """A keypoint and its neighbors for the model and the baseline."""
 
     side: Literal["a", "b"]
     keypoint: int
@@ -132,7 +132,7 @@ class PatchesResponse(BaseModel):
 
 
 class Choices(BaseModel):
-    """What requests may name on this server: only what is installed here. The default is the first of each list."""
+    """Valid values on this server: only what is installed. The default is the first of each list."""
 
     models: dict[str, float] = Field(description="with the ratio that each uses by default")
     baselines: list[str]
@@ -147,6 +147,6 @@ class Choices(BaseModel):
 
 
 class Problem(BaseModel):
-    """What is wrong, in one sentence."""
+    """An error in one sentence."""
 
     error: str

@@ -41,20 +41,21 @@ def create_app(
 
     Args:
         call: `Worker.call` of a worker with a `MatchSession`.
-        ratios: the models that can be chosen, and their calibrated ratios.
-        host_names: names of this server besides its addresses (`Protection`).
+        ratios: the models to offer, with their calibrated ratios.
+        limits: limits of one request.
+        host_names: allowed Host names (`Protection`).
     """
-    # Uploads stay in memory, which Protection bounds: nothing is left on disk, and a full disk stops nobody.
+    # Keep uploads in memory, bounded by Protection: nothing is left on disk, and a full disk does not matter.
     MultiPartParser.spool_max_size = limits.request_bytes
-    # FastAPI's pages of a schema load scripts from elsewhere, so there are none.
+    # FastAPI's documentation pages load scripts from a CDN, so they are off.
     app = FastAPI(title="patchprint", version=patchprint.__version__, docs_url=None, redoc_url=None)
     app.add_middleware(Protection, limits=limits, host_names=host_names)
-    for kind in (UserError, RequestValidationError, StarletteHTTPException):
-        app.add_exception_handler(kind, _problem)
+    for error in (UserError, RequestValidationError, StarletteHTTPException):
+        app.add_exception_handler(error, _problem)
 
     @app.get("/api/choices")
     def choices() -> api.Choices:
-        """What can be asked for."""
+        """List models, detectors, modes, sample images and limits of this server."""
         detectors = [name for name, each in DETECTORS.items() if importlib.util.find_spec(each.package)]
         return api.Choices(
             models={name: ratio or LOWE_RATIO for name, ratio in ratios.items()},
@@ -74,12 +75,12 @@ def create_app(
 
     @app.post("/api/compare", responses=_responses(api.CompareResponse))
     def compare(request: Annotated[api.CompareRequest, _FORM]) -> JSONResponse:
-        """Match two images by a model and by a baseline, on the same keypoints with the same settings."""
+        """Match two images with a model and with a baseline, on the same keypoints with the same settings."""
         return JSONResponse(call("compare", request.images(), request.settings(), request.baseline))
 
     @app.post("/api/patches", responses=_responses(api.PatchesResponse))
     def patches(request: Annotated[api.PatchesRequest, _FORM]) -> JSONResponse:
-        """The patch of a keypoint and the nearest in the other image, by both."""
+        """Return the patch of a keypoint and its nearest neighbors in the other image, for the model and the baseline."""
         more = request.baseline, request.side, request.keypoint
         return JSONResponse(call("patches", request.images(), request.settings(), *more))
 
@@ -104,7 +105,7 @@ async def _send(contents: bytes, kind: str, request: Request) -> Response:
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:
-    """Answer whatever is wrong with one sentence."""
+    """Return any error as one sentence."""
     if isinstance(error, RequestValidationError):
         return JSONResponse({"error": _sentence(error)}, 400)
     if isinstance(error, StarletteHTTPException):
@@ -115,7 +116,7 @@ async def _problem(request: Request, error: Exception) -> JSONResponse:
 
 
 def _sentence(error: RequestValidationError) -> str:
-    """Return the first thing that is wrong with a form."""
+    """Describe the first error of a form."""
     first = error.errors()[0]
     field = str(first["loc"][-1])
     if first["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""What one request may ask for, and the check of an uploaded image before it is decoded."""
+"""Limits of a request, and the check of an uploaded image before it is decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from patchprint.interop.image_files import announced_size
 
 
 class RequestError(UserError):
-    """A request that is refused in one sentence, with the HTTP status for it."""
+    """A request is refused, with a sentence and an HTTP status."""
 
     def __init__(self, sentence: str, status: int = 400) -> None:
         super().__init__(sentence)
@@ -23,8 +23,8 @@ class Limits:
     Attributes:
         upload_mb: megabytes of one image.
         megapixels: of one image, read from its header before it is decoded.
-        seconds: in which a request must have arrived, and in which it is answered.
-        waiting: requests that wait while another is answered; more are refused.
+        seconds: deadline for a request to arrive, and for its answer.
+        waiting: requests that may wait while another is answered; more are refused.
     """
 
     upload_mb: float = 25.0
@@ -40,18 +40,21 @@ class Limits:
 
     @property
     def request_bytes(self) -> int:
-        """Size of a request: two images, and a little for the other fields."""
+        """Maximum size of a request: two images and some space for the other fields."""
         return 2 * int(self.upload_mb * 1e6) + (1 << 16)
 
     @property
     def total_bytes(self) -> int:
-        """Size of all requests under way together, which bounds the memory that uploads take."""
+        """Maximum total size of all running requests, which bounds the memory for uploads."""
         return 20 * self.request_bytes
 
     def check_image(self, data: bytes, name: str) -> None:
-        """Raise where an upload is no image or a too large one; nothing is decoded.
+        """Check type and size of an image by its header, without decoding it.
 
-        Only file types whose header tells the size are accepted; browsers show all of them.
+        Only file types that state the size in the header are accepted; browsers show all of them.
+
+        Raises:
+            RequestError: the file is no image or too large.
         """
         if not data:
             raise RequestError(f"{name} is empty (0 bytes); choose an image")

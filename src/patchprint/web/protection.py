@@ -1,4 +1,4 @@
-"""ASGI middleware: who may ask, how large and how slow a request may be, and what a browser may load."""
+"""ASGI middleware: Host and Origin checks, limits on size and time of requests, security headers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ _HEADERS = {
 
 
 class Protection:
-    """Refuses requests from other sites' pages, and too large or too slow ones, before and while they are read.
+    """Refuse requests from pages of other sites, and requests that are too large or too slow, while they are read.
 
     Args:
-        host_names: names by which a browser may call this server; IP addresses and localhost are always allowed. A hostile site
-            can make its own name lead to this machine (DNS rebinding), but not an address.
+        app: the application behind.
+        limits: limits of one request.
+        host_names: allowed Host names; IP addresses and localhost are always allowed. A hostile site can make its own name
+            resolve to this machine (DNS rebinding), but not an address.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, host_names: Collection[str] = ()) -> None:
         self._app, self._limits = app, limits
         self._host_names = {"localhost", *(name.lower() for name in host_names)}
-        self._received = 0  # bytes of the requests under way
+        self._received = 0  # bytes of all running requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,7 +69,7 @@ class Protection:
                 headers = MutableHeaders(scope=message)
                 headers.update(_HEADERS)
                 if scope["method"] == "POST" and not is_complete:
-                    headers["connection"] = "close"  # the rest of the request is not waited for
+                    headers["connection"] = "close"  # do not wait for the rest of the request
             await send(message)
 
         refusal = self._refusal(Headers(scope=scope))
@@ -86,7 +88,7 @@ class Protection:
             )
             return HTTPException(403, sentence)
         if origin is not None and origin.partition("://")[2] != host:
-            return HTTPException(403, "a page of another server may not ask this one")
+            return HTTPException(403, "requests from pages of other sites are refused")
         return self._too_large() if int(head.get("content-length", "0")) > self._limits.request_bytes else None
 
     def _too_large(self) -> HTTPException:

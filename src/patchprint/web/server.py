@@ -1,10 +1,11 @@
-"""The server of the page and the API: one port, one worker process, until somebody stops it."""
+"""Run the page and the API on one port, with one worker process."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import ipaddress
+import os
 import signal
 import socket
 from collections.abc import Collection, Iterator, Sequence
@@ -19,9 +20,9 @@ from patchprint.networks.engines import AUTO
 from patchprint.web.limits import Limits
 
 HOST, PORT = "127.0.0.1", 7860
-_HEAD_SECONDS = 10.0  # in which the head of a request must arrive, which is small
+_HEAD_SECONDS = 10.0  # deadline for the head of a request
 _MAX_CONNECTIONS = 256
-_LAST_SECONDS = 1  # in which answers under way may end when it is stopped
+_LAST_SECONDS = 1  # grace period for running requests when the server stops
 
 
 def serve(
@@ -33,16 +34,16 @@ def serve(
     device: str = "auto",
     engine: str = AUTO,
 ) -> None:
-    """Serve the page and the API until somebody stops it (Ctrl-C, SIGTERM, SIGHUP). Uploads are kept in memory only.
+    """Serve the page and the API until stopped by Ctrl-C, SIGTERM or SIGHUP. Uploads are kept in memory only.
 
     Args:
-        host: address to listen at; the default can be reached from this machine alone.
-        port: 0 takes a free one.
-        limits: what one request may ask for.
-        models: weight files that are offered beside the shipped models, the first of them chosen at the start.
-        host_names: names by which browsers may call the server, besides localhost and IP addresses.
-        device: where networks are computed: auto, cpu, cuda, mps.
-        engine: how (`patchprint.load`).
+        host: address to listen on; the default is reachable from this machine only.
+        port: 0 picks a free one.
+        limits: limits of one request.
+        models: weight files to offer besides the shipped models; the first is preselected.
+        host_names: host names allowed in requests, besides localhost and IP addresses.
+        device: where networks run: auto, cpu, cuda, mps.
+        engine: how networks are computed (`patchprint.load`).
     """
     limits = limits or Limits()
     with contextlib.ExitStack() as stack:
@@ -56,6 +57,8 @@ def serve(
         from patchprint.web.session import MatchSession, offered_models
         from patchprint.web.workers import Worker
 
+        # OpenCV reads its own limit when the worker imports it; it catches images whose header lies.
+        os.environ["OPENCV_IO_MAX_IMAGE_PIXELS"] = str(int(limits.megapixels * 1e6))
         known, ratios = offered_models(models)
         worker = stack.enter_context(Worker(limits, MatchSession, known, limits, device, engine))
         config = uvicorn.Config(
@@ -78,7 +81,11 @@ def serve(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address of this machine, or say in one sentence why not."""
+    """Return a listening socket.
+
+    Raises:
+        UserError: the address or port cannot be used.
+    """
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, UnicodeError, OverflowError) as error:
@@ -89,7 +96,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
+    """Return whether an address is reachable from this machine only."""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host.lower() == "localhost"
@@ -103,7 +110,7 @@ def address(host: str, listening: socket.socket) -> str:
 
 @contextlib.contextmanager
 def _hangup_as_sigterm() -> Iterator[None]:
-    """End in order when the terminal closes; not under nohup, which ignores SIGHUP, and not where there is none (Windows)."""
+    """Shut down cleanly when the terminal closes, unless SIGHUP is ignored (nohup) or does not exist (Windows)."""
     hangup = getattr(signal, "SIGHUP", None)
     if hangup is None or signal.getsignal(hangup) == signal.SIG_IGN:
         yield
@@ -129,7 +136,7 @@ def _with_head_deadline(seconds: float) -> type[Any]:
 
         def on_response_complete(self) -> None:
             answered = self.cycle
-            super().on_response_complete()  # which may begin the next request, if it is here already
+            super().on_response_complete()  # may start a pipelined request
             self._expect_request(answered)
 
         def _expect_request(self, last: object) -> None:

@@ -1,7 +1,7 @@
-"""Matches of two uploaded images, their comparison with SIFT, and the patches behind a keypoint.
+"""Match two uploaded images, compare with SIFT, and show the patches behind a keypoint.
 
-A `MatchSession` caches the images and features of the last requests, so that another ratio or a click describes nothing again.
-What its methods return is the JSON of the HTTP API (`web.api` has the types).
+A `MatchSession` caches images and features of recent requests, so that changing the ratio or clicking a keypoint computes no
+descriptors again. Its methods return the JSON of the HTTP API (types in `web.api`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import os
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -41,13 +40,13 @@ from patchprint.web.limits import Limits
 
 NEIGHBORS = 10
 PATCH_PIXELS = 64
-MAX_KEYPOINTS = 20_000  # bounds the memory of features
-_IMAGES, _FEATURES = 4, 24  # cached: the images of two users, with the features of a comparison at some settings
+MAX_KEYPOINTS = 20_000  # bounds the memory for features
+_IMAGES, _FEATURES = 4, 24  # cache sizes: images of two users, features of comparisons at a few settings
 
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """An uploaded file; its name has no folders."""
+    """An uploaded file. The name has no folder part."""
 
     name: str
     data: bytes
@@ -73,18 +72,19 @@ class _Pair:
 
 
 class MatchSession:
-    """Matches uploaded images.
+    """Match uploaded images, with a cache.
 
     Args:
-        models: names that a request may give, and what `patchprint.load` takes for each.
+        models: the names allowed in requests, each with the name or weight file for `patchprint.load`.
+        limits: limits on the uploaded images.
+        device: where networks run: auto, cpu, cuda, mps.
+        engine: how networks are computed (`patchprint.load`).
     """
 
     def __init__(
         self, models: Mapping[str, str], limits: Limits | None = None, device: str = "auto", engine: str = AUTO
     ) -> None:
         self._known, self._limits = dict(models), limits or Limits()
-        # OpenCV's own limit holds for what a header hides from ours; it is read when OpenCV is imported.
-        os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(int(self._limits.megapixels * 1e6)))
         self._device, self._engine = str(choose_device(device)), engine
         self._models: Lru[Model] = Lru(len(self._known))
         self._gray: Lru[np.ndarray] = Lru(_IMAGES)
@@ -95,7 +95,7 @@ class MatchSession:
         return self._match(images, settings).as_json()
 
     def compare(self, images: Sequence[Upload], settings: MatchSettings, baseline: str) -> dict[str, Any]:
-        """Match by a model and by a baseline, on the same keypoints and with the same settings."""
+        """Match with a model and with a baseline, on the same keypoints and with the same settings."""
         settings = self._with_ratio(settings)
         pair = self._match(images, settings)
         other = self._match(images, replace(settings, model=baseline), like=pair)
@@ -114,7 +114,7 @@ class MatchSession:
     def patches(
         self, images: Sequence[Upload], settings: MatchSettings, baseline: str, side: str, keypoint: int
     ) -> dict[str, Any]:
-        """Return the patch of one keypoint and those nearest to it in the other image, by a model and by a baseline."""
+        """Return the patch of a keypoint and its nearest neighbors in the other image, for a model and a baseline."""
         settings = self._with_ratio(settings)
         pair = self._match(images, settings)
         other = self._match(images, replace(settings, model=baseline), like=pair)
@@ -125,19 +125,19 @@ class MatchSession:
         return {"side": side, "keypoint": keypoint, "views": views}
 
     def _with_ratio(self, settings: MatchSettings) -> MatchSettings:
-        """Fill in the ratio of the model where none is given, so that a baseline is compared with the same one."""
+        """Fill in the calibrated ratio of the model if none is given, so that the baseline uses the same one."""
         if settings.ratio is not None or settings.mode not in RATIO_MODES:
             return settings
         return replace(settings, ratio=self._model(settings.model).ratio or LOWE_RATIO)
 
     def _match(self, images: Sequence[Upload], settings: MatchSettings, like: _Pair | None = None) -> _Pair:
-        """Match two images; ``like`` is a pair whose keypoints are those that would be found."""
+        """Match two images; with ``like``, reuse the keypoints of that pair instead of detecting the same ones again."""
         started = time.monotonic()
         settings.check()
         if settings.max_keypoints > MAX_KEYPOINTS:
             raise UserError(f"max_keypoints is at most {MAX_KEYPOINTS} here, got {settings.max_keypoints}")
         model = self._model(settings.model)
-        for image in images:  # both, before work begins
+        for image in images:  # fail on either image before computing anything
             self._limits.check_image(image.data, image.name)
             self._pixels(image, settings)
         known = (None, None) if like is None else (like.a.keypoints, like.b.keypoints)
@@ -155,14 +155,14 @@ class MatchSession:
         return self._gray.get((image.digest, exif), lambda: decode_gray(image.data, image.name, exif))
 
     def _describe(self, image: Upload, settings: MatchSettings, model: Model, known: Keypoints | None) -> Features:
-        # Settings of matching change no features.
+        # Match settings do not change features, so they are left out of the cache key.
         key = image.digest, astuple(replace(settings, mode="nearest", ratio=None, geometry="none"))
         return self._features.get(key, lambda: settings.extract(self._pixels(image, settings), model, known))
 
     def _view(
         self, images: Sequence[Upload], settings: MatchSettings, pair: _Pair, side: int, index: int
     ) -> dict[str, Any]:
-        """Return the patch of a keypoint as the model sees it, and the nearest in the other image."""
+        """Return the patch of a keypoint as one model sees it, and its nearest neighbors in the other image."""
         sides = (pair.a, pair.b)
         here, there = sides[side], sides[1 - side]
         distance, number = nearest(here.descriptors[index : index + 1], there.descriptors, NEIGHBORS)
@@ -185,7 +185,7 @@ class MatchSession:
         return {"model": name, "is_binary": is_binary, "patch": own, "neighbors": neighbors}
 
     def _patches(self, image: Upload, settings: MatchSettings, model: Model, keypoints: Keypoints) -> list[str]:
-        """Cut out the patches of keypoints, as PNG files in base64."""
+        """Return the patches of keypoints as base64-encoded PNG files."""
         pyramids = ImagePyramids.build([self._pixels(image, settings)])
         patches = cut_patches(pyramids, 0, keypoints, model.patch_scale, PATCH_PIXELS)
         gray = (patches[:, 0].clamp(0, 1) * 255).round().to(torch.uint8).numpy()
@@ -194,7 +194,7 @@ class MatchSession:
 
 
 def offered_models(weight_files: Sequence[str | Path]) -> tuple[dict[str, str], dict[str, float | None]]:
-    """Return what `load` takes for each model that can be chosen, and its calibrated ratio: weight files of the user first."""
+    """Return the argument for `load` and the calibrated ratio of each model by name; weight files of the user come first."""
     known: dict[str, str] = {}
     ratios: dict[str, float | None] = {}
     for path in map(Path, weight_files):
@@ -208,7 +208,7 @@ def offered_models(weight_files: Sequence[str | Path]) -> tuple[dict[str, str], 
 
 
 def command_line(images: Sequence[Upload], settings: MatchSettings, models: Mapping[str, str]) -> str:
-    """Return the ``patchprint match`` command that gives the same answer."""
+    """Return the ``patchprint match`` command with the same result; names that start with a dash get ``./``."""
     names = [f"./{image.name}" if image.name.startswith("-") else image.name for image in images]
     words = ["patchprint", "match", *names]
     for field in fields(settings):
@@ -231,7 +231,7 @@ def _csv(images: Sequence[Upload], pair: _Pair) -> str:
 
 
 def _agreement(pair: _Pair, side: int, index: int, others: torch.Tensor) -> np.ndarray | None:
-    """Return which keypoints of the other image agree with the geometry that was found, (K,) bool; None without one."""
+    """Return whether keypoints of the other image agree with the estimated geometry, (K,) bool; None if there is none."""
     if pair.matches.model is None:
         return None
     xy = [each.keypoints.xy.double().numpy() for each in (pair.a, pair.b)]

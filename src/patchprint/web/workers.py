@@ -1,6 +1,6 @@
-"""A worker process that answers requests one at a time: killed at a deadline, replaced when it dies.
+"""A worker process that runs one request at a time; killed at a deadline, restarted when it dies.
 
-Images of strangers are decoded there, so a decoder that crashes or hangs takes no more than its own request with it.
+Untrusted images are decoded there, so a decoder that crashes or hangs fails its own request only.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from patchprint.web.limits import Limits, RequestError
 
 
 class Worker:
-    """Calls methods of one object in another process.
+    """Call methods of an object that lives in another process.
 
-    ``with Worker(limits, make, *arguments) as worker: worker.call("match", images, settings)`` returns what the method returns,
-    as JSON: nothing is unpickled that comes from a process which decodes images of strangers.
+    ``with Worker(limits, make, *arguments) as worker: worker.call("match", images, settings)``. Results come back as JSON,
+    because unpickling data from a process that decodes untrusted images would trust it.
 
     Args:
-        limits: seconds of a call, and how many may wait.
+        limits: deadline of a call, and how many calls may wait.
         make: called with ``arguments`` in the process; returns the object.
     """
 
@@ -36,22 +36,22 @@ class Worker:
         self._limits, self._make = limits, (make, *arguments)
         self._places = threading.Semaphore(1 + int(limits.waiting))
         self._turn = threading.Lock()
-        self._is_stopped = False
+        self._is_ready = self._is_stopped = False
 
     def __enter__(self) -> Worker:
         self._start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._is_stopped = True  # whoever waits for an answer is told
+        self._is_stopped = True  # a waiting call reports this instead of a crash
         self._process.kill()
         self._process.join()
 
     def call(self, method: str, *arguments: object) -> Any:
-        """Call a method; its time begins now, also where it has to wait for others.
+        """Call a method and return its result. Waiting for other calls counts toward the deadline.
 
         Raises:
-            RequestError: too many wait, it took too long, the process died, or the method itself refused.
+            RequestError: too many calls wait, the deadline passed, the process died, or the method raised an error.
         """
         seconds = self._limits.seconds
         deadline = time.monotonic() + seconds
@@ -71,10 +71,10 @@ class Worker:
         return reply["result"]
 
     def _ask(self, question: tuple[str, tuple[object, ...]], deadline: float) -> dict[str, Any]:
-        if not self._process.is_alive() and not self._is_stopped:  # not by this request
+        if not self._process.is_alive() and not self._is_stopped:  # died while idle
             self._restart()
         try:
-            if not self._is_ready:  # its start takes seconds, which are not the request's
+            if not self._is_ready:  # the start takes seconds, which do not count
                 started = time.monotonic()
                 self._connection.recv_bytes()
                 deadline += time.monotonic() - started
@@ -82,7 +82,7 @@ class Worker:
             self._connection.send(question)
             if self._connection.poll(max(deadline - time.monotonic(), 0)):
                 return json.loads(self._connection.recv_bytes())
-        except (EOFError, OSError):  # the other end is gone
+        except (EOFError, OSError):  # the process died
             if self._is_stopped:
                 raise RequestError("the server is being stopped", 503) from None
             self._restart()
@@ -100,11 +100,11 @@ class Worker:
         self._connection, child = context.Pipe()
         self._process = context.Process(target=_answer_calls, args=(child, *self._make), daemon=True)
         self._process.start()
-        child.close()  # so that its end is noticed here
+        child.close()  # so that reading fails when the process dies
         self._is_ready = False
 
     def _restart(self) -> None:
-        self._process.join(0.1)  # where it died by itself, its exit code tells why
+        self._process.join(0.1)  # if it died by itself, report the exit code
         if self._process.exitcode is not None:
             note(f"a worker ended with exit code {self._process.exitcode}; a new one takes its place")
         self._process.kill()
@@ -114,7 +114,7 @@ class Worker:
 
 
 def _answer_calls(connection: Connection, make: Callable[..., object], *arguments: object) -> None:
-    """Answer call after call until the parent closes the connection, also by dying; Ctrl-C is the parent's."""
+    """Run calls until the parent closes the connection or dies. Ctrl-C is handled by the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         target = make(*arguments)
