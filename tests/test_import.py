@@ -11,7 +11,7 @@ import pytest
 
 OPTIONAL = (
     "cv2", "PIL", "kornia", "pycolmap", "sklearn", "skimage", "scipy", "faiss", "h5py", "onnx", "onnxruntime",
-    "matplotlib", "tyro", "pytorch_metric_learning", "tensorboard", "gradio",
+    "matplotlib", "tyro", "pytorch_metric_learning", "tensorboard", "fastapi",
 )  # fmt: skip
 CORE = (
     "networks",

@@ -79,7 +79,7 @@ def page_answers() -> str:
             assert server.stderr is not None
             address = next(found[1] for line in server.stderr if (found := re.search(r"serving at (\S+)", line)))
             fields = [("max_keypoints", "", str(max(pair["keypoints_a"], pair["keypoints_b"])).encode())]
-            fields += [(f"photo_{side}", f'; filename="{side}.jpg"', Path(f"{side}.jpg").read_bytes()) for side in "ab"]
+            fields += [(f"image_{side}", f'; filename="{side}.jpg"', Path(f"{side}.jpg").read_bytes()) for side in "ab"]
             parts = [
                 f'--x\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + data
                 for name, file, data in fields

@@ -47,9 +47,9 @@ class Served:
 
     address: str
     process: subprocess.Popen[str]
-    said: list[str]
+    stderr_lines: list[str]
     temporary: Path
-    turned_to: Path
+    contacted: Path
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
@@ -69,14 +69,18 @@ class Served:
             is_json = answer.getheader("Content-Type", "").startswith("application/json")
             return answer.status, json.loads(data) if is_json else data
 
+    def post(self, path: str, a: Path, b: Path, **fields: object) -> tuple[int, Any]:
+        """POST two images and settings."""
+        body, kind = form({"image_a": a, "image_b": b, **fields})
+        return self.ask("POST", path, body, {"Content-Type": kind})
+
     def match(self, a: Path, b: Path, **fields: object) -> tuple[int, Any]:
         """POST /api/match."""
-        body, kind = form({"photo_a": a, "photo_b": b, **fields})
-        return self.ask("POST", "/api/match", body, {"Content-Type": kind})
+        return self.post("/api/match", a, b, **fields)
 
-    def stop(self) -> int:
-        """End it as systemd would, and wait."""
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it by a signal, and wait."""
+        self.process.send_signal(number)
         return self.process.wait(20)
 
 
@@ -103,13 +107,13 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
     settings = {**_watched(folder), "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "patchprint", "serve", "--port", "0", *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, cwd=folder)
-    said: list[str] = []
+    stderr_lines: list[str] = []
     lines: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
         assert process.stderr is not None
         for line in process.stderr:
-            said.append(line)
+            stderr_lines.append(line)
             lines.put(line)
         lines.put(None)
 
@@ -118,10 +122,10 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
     try:
         while (line := lines.get(timeout=60)) is not None:
             if found := re.search(r"serving at (http://\S+)", line):
-                yield Served(found[1], process, said, temporary, folder / "turned-to.txt")
+                yield Served(found[1], process, stderr_lines, temporary, folder / "contacted.txt")
                 break
         else:
-            raise AssertionError("it did not serve: " + "".join(said))
+            raise AssertionError("it did not serve: " + "".join(stderr_lines))
     finally:
         process.kill()
         process.wait()
@@ -131,15 +135,15 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
 def watched_process(folder: Path, code: str) -> str:
     """The record of addresses that some code turned to."""
     subprocess.run([sys.executable, "-c", code], env=_watched(folder), check=True, timeout=60)
-    return (folder / "turned-to.txt").read_text()
+    return (folder / "contacted.txt").read_text()
 
 
 def _watched(folder: Path) -> dict[str, str]:
-    """The environment of a process that records the addresses it turns to in ``folder / turned-to.txt``."""
+    """The environment of a process that records the addresses it turns to in ``folder / contacted.txt``."""
     spy = folder / "spy"
     spy.mkdir()
     (spy / "sitecustomize.py").write_text(_SPY)
-    settings = environment(SPY_RECORD=str(folder / "turned-to.txt"))
+    settings = environment(SPY_RECORD=str(folder / "contacted.txt"))
     return {**settings, "PYTHONPATH": f"{spy}:{settings['PYTHONPATH']}"}
 
 

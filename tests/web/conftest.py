@@ -1,4 +1,4 @@
-"""Two photos that match, files that are no photos, and a server that runs."""
+"""Two images that match, files that are no images, and a server that runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from support.serving import Served, serving
 
 
 @pytest.fixture(scope="session")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A picture and a turned copy of it. Not to be written to."""
+def images(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An image and a rotated copy of it. Not to be written to."""
     folder = tmp_path_factory.mktemp("two")
     image = texture(240, 280)
     for name, each in (("a.png", image), ("b.png", turned(image, 15)[0])):
@@ -33,7 +33,7 @@ def bad_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "empty.jpg").write_bytes(b"")
     cv2.imwrite(str(folder / "huge.png"), np.zeros((10_000, 10_000), np.uint8), [cv2.IMWRITE_PNG_COMPRESSION, 1])
     return {
-        "notes.jpg is not a picture": folder / "notes.jpg",
+        "notes.jpg is not an image": folder / "notes.jpg",
         "empty.jpg is empty": folder / "empty.jpg",
         "huge.png has 10000x10000 pixels": folder / "huge.png",
     }
@@ -41,7 +41,7 @@ def bad_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def real_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two photos of Oxford's graf; where they are not here, a photo of scikit-image and a warped copy. Not to be written to."""
+    """Two images of Oxford's graf, or where they are missing an image and a warped copy. Not to be written to."""
     graf = SHARED / "data" / "oxford" / "graf"
     if graf.is_dir():
         return graf / "img1.png", graf / "img3.png"
@@ -56,8 +56,8 @@ def real_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """``patchprint serve`` as it is by default; what it did wrong is said in the end."""
+    """``patchprint serve`` as it is by default; whatever it did wrong fails in the end."""
     with serving(tmp_path_factory.mktemp("server"), "--device", "cpu") as made:
         yield made
-        assert not re.search("Traceback|worker ended", "".join(made.said)), "".join(made.said)
-        assert not made.turned_to.exists(), made.turned_to.read_text()
+        assert not re.search("Traceback|worker ended", "".join(made.stderr_lines)), "".join(made.stderr_lines)
+        assert not made.contacted.exists(), made.contacted.read_text()

@@ -1,4 +1,4 @@
-"""Questions to other processes: answers and refusals come back, time is limited, a process that died is replaced."""
+"""Calls in another process: answers and refusals come back, time is limited, a process that died is replaced."""
 
 from __future__ import annotations
 
@@ -6,140 +6,102 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from patchprint.common.errors import UserError
-from patchprint.matching.image_pair import MatchSettings
-from patchprint.web import workers
-from patchprint.web.limits import FaultError, Limits, OutOfTimeError, TooBusyError, TooLargeError
-from patchprint.web.looking import Photo
-from patchprint.web.workers import Setup, Workers
+from patchprint.web.limits import Limits, RequestError
+from patchprint.web.workers import Worker
 
-SETTINGS = MatchSettings("sift", max_keypoints=100)
+
+class Toy:
+    """What the worker of these tests works with."""
+
+    def add(self, one: int, other: int) -> int:
+        return one + other
+
+    def sleep(self, seconds: float) -> int:
+        time.sleep(seconds)
+        return os.getpid()
+
+    def fail(self, kind: str) -> None:
+        raise {"user": UserError("wrong"), "request": RequestError("too large", 413)}.get(kind, ZeroDivisionError(kind))
+
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
-def pair(photos: tuple[Path, Path]) -> Sequence[Photo]:
-    return [Photo(path.name, path.read_bytes()) for path in photos]
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
-    folder = tmp_path_factory.mktemp("worker")
-    with Workers(Setup({"sift": "sift"}, Limits(megapixels=1), folder, "cpu")) as made:
+def worker() -> Iterator[Worker]:
+    with Worker(Limits(seconds=1, waiting=2), Toy) as made:
         yield made
-    assert list(folder.iterdir()) == []
 
 
-def process_of(running: Workers) -> int:
-    """Its number, and that it is there."""
-    worker = running._idle.get(timeout=60)
-    running._idle.put(worker)
-    os.kill(worker._process.pid, 0)
-    return worker._process.pid
+def refusal(call: Callable[[], object]) -> tuple[int, str]:
+    with pytest.raises(RequestError) as error:
+        call()
+    return error.value.status, str(error.value)
 
 
 @pytest.mark.slow
-def test_answers_and_refusals(running: Workers, pair: Sequence[Photo], bad_files: dict[str, Path]) -> None:
-    assert running.ask("match", pair, SETTINGS)["matches"] > 10
-    assert running.ask("look", pair, SETTINGS, spot={"number": 3}, baseline="sift")["keypoint"] == 3
-    with pytest.raises(UserError, match="did you mean dog"):
-        running.ask("match", pair, MatchSettings("sift", detector="dgo"))
-    huge = bad_files["huge.png has 10000x10000 pixels"]
-    with pytest.raises(TooLargeError, match="the limit is 1; make it smaller"):
-        running.ask("match", [pair[0], Photo("huge.png", huge.read_bytes())], SETTINGS)
-    with pytest.raises(FaultError, match="this is a fault of patchprint"):
-        running.ask("match", pair, SETTINGS, nothing="known")
-    assert running.ask("match", pair, SETTINGS)["matches"] > 10
+def test_answers_and_refusals(worker: Worker) -> None:
+    process = worker.call("sleep", 0)
+    assert worker.call("add", 2, 3) == 5
+    assert refusal(lambda: worker.call("fail", "user")) == (400, "wrong")
+    assert refusal(lambda: worker.call("fail", "request")) == (413, "too large")
+    status, sentence = refusal(lambda: worker.call("fail", "bug"))
+    assert status == 500 and "fault of patchprint" in sentence
+    assert worker.call("sleep", 0) == process  # errors replace nobody
 
 
 @pytest.mark.slow
-def test_work_whose_time_is_over_is_ended(running: Workers, pair: Sequence[Photo]) -> None:
-    before = process_of(running)
-    worker = running._idle.get()
-    much = MatchSettings("sift", max_keypoints=5000)
-    with pytest.raises(OutOfTimeError, match="took longer than 0 seconds and was given up"):
-        worker.ask({"task": "match", "settings": vars(much)}, pair, 0, 0)
-    running._idle.put(worker)
+def test_a_process_is_killed_at_the_deadline_and_replaced_where_it_dies(
+    worker: Worker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = worker.call("sleep", 0)
+    status, sentence = refusal(lambda: worker.call("sleep", 60))
+    assert (status, sentence[:40]) == (503, "this took longer than 1 seconds and was ")
     with pytest.raises(ProcessLookupError):
         os.kill(before, 0)
-    # The new process still starts when this one is killed, so that it dies with a question.
-    killer = threading.Timer(0.3, os.kill, (process_of(running), signal.SIGKILL))
-    killer.start()
-    with pytest.raises(FaultError, match="died"):
-        running.ask("match", pair, SETTINGS)
+    between = worker.call("sleep", 0)
+    status, sentence = refusal(lambda: worker.call("die"))
+    assert status == 500 and "died" in sentence and f"exit code {-signal.SIGKILL}" in capfd.readouterr().err
     # One that died while nobody asked is replaced without a word to whoever asks next.
-    os.kill(process_of(running), signal.SIGKILL)
-    time.sleep(0.3)
-    assert running.ask("match", pair, SETTINGS)["matches"] > 10
+    os.kill(worker.call("sleep", 0), signal.SIGKILL)
+    worker._process.join(10)
+    assert worker.call("sleep", 0) not in (before, between)
 
 
-def test_whoever_waits_at_the_end_is_told(pair: Sequence[Photo], tmp_path: Path) -> None:
-    told: list[str] = []
+@pytest.mark.slow
+def test_more_than_may_wait_and_who_waits_too_long_are_refused(worker: Worker) -> None:
+    worker.call("add", 0, 0)
+    answers: list[object] = []
 
     def ask() -> None:
-        with pytest.raises(TooBusyError) as error:
-            running.ask("match", pair, SETTINGS)
-        told.append(str(error.value))
+        try:
+            answers.append(worker.call("sleep", 0.7))
+        except RequestError as error:
+            answers.append((error.status, str(error)))
 
-    started = time.monotonic()
-    with Workers(Setup({"sift": "sift"}, Limits(), tmp_path, "cpu")) as running:
-        asking = threading.Thread(target=ask)
+    asking = [threading.Thread(target=ask) for _ in range(5)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    # The first is served; two wait, for a second: one gets its turn and is given up in time or not, the other never.
+    assert answers[:2] == [(429, "too many requests at once; try again in a moment")] * 2
+    assert (429, "others were served for 1 seconds; try again in a moment") in answers
+    assert any(isinstance(answer, int) for answer in answers)
+
+
+@pytest.mark.slow
+def test_whoever_waits_at_the_end_is_told() -> None:
+    told: list[tuple[int, str]] = []
+    with Worker(Limits(), Toy) as worker:
+        worker.call("add", 0, 0)
+        asking = threading.Thread(target=lambda: told.append(refusal(lambda: worker.call("sleep", 60))))
         asking.start()
         time.sleep(0.2)
-        (worker,) = running._all
     asking.join(10)
-    assert told == ["the server is being stopped"] and not worker._process.is_alive()
-    assert time.monotonic() - started < 10  # not the minute that a question may take
-
-
-class Slow:
-    """A worker that answers when it is let."""
-
-    def __init__(self, setup: Setup) -> None:
-        self.may = threading.Event()
-
-    def ask(self, question: dict, photos: Any, seconds: float, most: float) -> dict:
-        assert self.may.wait(10)
-        return {"task": question["task"]}
-
-    def stop(self) -> None:
-        pass
-
-
-def test_more_than_may_wait_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_Worker", Slow)
-    setup = Setup({}, Limits(waiting=2), Path())
-    answers: list[Any] = []
-
-    def ask(running: Workers) -> None:
-        try:
-            answers.append(running.ask("match", [], SETTINGS))
-        except TooBusyError as error:
-            answers.append(str(error))
-
-    with Workers(setup) as running:
-        (slow,) = running._idle.queue
-        asking = [threading.Thread(target=ask, args=(running,)) for _ in range(5)]
-        for thread in asking:
-            thread.start()
-        while len(answers) < 2:
-            time.sleep(0.01)
-        slow.may.set()
-        for thread in asking:
-            thread.join()
-    assert answers[:2] == ["too many ask at once; try again in a moment"] * 2
-    assert answers[2:] == [{"task": "match"}] * 3
-
-
-def test_who_waits_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_Worker", Slow)
-    with Workers(Setup({}, Limits(seconds=0.05), Path())) as running:
-        slow = running._idle.get()
-        with pytest.raises(TooBusyError, match=r"others were served for 0\.05 seconds"):
-            running.ask("match", [], SETTINGS)
-        running._idle.put(slow)
+    assert told == [(503, "the server is being stopped")] and not worker._process.is_alive()

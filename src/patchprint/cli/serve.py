@@ -1,4 +1,4 @@
-"""``patchprint serve``: a local page for two photos, and the same as an HTTP API."""
+"""``patchprint serve``: a local page that matches two images, and its HTTP API."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from pathlib import Path
 from patchprint.networks.engines import AUTO
 from patchprint.web import HOST, PORT, Limits, serve
 
-_USUAL = Limits()
+_DEFAULT = Limits()
 
 
 def main(
     host: str = HOST,
     port: int = PORT,
     models: tuple[Path, ...] = (),
-    max_upload_mb: float = _USUAL.upload_mb,
-    max_megapixels: float = _USUAL.megapixels,
-    max_seconds: float = _USUAL.seconds,
-    max_waiting: int = _USUAL.waiting,
+    host_name: tuple[str, ...] = (),
+    max_upload_mb: float = _DEFAULT.upload_mb,
+    max_megapixels: float = _DEFAULT.megapixels,
+    max_seconds: float = _DEFAULT.seconds,
+    max_waiting: int = _DEFAULT.waiting,
     device: str = "auto",
     engine: str = AUTO,
 ) -> int:
-    """A page in the browser: drop two photos, see their matches beside SIFT's; the same as an HTTP API.
+    """Serve a page in the browser that matches two images and compares with SIFT, and its HTTP API.
 
     Args:
-        host: address to listen at; the default is this machine alone, any other lets strangers in
-        port: 0 takes one that is free
-        models: weight files to offer beside the shipped models
-        max_upload_mb: megabytes of one photo
-        max_megapixels: megapixels of one photo
+        host: address to listen on; the default is reachable from this machine only, any other lets strangers in
+        port: 0 picks a free one
+        models: weight files to offer besides the shipped models
+        host_name: host names allowed in requests, besides localhost and IP addresses
+        max_upload_mb: megabytes of one image
+        max_megapixels: megapixels of one image
         max_seconds: a request that takes longer is given up
-        max_waiting: requests that may wait; more are turned away
+        max_waiting: requests that may wait; more are refused
         device: auto, cpu, cuda or mps
         engine: how a network is computed, as in patchprint match
     """
     limits = Limits(max_upload_mb, max_megapixels, max_seconds, max_waiting)
-    serve(host, port, limits, models, device, engine)
+    serve(host, port, limits, models, host_name, device, engine)
     return 0

@@ -26,13 +26,14 @@ class Detector:
     ``finds`` says what it answers to, which decides the known images that its positions, scales and angles are tested with.
     ``find`` may return more than are wanted; ``detect`` keeps the strongest. A detector without scores is ordered by scale,
     one that knows no scale or no angle returns a fixed scale and angle 0. ``settings`` are named sets of further arguments
-    of ``find``.
+    of ``find``. ``package`` is what must be installed for it.
     """
 
     summary: str
     finds: Literal["blobs", "corners", "other"]
     find: Find
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    package: str = "cv2"
 
     def named(self, setting: str) -> Detector:
         """The detector with one of its named settings."""

@@ -25,5 +25,8 @@ def find_colmap(image: np.ndarray, max_keypoints: int | None = None, mask: np.nd
 
 
 detector = Detector(
-    "differences of Gaussians as COLMAP finds them; no score, larger scales count as stronger", "blobs", find_colmap
+    "differences of Gaussians as COLMAP finds them; no score, larger scales count as stronger",
+    "blobs",
+    find_colmap,
+    package="pycolmap",
 )

@@ -76,4 +76,6 @@ def _corners(level: Tensor) -> tuple[Tensor, Tensor]:
     return peak + (junction - peak).clamp(-MARGIN, MARGIN), response[y, x]
 
 
-detector = Detector("multi-scale Harris corners (kornia)", "corners", find_harris, {"affine": {"affine": True}})
+detector = Detector(
+    "multi-scale Harris corners (kornia)", "corners", find_harris, {"affine": {"affine": True}}, "kornia"
+)

@@ -29,4 +29,4 @@ def find_hessian(
     return add_shape_and_angle(pixels, lafs[:, found], scores[0, found], affine)
 
 
-detector = Detector("Hessian blobs (kornia)", "blobs", find_hessian, {"affine": {"affine": True}})
+detector = Detector("Hessian blobs (kornia)", "blobs", find_hessian, {"affine": {"affine": True}}, "kornia")

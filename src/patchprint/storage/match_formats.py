@@ -179,23 +179,27 @@ def _write_json(matched: MatchedImages, out: Path) -> None:
     files.write_text(out, '{"pairs": [\n' + ",\n".join(lines) + "\n]}\n")
 
 
-def _write_csv(matched: MatchedImages, out: Path) -> None:
+def to_csv(matched: MatchedImages, stream: IO[str]) -> None:
     """One match a line; ``inlier`` is 1 or 0, and empty where matches were not verified."""
     keypoints = matched.keypoints()
+    table = csv.writer(stream)
+    table.writerow(COLUMNS)
+    for (first, second), found in matched.matches.items():
+        points = torch.cat(found.points(keypoints[first], keypoints[second]), 1)
+        inlier = [""] * len(found) if found.inliers is None else found.inliers.int().tolist()
+        rows = zip(
+            found.indices.tolist(),
+            _rounded(points).tolist(),
+            _rounded(found.distance).tolist(),
+            inlier,
+            strict=True,
+        )
+        table.writerows([first, second, *indices, *xy, distance, kept] for indices, xy, distance, kept in rows)
+
+
+def _write_csv(matched: MatchedImages, out: Path) -> None:
     with files.atomic_file(out) as temporary, open(temporary, "w", newline="", encoding="utf-8") as stream:
-        table = csv.writer(stream)
-        table.writerow(COLUMNS)
-        for (first, second), found in matched.matches.items():
-            points = torch.cat(found.points(keypoints[first], keypoints[second]), 1)
-            inlier = [""] * len(found) if found.inliers is None else found.inliers.int().tolist()
-            rows = zip(
-                found.indices.tolist(),
-                _rounded(points).tolist(),
-                _rounded(found.distance).tolist(),
-                inlier,
-                strict=True,
-            )
-            table.writerows([first, second, *indices, *xy, distance, kept] for indices, xy, distance, kept in rows)
+        to_csv(matched, stream)
 
 
 def _write_hloc(matched: MatchedImages, out: Path) -> None:

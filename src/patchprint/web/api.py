@@ -1,161 +1,152 @@
-"""The HTTP API: two photos and settings in, what ``patchprint match A B --json`` prints out; /openapi.json has the schema."""
+"""Request and response types of the HTTP API; docs/serve.md shows how to use it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_args
+from pathlib import PurePath
+from typing import Literal
 
-from fastapi import FastAPI, Form, HTTPException, Request, UploadFile
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException as StarletteHTTPException
 
-import patchprint
-from patchprint.common.errors import UserError, suggest
-from patchprint.detectors import DETECTORS
 from patchprint.matching.image_pair import Geometry, MatchSettings
 from patchprint.matching.nearest_neighbors import Mode
-from patchprint.web.limits import Limits
-from patchprint.web.looking import Photo
+from patchprint.web.session import Upload
 
-Ask = Callable[..., dict[str, Any]]
-_USUAL = MatchSettings()
+DEFAULT = MatchSettings()
+Baseline = Literal["sift", "rootsift"]
+Point = tuple[float, float]
 
 
-class Question(BaseModel):
-    """Two photos and how they are matched; the fields are the flags of ``patchprint match``."""
+class MatchRequest(BaseModel):
+    """Two images and the settings of ``patchprint match``."""
 
     model_config = ConfigDict(extra="forbid")
 
-    photo_a: UploadFile = Field(description="first photo: JPEG, PNG, WebP or BMP")
-    photo_b: UploadFile = Field(description="second photo")
-    model: str = Field(_USUAL.model, description="a name of /api/choices")
-    detector: str = Field(_USUAL.detector, description="what finds keypoints, a name of /api/choices")
-    max_keypoints: int = Field(_USUAL.max_keypoints, description="per photo, by response")
+    image_a: UploadFile = Field(description="first image: JPEG, PNG, WebP or BMP")
+    image_b: UploadFile = Field(description="second image")
+    model: str = Field(DEFAULT.model, description="a name in /api/choices")
+    detector: str = Field(DEFAULT.detector, description="how keypoints are found, a name in /api/choices")
+    max_keypoints: int = Field(DEFAULT.max_keypoints, description="per image, by response")
     max_size: int | None = Field(
-        None, description="shrink photos whose longer side has more pixels; coordinates stay the photo's"
+        None, description="shrink images whose longer side has more pixels; coordinates stay those of the image"
     )
-    upright: bool = Field(_USUAL.upright, description="ignore the orientation of keypoints")
-    spread: bool = Field(_USUAL.spread, description="give every part of a photo its share of the keypoints")
-    exif: bool = Field(_USUAL.exif, description="turn photos as EXIF says")
-    mode: Mode = Field(_USUAL.mode, description="which matches are kept")
-    ratio: float | None = Field(None, description="threshold of the ratio test; by default the model's calibrated one")
-    geometry: Geometry = Field(_USUAL.geometry, description="what the inliers must agree with; none skips it")
+    upright: bool = Field(DEFAULT.upright, description="ignore the orientation of keypoints")
+    spread: bool = Field(DEFAULT.spread, description="give every part of an image its share of the keypoints")
+    exif: bool = Field(DEFAULT.exif, description="turn images as EXIF says")
+    mode: Mode = Field(DEFAULT.mode, description="which matches are kept")
+    ratio: float | None = Field(
+        None, description="threshold of the ratio test; default: the calibrated one of the model"
+    )
+    geometry: Geometry = Field(DEFAULT.geometry, description="what inliers must agree with; none skips verification")
 
     def settings(self) -> MatchSettings:
         return MatchSettings(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MatchSettings)})
 
+    def images(self) -> list[Upload]:
+        """Return both uploads. Only the last part of a file name is kept, as text; it never opens a file."""
+        sides = {"image_a": self.image_a, "image_b": self.image_b}
+        return [Upload(PurePath(file.filename or "").name or side, file.file.read()) for side, file in sides.items()]
 
-class Answer(BaseModel):
-    """What is known of two photos; row m of every list is match m, coordinates are pixels of the photos as they are stored."""
 
-    model_config = ConfigDict(extra="forbid")
+class CompareRequest(MatchRequest):
+    """Two images, match settings and a baseline."""
+
+    baseline: Baseline = Field("sift", description="matched on the same keypoints with the same settings")
+
+
+class PatchesRequest(CompareRequest):
+    """Two images, match settings, a baseline, and a keypoint of one of the images."""
+
+    side: Literal["a", "b"] = Field("a", description="the image of the keypoint")
+    keypoint: int = Field(description="its number, counted from 0, strongest first")
+
+
+class MatchResponse(BaseModel):
+    """Matches of two images. Entry m of every list is match m; coordinates are pixels of the images as stored."""
 
     model: str
-    keypoints_a: int = Field(description="keypoints found in the first photo")
+    keypoints_a: int = Field(description="number of keypoints in the first image")
     keypoints_b: int
-    matches: int = Field(description="how many")
-    inliers: int | None = Field(description="how many agree with one geometry; null where none was asked for")
+    matches: int = Field(description="number of matches")
+    inliers: int | None = Field(description="number of matches that agree with one geometry; null without verification")
     geometry: Literal["homography", "fundamental"] | None
     verdict: Literal["same", "different", "unsure"] | None = Field(
-        description="whether both photos show the same place"
+        description="whether both images show the same place"
     )
     probability: float | None = Field(description="that they do")
-    transform: list[list[float]] | None = Field(
-        description="3 x 3: the homography or fundamental matrix, if one was found"
-    )
+    transform: list[list[float]] | None = Field(description="3 x 3 homography or fundamental matrix, if one was found")
     indices: list[tuple[int, int]] = Field(description="numbers of the keypoints, counted from 0")
-    points_a: list[tuple[float, float]]
-    points_b: list[tuple[float, float]]
-    distance: list[float] = Field(description="of the descriptors")
+    points_a: list[Point]
+    points_b: list[Point]
+    distance: list[float] = Field(description="between the descriptors")
     is_inlier: list[bool] | None
-    seconds: float = Field(description="of computing")
+    seconds: float = Field(description="time of computing")
 
 
-class Problem(BaseModel):
-    """What is wrong, in one sentence."""
+class ModelResult(MatchResponse):
+    """Matches of one model in a comparison."""
 
-    error: str
+    ratio: float | None = Field(description="threshold of the ratio test that was used; null where there is none")
+    sentence: str = Field(description="the verdict in words")
+
+
+class CompareResponse(BaseModel):
+    """Matches of a model and of a baseline."""
+
+    result: ModelResult
+    baseline: ModelResult
+    size_a: tuple[int, int] = Field(description="width and height of the first image")
+    size_b: tuple[int, int]
+    all_a: list[Point] = Field(description="all keypoints of the first image, strongest first")
+    all_b: list[Point]
+    csv: str = Field(description="the file that patchprint match --out matches.csv writes")
+    command: str = Field(description="the command line with the same result")
+
+
+class Neighbor(BaseModel):
+    """A keypoint of the other image."""
+
+    keypoint: int
+    distance: float
+    patch: str = Field(description="PNG in base64")
+    is_match: bool
+    agrees: bool | None = Field(description="whether it lies where the geometry says; null without one")
+
+
+class View(BaseModel):
+    """A keypoint and its neighbors for one model."""
+
+    model: str
+    is_binary: bool = Field(description="distances are numbers of bits")
+    patch: str = Field(description="PNG in base64")
+    neighbors: list[Neighbor] = Field(description="the nearest in the other image by distance of the descriptors")
+
+
+class PatchesResponse(BaseModel):
+    """A keypoint and its neighbors for the model and the baseline."""
+
+    side: Literal["a", "b"]
+    keypoint: int
+    views: list[View]
 
 
 class Choices(BaseModel):
-    """Names that a question may hold, and the limits of this server."""
+    """Valid values on this server: only what is installed. The default is the first of each list."""
 
-    models: list[str]
+    models: dict[str, float] = Field(description="with the ratio that each uses by default")
+    baselines: list[str]
     detectors: list[str]
     modes: list[str]
+    ratio_modes: list[str] = Field(description="modes with a ratio test")
     geometries: list[str]
+    samples: dict[str, tuple[str, str]] = Field(
+        description="pairs of images to try, by name, as addresses on this server"
+    )
     limits: dict[str, float]
 
 
-def create_api(ask: Ask, models: Mapping[str, str], limits: Limits) -> FastAPI:
-    """The application without the page; ``ask`` is `Workers.ask`.
+class Problem(BaseModel):
+    """An error in one sentence."""
 
-    The pages with which FastAPI shows a schema fetch scripts from elsewhere, so there are none.
-    """
-    api = FastAPI(
-        title="patchprint",
-        version=patchprint.__version__,
-        description="Matches of two photos by local patch descriptors; docs/serve.md has examples.",
-        docs_url=None,
-        redoc_url=None,
-    )
-
-    @api.get("/api/choices")
-    def choices() -> Choices:
-        """What can be asked for."""
-        return Choices(
-            models=list(models),
-            detectors=list(DETECTORS),
-            modes=list(get_args(Mode)),
-            geometries=list(get_args(Geometry)),
-            limits=dataclasses.asdict(limits),
-        )
-
-    problems = {
-        400: "a wrong setting, or a file that is no picture",
-        408: "it did not arrive in time",
-        413: "a photo is too large",
-        429: "too many ask at once",
-        500: "a fault of patchprint",
-        503: "it took too long and was given up",
-    }
-    responses: dict[int | str, dict[str, Any]] = {200: {"model": Answer}, 422: {"model": Problem}}
-    responses |= {code: {"model": Problem, "description": text} for code, text in problems.items()}
-
-    @api.post("/api/match", responses=responses)
-    def match(asked: Annotated[Question, Form(media_type="multipart/form-data")]) -> JSONResponse:
-        """Match two photos."""
-        photos = [Photo(file.filename or side, file.file.read()) for side, file in _files(asked)]
-        return JSONResponse(ask("match", photos, asked.settings()))
-
-    api.add_exception_handler(UserError, _as_problem)
-    api.add_exception_handler(RequestValidationError, _as_problem)
-    api.add_exception_handler(StarletteHTTPException, _as_problem)
-    return api
-
-
-def _files(asked: Question) -> list[tuple[str, UploadFile]]:
-    return [("photo_a", asked.photo_a), ("photo_b", asked.photo_b)]
-
-
-async def _as_problem(request: Request, error: Exception) -> JSONResponse:
-    """Whatever is wrong as one sentence."""
-    if isinstance(error, RequestValidationError):
-        return JSONResponse({"error": _sentence(error)}, 400)
-    if isinstance(error, HTTPException | StarletteHTTPException):
-        return JSONResponse({"error": str(error.detail)}, error.status_code)
-    return JSONResponse({"error": str(error)}, getattr(error, "status", 400))
-
-
-def _sentence(error: RequestValidationError) -> str:
-    """The first thing that is wrong with a form."""
-    first = error.errors()[0]
-    field = str(first["loc"][-1])
-    if first["type"] == "extra_forbidden":
-        return f"there is no field {field!r}; {suggest(field, Question.model_fields)}"
-    if first["type"] == "missing":
-        return f"the field {field} is missing; send photo_a and photo_b as files of multipart/form-data"
-    return f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    error: str

@@ -1,4 +1,4 @@
-"""What one request may ask for, and the photos that are let in."""
+"""Limits of a request, and the check of an uploaded image before it is decoded."""
 
 from __future__ import annotations
 
@@ -8,39 +8,23 @@ from patchprint.common.errors import UserError
 from patchprint.interop.image_files import announced_size
 
 
-class RefusedError(UserError):
-    """A request that is not answered for what it is, with the status that HTTP has for it."""
+class RequestError(UserError):
+    """A request is refused, with a sentence and an HTTP status."""
 
-    status = 400
-
-
-class TooLargeError(RefusedError):
-    status = 413
-
-
-class TooBusyError(RefusedError):
-    status = 429
-
-
-class OutOfTimeError(RefusedError):
-    status = 503
-
-
-class FaultError(RefusedError):
-    """The program's, not the user's."""
-
-    status = 500
+    def __init__(self, sentence: str, status: int = 400) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for.
+    """Limits of one request.
 
     Attributes:
-        upload_mb: megabytes of one photo.
-        megapixels: of one photo, as its header says, before it is decoded.
-        seconds: in which a request must have arrived, and in which it is answered.
-        waiting: requests that wait for those that are being answered; more are turned away.
+        upload_mb: megabytes of one image.
+        megapixels: of one image, read from its header before it is decoded.
+        seconds: deadline for a request to arrive, and for its answer.
+        waiting: requests that may wait while another is answered; more are refused.
     """
 
     upload_mb: float = 25.0
@@ -55,31 +39,35 @@ class Limits:
                 raise UserError(f"the limit {field.name} is {value:g}; it must be a number above zero")
 
     @property
-    def photo_bytes(self) -> int:
-        return int(self.upload_mb * 1e6)
+    def request_bytes(self) -> int:
+        """Maximum size of a request: two images and some space for the other fields."""
+        return 2 * int(self.upload_mb * 1e6) + (1 << 16)
 
     @property
-    def request_bytes(self) -> int:
-        """Two photos, and a little for what stands around them."""
-        return 2 * self.photo_bytes + (1 << 16)
+    def total_bytes(self) -> int:
+        """Maximum total size of all running requests, which bounds the memory for uploads."""
+        return 20 * self.request_bytes
 
-    def check_photo(self, data: bytes, name: str) -> None:
-        """Raise where a file is no picture or a picture that is too large; nothing is decoded.
+    def check_image(self, data: bytes, name: str) -> None:
+        """Check type and size of an image by its header, without decoding it.
 
-        Only kinds whose header tells their size are let in, which are those that browsers show, too.
+        Only file types that state the size in the header are accepted; browsers show all of them.
+
+        Raises:
+            RequestError: the file is no image or too large.
         """
         if not data:
-            raise UserError(f"{name} is empty (0 bytes); choose a picture")
-        if len(data) > self.photo_bytes:
-            raise TooLargeError(
-                f"{name} has {len(data) / 1e6:.1f} MB, the limit is {self.upload_mb:g} MB; make it smaller"
-            )
-        size = announced_size(data)
-        if size is None:
-            raise UserError(f"{name} is not a picture that can be read here; choose a JPEG, PNG, WebP or BMP file")
-        width, height = size
+            raise RequestError(f"{name} is empty (0 bytes); choose an image")
+        if len(data) > self.upload_mb * 1e6:
+            size = f"{len(data) / 1e6:.1f} MB"
+            raise RequestError(f"{name} has {size}, the limit is {self.upload_mb:g} MB; make it smaller", 413)
+        pixels = announced_size(data)
+        if pixels is None:
+            raise RequestError(f"{name} is not an image that can be read here; choose a JPEG, PNG, WebP or BMP file")
+        width, height = pixels
         if width * height > self.megapixels * 1e6:
-            raise TooLargeError(
+            raise RequestError(
                 f"{name} has {width}x{height} pixels, {width * height / 1e6:.0f} megapixels; "
-                f"the limit is {self.megapixels:g}; make it smaller"
+                f"the limit is {self.megapixels:g}; make it smaller",
+                413,
             )
