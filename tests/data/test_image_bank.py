@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from patchprint.common.image_codec import encode_png
 from patchprint.data import manifest
-from patchprint.data.codecs import encode_png
 from patchprint.data.tracks import TrackStore
 from support.known_images import texture
 from support.peak_memory import memory_grows_by_less_than

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from patchprint.common.image_codec import encode_jpeg, encode_png
 from patchprint.data import open_source, track_files
-from patchprint.data.codecs import encode_jpeg, encode_png
 from patchprint.data.tracks import TrackStore
 from support.synthetic_tracks import all_views
 
@@ -51,7 +51,7 @@ def test_corrupt_jpeg_names_the_photo(scene, tmp_path):
     images, tracks = scene
     encoded = [encode_jpeg(image, 90) for image in images]
     encoded[2] = encoded[2][:40]
-    with pytest.raises(ValueError, match=r"000002.png is not a picture"):
+    with pytest.raises(ValueError, match=r"000002.png is cut short"):
         track_files.write(tmp_path / "s", encoded, tracks, track_files.Names.numbered(4, 1))
     assert list(tmp_path.iterdir()) == []
 

@@ -11,10 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
+from patchprint.common.image_codec import decode_color, decode_gray, size_in_header
 from patchprint.interop.image_files import (
-    announced_size,
-    decode_color,
-    decode_gray,
     find_mask,
     image_size,
     list_images,
@@ -200,10 +198,10 @@ def test_masks_have_two_names(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_headers_tell_the_size(tmp_path: Path, name: str, options: dict) -> None:
     Image.fromarray(texture(60, 83)).convert("RGB").save(tmp_path / name, **options)
-    assert announced_size((tmp_path / name).read_bytes()) == (83, 60)
+    assert size_in_header((tmp_path / name).read_bytes()) == (83, 60)
     assert image_size(tmp_path / name) == (83, 60)
 
 
 @pytest.mark.parametrize("data", [b"", b"RIFF", b"RIFF1234WEBPVP8 ", b"hello, world, hello, world, hello"])
 def test_what_has_no_header_has_no_size(data: bytes) -> None:
-    assert announced_size(data) is None
+    assert size_in_header(data) is None

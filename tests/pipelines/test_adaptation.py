@@ -14,9 +14,9 @@ pytest.importorskip("skimage.data")
 
 
 from patchprint import cli, networks  # noqa: E402
+from patchprint.common.image_codec import encode_png  # noqa: E402
 from patchprint.data import track_files  # noqa: E402
 from patchprint.data.builders import bundled_images, homographies  # noqa: E402
-from patchprint.data.codecs import encode_png  # noqa: E402
 from patchprint.data.tracks import TrackStore  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
 from patchprint.pipelines import adaptation  # noqa: E402

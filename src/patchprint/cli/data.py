@@ -65,7 +65,7 @@ def info(
     if verify:
         manifest.verify(out)
     if preview is not None:
-        from patchprint.data.codecs import encode_png
+        from patchprint.common.image_codec import encode_png
         from patchprint.data.preview import contact_sheet
 
         sheet = contact_sheet(open_source(out), rows, seed=seed)

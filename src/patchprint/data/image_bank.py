@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common.lru import Lru
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 _PYRAMID_BYTES_PER_PIXEL = 4 / 3
@@ -72,15 +72,14 @@ class StreamedImages:
     ) -> None:
         self._count, self._decode, self._cache_bytes = count, decode, cache_bytes
         self._device = torch.device(device)
-        self._cache: OrderedDict[int, ImagePyramids] = OrderedDict()
-        self._held = 0
+        self._cache: Lru[ImagePyramids] = Lru(cache_bytes, cost=lambda pyramids: pyramids.pixels.numel())
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def held_bytes(self) -> int:
-        return self._held
+        return self._cache.held
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         patches = torch.empty(len(image), 1, size, size, device=self._device)
@@ -97,10 +96,4 @@ class StreamedImages:
         return StreamedImages(self._count, self._decode, self._cache_bytes, device)
 
     def _pyramids(self, number: int) -> ImagePyramids:
-        if number not in self._cache:
-            self._cache[number] = ImagePyramids.build([self._decode(number)], self._device)
-            self._held += self._cache[number].pixels.numel()
-            while self._held > self._cache_bytes and len(self._cache) > 1:
-                self._held -= self._cache.popitem(last=False)[1].pixels.numel()
-        self._cache.move_to_end(number)
-        return self._cache[number]
+        return self._cache.get(number, lambda: ImagePyramids.build([self._decode(number)], self._device))

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits, track_files
-from patchprint.data.codecs import encode_png
 from patchprint.data.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
 from patchprint.data.patch_source import PatchSource, resident_budget
 from patchprint.data.sharded_images import DividedImages, holders

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.data.codecs import encode_png
+from patchprint.common.image_codec import encode_png
 from patchprint.data.tracks import TrackStore
 from patchprint.interop.colmap_models import cameras_of_model, read_model
 from patchprint.interop.colmap_sfm import triangulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from patchprint.common.errors import UserError
-from patchprint.interop.image_files import announced_size
+from patchprint.common.image_codec import size_in_header
 
 
 class RefusedError(UserError):
@@ -74,7 +74,7 @@ class Limits:
             raise TooLargeError(
                 f"{name} has {len(data) / 1e6:.1f} MB, the limit is {self.upload_mb:g} MB; make it smaller"
             )
-        size = announced_size(data)
+        size = size_in_header(data)
         if size is None:
             raise UserError(f"{name} is not a picture that can be read here; choose a JPEG, PNG, WebP or BMP file")
         width, height = size

@@ -21,9 +21,9 @@ import torch
 
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError, suggest
+from patchprint.common.image_codec import decode_color, decode_gray
 from patchprint.features import draw_matches, load
 from patchprint.features.model import Model
-from patchprint.interop.image_files import decode_color, decode_gray
 from patchprint.matching.image_pair import MatchSettings, answer
 from patchprint.matching.two_view_geometry import THRESHOLD
 from patchprint.networks.engines import AUTO

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import encode_png
 from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import track_files
-from patchprint.data.codecs import encode_png
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
 from patchprint.interop.image_files import limit, list_images, read_gray

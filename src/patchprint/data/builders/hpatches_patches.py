@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
 from patchprint.data import manifest, splits
 from patchprint.data.builders.hpatches_splits import Split, is_test
-from patchprint.data.codecs import decode_gray
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 65

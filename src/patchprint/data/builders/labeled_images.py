@@ -16,6 +16,7 @@ import numpy as np
 
 from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_color
 from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import image_store, manifest
@@ -24,7 +25,6 @@ from patchprint.data.builders.class_splits import part_of_images
 from patchprint.data.builders.labeled_layouts import LabeledImage, cifar_pixels, read_listing
 from patchprint.data.image_store import ImageStore
 from patchprint.data.splits import NEITHER
-from patchprint.interop.image_files import decode_color
 
 _ASPECT = 4 / 3
 _CACHE_VERSION = 1  # counted up when the same files give another store

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
 from patchprint.data import manifest
-from patchprint.data.codecs import decode_gray
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 64

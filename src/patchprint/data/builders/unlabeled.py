@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import manifest, splits, track_files
-from patchprint.data.codecs import encode_png
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import check_detector, detect
 from patchprint.interop.image_files import limit, list_images, read_gray

@@ -4,8 +4,12 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.data import codecs
+from patchprint.common import image_codec as codecs
+from patchprint.data import track_files
+from patchprint.data.tracks import TrackStore
+from patchprint.interop.image_files import read_gray
 from support.known_images import texture
+from support.synthetic_tracks import plane_tracks
 
 
 @pytest.fixture(params=["opencv", "pillow"])
@@ -40,7 +44,29 @@ def test_a_png_keeps_red_red():
 
 
 @pytest.mark.usefixtures("decoder")
-@pytest.mark.parametrize("data", [b"", b"no picture", codecs.encode_png(texture(50, 70))[:40]])
-def test_damage_is_named(data):
-    with pytest.raises(ValueError, match=r"^b\.jpg is not a picture that can be read"):
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is empty"),
+        (b"no picture", "is not a picture that can be read"),
+        (codecs.encode_png(texture(50, 70))[:40], "is cut short"),
+        (codecs.encode_png(texture(50, 70))[:40] + b"IEND", "is not a picture that can be read"),
+    ],
+)
+def test_damage_is_named(data, words):
+    with pytest.raises(ValueError, match=rf"^b\.jpg {words}"):
         codecs.decode_gray(data, "b.jpg")
+
+
+@pytest.mark.usefixtures("decoder")
+def test_training_and_use_read_the_same_pixels(tmp_path):
+    """Images of 12 bits in 16 were far darker in training than in use."""
+    photos, tracks = plane_tracks()
+    images = [photo.astype(np.uint16) << 4 for photo in photos]
+    for number, image in enumerate(images):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), image)
+    encoded = [(tmp_path / f"{number}.png").read_bytes() for number in range(len(images))]
+    track_files.write(tmp_path / "store", encoded, tracks, track_files.Names.numbered(len(images), 1))
+    store = TrackStore.open(tmp_path / "store")
+    for number in range(len(images)):
+        assert np.array_equal(store.images.pixels(number), read_gray(tmp_path / f"{number}.png"))
