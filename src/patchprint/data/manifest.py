@@ -71,11 +71,6 @@ def new_store(folder: str | Path, force: bool) -> AbstractContextManager[Path]:
     return files.atomic_folder(folder, MADE_BY, force)
 
 
-def refuse_overwrite(folder: str | Path, force: bool) -> None:
-    """Raise ValueError where `new_store` would."""
-    files.refuse_folder(folder, MADE_BY, force)
-
-
 def verify(folder: str | Path) -> None:
     """Raise ValueError naming the first file whose contents differ from the manifest."""
     folder = Path(folder)

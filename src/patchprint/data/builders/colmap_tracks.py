@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import densify as densification
 from patchprint.data.builders.sfm_scene import find_images, frames_from_database, frames_from_detection, read_scene
@@ -44,7 +45,7 @@ def build(
     Returns:
         How many views densification added (0 without it).
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     track_files.check_numbers(patch_scale, max_mb)
     root = Path(src)
     scene = read_scene(Path(sparse) if sparse else root)

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
@@ -44,7 +45,7 @@ def build(
         mine_labels: mine which patches of a sequence surely differ (DOAP).
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
     if not sequences:

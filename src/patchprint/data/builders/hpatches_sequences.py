@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.data import manifest
 from patchprint.data.builders import hpatches_patches
@@ -64,7 +65,7 @@ def build(
         seed: of everything random.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     sequences = [_six_images(sequence) for sequence in find_sequences(src)]
     regions = [find_regions(sequence, max_keypoints, seed) for sequence in sequences]
     for sequence, found in zip(sequences, regions, strict=True):

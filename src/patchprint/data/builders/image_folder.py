@@ -52,7 +52,7 @@ def build(
         strict: stop at the first photo that cannot be read; by default it is named and left out.
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     track_files.check_numbers(patch_scale, max_mb)
     for name, value in {"max-keypoints": max_keypoints, "max-image-size": max_image_size}.items():
         if value < 1:

@@ -52,7 +52,7 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     if side < 1:
         raise UserError(f"--side {side}: an image has at least one pixel")
     with open_tree(src) as tree:

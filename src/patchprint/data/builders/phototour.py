@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
@@ -32,7 +33,7 @@ def build(src: str | Path, out: str | Path, force: bool = False) -> None:
         out: store to write.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     point = first_column(root / "info.txt")
     sheets = find_sheets(root, len(point))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import leave_out, progress
@@ -42,7 +43,7 @@ def build(
         strict: stop at the first photo that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     check_detector(detector, max_keypoints)
     if max_side < 1:
         raise UserError(f"--max-side is {max_side}; it must be at least 1")
