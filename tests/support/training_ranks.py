@@ -36,7 +36,7 @@ def run(recipe: str, data: Path, out: Path) -> None:
         settings |= {"data": (str(data / "photos"),), "divide_photos": recipe != UNDIVIDED}
     if recipe == "distill":
         settings["teacher"] = ("hardnet.small",)  # the smallest
-    train(resolve(recipe, **settings), None, out / recipe)
+    train(resolve(recipe, **settings), out=out / recipe)
 
 
 def run_all(recipes: Sequence[str], data: Path, out: Path) -> None:

@@ -18,7 +18,7 @@ SMALL = {**SHORT, "batch": 4, "network_options": narrow("metric-lite0")}
 
 def run(folder, data, recipe="metric-lite0", resume=False, **changes):
     config = resolve(recipe, **{**SMALL, "data": (str(data),), "init": None, **changes})
-    return train(config, None, folder, resume=resume)
+    return train(config, out=folder, resume=resume)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import tomllib
 import types
 import typing
 from dataclasses import dataclass, field
@@ -229,8 +230,13 @@ def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a file; UserError where there is none."""
-    return read_json(path, "a JSON file with settings")
+    """Read the settings in a JSON or TOML file."""
+    if Path(path).suffix != ".toml":
+        return read_json(path, "a JSON file with settings")
+    if not Path(path).is_file():
+        raise UserError(f"{path} is not there, or a folder; expected a TOML file with settings")
+    with parsing(path, "TOML"):
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def flag(name: str) -> str:

@@ -50,6 +50,7 @@ class Outcome:
     last: Path
     seconds: float
     kept: tuple[checkpoint.Validated, ...] = ()
+    ratio: float | None = None  # of the ratio test, where it was calibrated
 
     def mean(self) -> dict[str, float]:
         """Of each number that was measured, over ``kept``."""
@@ -70,7 +71,8 @@ class Outcome:
 
 def train(
     config: TrainConfig,
-    source: PatchSource | None,
+    source: PatchSource | None = None,
+    *,
     out: str | Path,
     resume: bool = False,
     force: bool = False,

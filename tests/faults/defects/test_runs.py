@@ -22,7 +22,7 @@ from patchprint.training import resolve, train
 
 recipe, store, settings, out, resume = sys.argv[1:]
 try:
-    train(resolve(recipe, **json.loads(settings), data=(store,)), None, out, resume=resume == "True")
+    train(resolve(recipe, **json.loads(settings), data=(store,)), None, out=out, resume=resume == "True")
 except ValueError as error:
     sys.exit(print("patchprint:", error) or 2)
 """
