@@ -22,7 +22,7 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-SMALL = ["--views", "1", "--keypoints", "200"]
+SMALL = ["--views", "1", "--max-keypoints", "200"]
 
 
 def test_the_threshold_is_printed_and_written(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def build(source: Path, out: Path, *flags: str) -> int:
-    return cli.main(["data", "build", "homographies", str(source), str(out), "--num-views", "2", *flags])
+    return cli.main(["data", "build", "homographies", str(source), str(out), "--views", "2", *flags])
 
 
 def describe(source: Path, out: Path, form: str, *flags: str) -> int:

@@ -55,7 +55,7 @@ def test_photos_are_made_smaller_left_out_or_refused(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (photos / "broken.png").write_bytes(b"no picture")
-    unlabeled.build(photos, tmp_path / "store", max_side=128, max_mb=0.03)
+    unlabeled.build(photos, tmp_path / "store", max_size=128, max_mb=0.03)
     assert "broken.png is not a picture" in capsys.readouterr().err
     assert (tmp_path / "store" / "images.bin").stat().st_size <= 0.03 * 2**20
     store = TrackStore.open(tmp_path / "store")
@@ -65,8 +65,8 @@ def test_photos_are_made_smaller_left_out_or_refused(
 
 
 def test_what_cannot_be_is_said_before_work_begins(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--max-side is 0"):
-        unlabeled.build(photos, tmp_path / "store", max_side=0)
+    with pytest.raises(UserError, match="--max-size is 0"):
+        unlabeled.build(photos, tmp_path / "store", max_size=0)
     with pytest.raises(UserError, match="max_keypoints must be at least 1"):
         unlabeled.build(photos, tmp_path / "store", max_keypoints=0)
     with pytest.raises(UserError, match="there is no detector 'dogg'"):

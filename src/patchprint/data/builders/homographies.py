@@ -159,11 +159,11 @@ def make_tracks(
 def build(
     src: str | Path,
     out: str | Path,
-    num_views: int = 8,
+    views: int = 8,
     seed: int = 0,
     max_keypoints: int = 1500,
     strength: float = 1.0,
-    max_side: int = 1024,
+    max_size: int = 1024,
     max_mb: float | None = None,
     strict: bool = False,
     force: bool = False,
@@ -173,16 +173,16 @@ def build(
     Args:
         src: folder with images.
         out: store to write; rendered images are stored losslessly, or as JPEG where their size is limited.
-        num_views: warped copies of each image.
+        views: warped copies of each image.
         seed: of everything random.
         max_keypoints: keypoints in an image.
         strength: of warps and light changes, 1 is the usual one.
-        max_side: larger images are made smaller first.
+        max_size: larger images are made smaller first.
         max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    for name, value in {"num-views": num_views, "max-keypoints": max_keypoints, "max-side": max_side}.items():
+    for name, value in {"views": views, "max-keypoints": max_keypoints, "max-side": max_size}.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
     if not 0 <= strength < np.inf:
@@ -193,7 +193,7 @@ def build(
     def originals() -> Iterator[np.ndarray]:
         for name in progress(list_images(src), "warping images", "image"):
             try:
-                image = limit(read_gray(Path(src) / name), max_side)
+                image = limit(read_gray(Path(src) / name), max_size)
             except (UserError, OSError) as error:
                 leave_out(error, strict)
                 continue
@@ -202,8 +202,8 @@ def build(
         if not names:
             raise UserError(f"none of the images in {src} could be read")
 
-    images, tracks = make_tracks(originals(), num_views, seed, max_keypoints, strength)
-    labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
+    images, tracks = make_tracks(originals(), views, seed, max_keypoints, strength)
+    labels = [f"{name} view {view}" for name in names for view in range(views + 1)]
     encoded = map(encode_png, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
 

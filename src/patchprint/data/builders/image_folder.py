@@ -24,7 +24,7 @@ def build(
     single_camera: bool = False,
     work: str | Path | None = None,
     max_keypoints: int = 8192,
-    max_image_size: int = 3200,
+    max_size: int = 3200,
     densify: bool = False,
     patch_scale: float = 12.0,
     max_mb: float | None = None,
@@ -43,7 +43,7 @@ def build(
         work: folder for the reconstruction, which goes on from there if it was stopped; if none is given, a hidden one beside
             the store, removed at the end.
         max_keypoints: keypoints in a photo.
-        max_image_size: longer sides are reduced for SIFT.
+        max_size: longer sides are reduced for SIFT.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
         max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
@@ -54,7 +54,7 @@ def build(
     """
     files.refuse_folder(out, manifest.MADE_BY, force)
     track_files.check_numbers(patch_scale, max_mb)
-    for name, value in {"max-keypoints": max_keypoints, "max-image-size": max_image_size}.items():
+    for name, value in {"max-keypoints": max_keypoints, "max-size": max_size}.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
     root, target = Path(src), Path(out)
@@ -69,8 +69,8 @@ def build(
     with files.only_writer(place):
         if work is None and force:
             files.remove_folder(place)
-        threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_image_size)
-        model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_image_size, seed, pairs, threads)
+        threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_size)
+        model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_size, seed, pairs, threads)
         facts = colmap_tracks.build(
             root,
             out,

@@ -22,7 +22,7 @@ def build(
     out: str | Path,
     detector: str = "dog-published",
     max_keypoints: int = 4000,
-    max_side: int = 1024,
+    max_size: int = 1024,
     patch_scale: float = 24.0,
     max_mb: float | None = None,
     strict: bool = False,
@@ -37,7 +37,7 @@ def build(
         out: store to write; photos are stored losslessly, or as JPEG where their size is limited.
         detector: what finds the keypoints.
         max_keypoints: keypoints in a photo, the strongest.
-        max_side: larger photos are made smaller first.
+        max_size: larger photos are made smaller first.
         patch_scale: side of a patch in sigma.
         max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
         strict: stop at the first photo that cannot be read; by default it is named and left out.
@@ -45,12 +45,12 @@ def build(
     """
     files.refuse_folder(out, manifest.MADE_BY, force)
     check_detector(detector, max_keypoints)
-    if max_side < 1:
-        raise UserError(f"--max-side is {max_side}; it must be at least 1")
+    if max_size < 1:
+        raise UserError(f"--max-size is {max_size}; it must be at least 1")
     track_files.check_numbers(patch_scale, max_mb)
 
     def read(name: str) -> np.ndarray:
-        return limit(read_gray(Path(src) / name), max_side)
+        return limit(read_gray(Path(src) / name), max_size)
 
     names: list[str] = []
     found: list[dict[str, np.ndarray]] = []
