@@ -182,7 +182,7 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    for name, value in {"views": views, "max-keypoints": max_keypoints, "max-side": max_size}.items():
+    for name, value in {"views": views, "max-keypoints": max_keypoints, "max-size": max_size}.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
     if not 0 <= strength < np.inf:
