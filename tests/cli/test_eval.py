@@ -39,6 +39,16 @@ def test_result_has_everything_that_repeats_it(sequences: str, capsys: pytest.Ca
     assert second["run"]["cache"] == {"hits": 4, "misses": 0}
 
 
+def test_networks_are_computed_in_float32_and_the_text_says_so(
+    sequences: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["eval", "oxford", "--model", "sdgmnet.tiny", "--data", sequences, "--no-cache"]
+    assert main(arguments) == 0
+    assert "engine: float32" in capsys.readouterr().out
+    assert main([*arguments, "--engine", "bfloat16", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["engine"] == "bfloat16"
+
+
 def test_several_models_compare_and_report(sequences: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "results"
     arguments = ["eval", "oxford", "--model", "sift", "--model", "pixels", "--data", sequences, "--out", str(out)]

@@ -111,3 +111,13 @@ def test_means_of_several_orders_stand_on_a_logarithmic_axis(tmp_path: Path) -> 
 def test_a_column_without_numbers_says_so(tmp_path: Path) -> None:
     bars = toy_study(figures=(Bars("FPR95 %", bars="norms", groups=("recipe",)),))
     assert ">not measured<" in drawing(tmp_path / "a.svg", bars, MISSING, MISSING, MISSING, MISSING)
+
+
+def test_levels_of_a_label_of_numbers_are_lines_across(tmp_path: Path) -> None:
+    cases = tuple(Case({"alpha": alpha}, "hardnet", learns="train") for alpha in ("2", "10", "HardNet"))
+    lines = Lines(("FPR95 %",), x="alpha", levels=("HardNet",))
+    study = toy_study(cases=cases, baseline=None, figures=(lines,))
+    text = drawing(tmp_path / "a.svg", study, DONE, DONE, DONE)
+    assert all(f">{words}<" in text for words in ("2", "10", "HardNet"))
+    missing = drawing(tmp_path / "b.svg", study, DONE, DONE, MISSING)
+    assert text.count("stroke-dasharray") > missing.count("stroke-dasharray")

@@ -56,7 +56,9 @@ def test_flags_reach_the_study(
     ]
     assert called(monkeypatch, *arguments, *limits, "--json") == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["settings"] == {"budget": 0.9, "seeds": [3], "set": {"batch": 4, "sec": 0.5}, "weights": "last"}
+    assert result["settings"] == {
+        "budget": 0.9, "engine": "float32", "seeds": [3], "set": {"batch": 4, "sec": 0.5}, "weights": "last",
+    }  # fmt: skip
     config = result["scores"]["rows"][1]["runs"][0]["config"]
     assert (config["batch"], config["sec"], config["steps"], config["seed"]) == (4, 0.5, 11, 3)
     assert result["scores"]["rows"][2]["runs"][0]["error"] == "not run"

@@ -152,3 +152,15 @@ def test_wrong_options_are_one_sentence(
 def test_wrong_sets_are_one_sentence(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_sets(words)
+
+
+def test_short_runs_are_recorded_and_not_compiled(training_store: str, tmp_path: Path) -> None:
+    """Compiling takes longer than it gains in a few thousand steps; what was asked for stays."""
+
+    def acceleration(**changes: Any) -> str:
+        study = toy_study(cases=toy_study().cases[:1])
+        return next(iter(plan(study, options(tmp_path, training_store, changes=changes)).values())).config.acceleration
+
+    assert acceleration(steps=4000, acceleration="auto") == "record"
+    assert acceleration(steps=20_000, acceleration="auto") == "auto"
+    assert acceleration(steps=4000, acceleration="graph") == "graph"

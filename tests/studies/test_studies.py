@@ -9,13 +9,16 @@ import pytest
 
 from patchprint.benchmarks import BENCHMARKS
 from patchprint.common.registry import check_options, option_names
+from patchprint.data.builders.hpatches_sequences import RADIUS
 from patchprint.studies import STUDIES, Bars, Case, Curves, HeatMap, Options, Profiles, Study, run_study
 from patchprint.studies._figures import write
 from patchprint.studies._hynet import largest_slope
+from patchprint.studies._metric import LOSSES
 from patchprint.studies._probes import PROBES
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._tables import document
 from patchprint.training import RECIPES, resolve
+from patchprint.training.config import differences
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import image_sets
 from support.benchmark_data import write_store
@@ -154,25 +157,55 @@ def published(name: str, *labels: str) -> list[float]:
 
 
 def test_published_numbers_stand_in_their_rows() -> None:
-    assert len(STUDIES["metric-losses"]().cases) == 2 * 5 * 3
+    assert len(STUDIES["metric-losses"]().cases) == 2 * (5 * 3 + 1)
     assert published("metric-losses", "cub", "triplet", "plain") == [59.85, 23.39, 53.34]
     assert published("metric-losses", "cub", "n-pair", "SEC") == [72.24, 43.21, 66.00]
-    assert published("metric-losses", "cars", "multi-similarity", "L2 penalty") == [71.00, 42.55, 84.82]
+    assert published("metric-losses", "cars", "multi-similarity", "SEC") == [73.95, 46.49, 85.73, 0.004]
     assert published("metric-losses", "cars", "tuplet-margin", "L2 penalty") == []
     assert published("metric-losses", "cars", "tuplet-margin", "SEC") == [72.77, 43.03, 84.20]
-    assert published("metric-norms", "0.5", "mean") == [72.67, 44.67, 85.19, 3.20]
+    assert published("metric-losses", "cars", "triplet", "plain") == [56.66, 24.44, 60.79, 5.77]
+    assert published("metric-losses", "cars", "triplet", "L2 penalty") == [56.65, 23.95, 63.02]
+    assert published("metric-norms", "0.5", "mean") == [72.67, 44.67, 85.19, 3.20, 0.03]
+    assert published("metric-norms", "0", "none") == [67.54, 38.31, 80.17, 7.63, 2.82]
     assert published("metric-head", "batch", "SEC") == [67.71, 35.71, 62.46, 7.01]
-    assert published("simclr", "SEC") == [87.00]
+    assert published("simclr", "SEC", "0.02") == [87.00]
 
 
 def test_metric_losses_have_the_papers_batches_and_weights() -> None:
     settings = {tuple(case.labels.values()): case.settings for case in STUDIES["metric-losses"]().cases}
-    assert settings["cub", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
+    assert settings["cars", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
     assert settings["cars", "n-pair", "L2 penalty"] == {
         "loss": "n-pair", "views": 2, "batch": 60, "norm_penalty": 0.005,
     }  # fmt: skip
-    assert all(values["views"] * values["batch"] == 120 for values in settings.values())
-    assert {values["sec"] for labels, values in settings.items() if labels[1] != "semihard" and "sec" in values} == {1}
+    assert settings["cub", "n-pair", "L2 penalty"]["norm_penalty"] == 1e-4
+    assert settings["cub", "triplet", "SEC"]["sec"] == 1
+    sizes = {labels[1]: values["views"] * values["batch"] for labels, values in settings.items()}
+    assert sizes == dict.fromkeys(LOSSES, 120) | {"tuplet-margin": 128}
+
+
+def test_rows_of_a_loss_have_one_rate_but_for_multi_similarity() -> None:
+    rates: dict[tuple[str, ...], set[float]] = {}
+    for each in STUDIES["metric-losses"]().cases:
+        config = resolve(each.recipe, data=("x",), **each.settings)
+        rates.setdefault(tuple(each.labels.values())[:2], set()).add(config.lr)
+        assert config.weight_decay == 2.5e-3
+    assert {labels for labels, found in rates.items() if len(found) > 1} == {
+        ("cub", "multi-similarity"), ("cars", "multi-similarity"),
+    }  # fmt: skip
+    plain = case("metric-losses", "cub", "multi-similarity", "plain").settings
+    assert plain["lr"] == resolve("metric-lite0").lr / 5
+    assert plain["network_options"] == {"feature_norm": False}
+    with_norm = case("metric-losses", "cub", "multi-similarity", "plain, settings of SEC").settings
+    sec = case("metric-losses", "cub", "multi-similarity", "SEC").settings
+    assert {**with_norm, "sec": sec["sec"]} == sec
+
+
+def test_the_weight_of_sec_is_chosen_on_classes_that_are_not_learned() -> None:
+    study = STUDIES["metric-sec-weight"]()
+    assert {measure.settings["split"] for measure in study.measures.values()} == {"val"}
+    assert all(each.settings["hold_out"] for each in study.cases)
+    weights = [float(c.labels["eta"]) for c in study.cases if list(c.labels.values())[:2] == ["cars", "semihard"]]
+    assert weights == [0, 0.01, 0.03, 0.1, 0.3, 1]
 
 
 def case(name: str, *labels: str) -> Case:
@@ -208,6 +241,7 @@ def test_published_numbers_of_patches_stand_in_their_rows() -> None:
     assert case("sdgmnet-curves", "liberty").published["best"] == pytest.approx(0.55)
     assert case("sdgmnet-ablation", "&s", "-PA", "liberty").published == {"P+ / P-": 0.94}
     assert case("sdgmnet-ablation", "HyNet", "none", "notredame").published["mean FPR95 %"] == pytest.approx(0.925)
+    assert case("hynet-frn", "HardNet, own recipe", "BN").published == {"matching mAP": 50.56}
     assert case("hynet-frn", "HardNet", "FRN").published == {"matching mAP": 51.89}
     assert case("hynet-frn", "HyNet", "FRN").published_gain == {"matching mAP": 1.93}
     assert list(case("hynet-norms", "with").published_gain.values()) == [0.39, 0.57, 0.21]
@@ -230,6 +264,31 @@ def test_the_ablation_has_eight_bars_and_two_lines_on_three_sets() -> None:
     assert settings["&AF", "+PA"] == ("sdgmnet", {"self_weight": "auto-focus", "power_adjustment": True})
     assert settings["HardNet+FRN", "none"] == ("hardnet-frn", {})
     assert case("sdgmnet-ablation", "&s", "+PA", "notredame").selects_on == ("liberty", "yosemite")
+
+
+def test_published_ratios_of_powers_are_those_of_their_weights() -> None:
+    """The ratio of &theta is 1 by definition, since its weights are 1."""
+    ratios = {name: published("sdgmnet-ablation", name, "-PA", "yosemite") for name in ("&theta", "&s", "&l2", "&AF")}
+    assert ratios == {"&theta": [1.00], "&s": [0.94], "&l2": [1.02], "&AF": [0.95]}
+
+
+def test_methods_are_compared_on_equal_terms() -> None:
+    """Equal steps, patches in a step, and patch scale in training and test."""
+    configs = {c.labels["method"]: resolve(c.recipe, data=("x",), **c.settings) for c in STUDIES["comparison"]().cases}
+    assert {config.batch * config.views for config in configs.values()} == {2048}
+    assert {config.steps for config in configs.values()} == {4000}
+    assert {config.patch_scale for config in configs.values()} == {2 * RADIUS}
+    tried = STUDIES["comparison-rates"]().cases
+    for method, config in configs.items():
+        rates = {c.settings["lr"]: c.settings for c in tried if c.recipe == method}
+        assert rates[config.lr] == case("comparison", method, "liberty").settings
+
+
+def test_losses_differ_from_hynets_norms_in_the_norm_alone() -> None:
+    one, other = (case("hynet-frn", "HardNet", norm) for norm in ("BN", "FRN"))
+    first, second = (resolve(each.recipe, data=("x",), **each.settings) for each in (one, other))
+    assert differences(first, second) == ["network"]
+    assert [c.recipe for c in STUDIES["hynet-alpha"]().cases][-2:] == ["hardnet", "sosnet"]
 
 
 def test_batch_sizes_of_doap_have_equal_epochs() -> None:

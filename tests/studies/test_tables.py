@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from patchprint.studies._tables import document, gains_table, means_table, results_table
-from support.toy_studies import record, rows_of, toy_study
+from support.toy_studies import COLUMNS, record, rows_of, toy_study
 
 
 def made_up() -> list[tuple]:
@@ -86,3 +88,26 @@ def test_a_published_gain_needs_no_published_numbers() -> None:
     rows = rows_of(study, (record(0, fpr95=4.0), record(1, fpr95=6.0)), (record(0, fpr95=3.0), record(1, fpr95=4.0)))
     assert "| hynet | SEC | -1.50 ± 0.71 (-0.39) | – |" in gains_table(study, rows)
     assert "published values in parentheses" in document("toy", study, rows, [])
+
+
+def test_the_best_of_a_label_is_shown_and_compared() -> None:
+    cases = tuple(
+        dataclasses.replace(case, labels={**case.labels, "rate": rate})
+        for case in toy_study().cases[:2]
+        for rate in ("1", "2")
+    )
+    fpr95 = dataclasses.replace(COLUMNS[0], lower_is_better=True)
+    study = toy_study(cases=cases, columns=(fpr95,), figures=(), best_over=("rate", "FPR95 %"))
+    values = [(4.0, 6.0), (3.0, 5.0), (3.0, 5.4), (9.0, 9.0)]
+    rows = rows_of(study, *[(record(0, fpr95=first), record(1, fpr95=second)) for first, second in values])
+    page = document("toy", study, rows, [])
+    best, gains = page.split("Best rate of each by FPR95 %:")[1].split("Gain over norms = plain")
+    assert best.splitlines()[4:6] == [
+        "| hardnet | plain | 2 | 4.00 ± 1.41 (10.00) |",
+        "| hardnet | SEC | 1 | 4.20 ± 1.70 (9.00) |",
+    ]
+    assert "| hardnet | SEC | +0.20 ± 0.28, cannot tell (-1.00) |" in gains
+    higher = dataclasses.replace(study, columns=(COLUMNS[0],))
+    assert "| hardnet | SEC | 2 | 9.00 ± 0.00 (9.00) |" in document("toy", higher, rows, []).split("Best rate")[1]
+    with pytest.raises(ValueError, match="best_over"):
+        dataclasses.replace(study, best_over=("pears", "FPR95 %"))

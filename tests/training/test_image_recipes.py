@@ -58,6 +58,16 @@ def test_rates_of_head_and_backbone_and_their_drops():
     assert RECIPES["metric-sop-triplet"]().network_options["backbone_rate"] == pytest.approx(0.2)
     assert [RECIPES[f"metric-{data}"]().steps for data in SETS] == [8000, 8000, 12_000, 12_000]
     assert [RECIPES[f"metric-{data}"]().weight_decay for data in SETS] == [2.5e-3, 2.5e-3, 1e-5, 1e-5]
+    assert RECIPES["metric-lite0"]().weight_decay == 2.5e-3
+
+
+def test_multi_similarity_without_sec_is_the_authors():
+    """Lower rates and no batch norm before the head, as their code has it."""
+    assert rates("metric-cub-multi-similarity-plain", 0, 2999, 3000, 6000) == [1e-5, 1e-5, 1e-6, 1e-7]
+    assert rates("metric-cars-multi-similarity-plain", 0, 2000, 7999) == [2e-5, 2e-6, 2e-6]
+    for data, rate in (("cub", 0.5), ("cars", 1.0)):
+        options = RECIPES[f"metric-{data}-multi-similarity-plain"]().network_options
+        assert (options["backbone_rate"], options["feature_norm"]) == (rate, False)
 
 
 def test_simclr_is_the_paper_s():

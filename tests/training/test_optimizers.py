@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from patchprint.common.errors import UserError
 from patchprint.training import assembly, resolve
 from patchprint.training.optimizers import learning_rate, set_rates
 
@@ -41,3 +42,13 @@ def test_weight_decay_of_adamw_does_not_pass_through_the_gradient():
     set_rates(config, state.optimizer, 0)
     state.optimizer.step()
     torch.testing.assert_close(weight.detach(), before * (1 - 0.01 * 0.1))
+
+
+def test_a_warm_up_rises_evenly_to_the_rate_of_the_schedule():
+    config = resolve("simclr", lr=0.2, steps=300, warm_up=0.1)
+    plain = resolve("simclr", lr=0.2, steps=300, warm_up=0.0)
+    assert [learning_rate(config, step) / learning_rate(plain, step) for step in (0, 14, 29, 30, 200)] == [
+        pytest.approx(share) for share in (1 / 30, 0.5, 1, 1, 1)
+    ]
+    with pytest.raises(UserError, match="--warm-up is 1"):
+        resolve("simclr", warm_up=1.0)

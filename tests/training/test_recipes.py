@@ -37,6 +37,12 @@ def test_dropout_which_the_curves_leave_out(recipe, dropout):
     assert [module.p for module in network.modules() if isinstance(module, nn.Dropout)] == [dropout]
 
 
+@pytest.mark.parametrize("recipe", ["doap-hpatches", "doap-st-hpatches", "doap-st-lm", "doap-rome", "doap-binary-rome"])
+def test_nothing_is_held_out_where_steps_are_counted_in_all_groups(recipe):
+    """1000 batches are led by 1000 groups of RomePatches, 2850 pairs are those of all 76 sequences."""
+    assert not RECIPES[recipe]().hold_out
+
+
 def test_no_curve_is_left_of_a_recipe_that_is_gone():
     assert {file.stem for file in pinned_curves.CURVES.folder.iterdir()} == set(pinned_curves.NAMES)
 

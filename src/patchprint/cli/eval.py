@@ -15,7 +15,7 @@ from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import cache_folder, refuse_file, write_json
 from patchprint.features import Model
-from patchprint.networks.engines import AUTO
+from patchprint.networks.engines import EXACT
 from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
 from patchprint.report.result_comparison import Comparison, cell, compare, data_name, read_results, train_test_table
@@ -47,8 +47,8 @@ class Common:
     signs: bool = False
     # cpu, cuda or auto.
     device: str = "auto"
-    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what the machine has.
-    engine: str = AUTO
+    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what users of match get.
+    engine: str = EXACT
     # Folder for predictions; PATCHPRINT_CACHE or ~/.cache/patchprint if not given.
     cache: Path | None = None
     # Compute all predictions anew and keep none.
@@ -83,7 +83,9 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
     tables = compare(results)
     if common.trained_on:
         tables.append(train_test_table(results, trained_on))
-    emit(results[0] if len(results) == 1 else results, common.json, "\n\n".join(map(text_of, tables)))
+    engines = ", ".join(dict.fromkeys(str(result["model"]["engine"]) for result in results))
+    text = "\n\n".join([*map(text_of, tables), f"engine: {engines}"])
+    emit(results[0] if len(results) == 1 else results, common.json, text)
 
 
 def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json: bool = False) -> None:

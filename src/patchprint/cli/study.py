@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from patchprint.cli.output import emit
+from patchprint.networks.engines import EXACT
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._arguments import read_changes, read_sets
 
@@ -28,6 +29,7 @@ def _command(name: str) -> Callable[..., int]:
         only: str = "*",
         jobs: int = 1,
         device: str = "auto",
+        engine: str = EXACT,
         keep: bool = False,
         reuse: tuple[Path, ...] = (),
         json: bool = False,
@@ -44,6 +46,7 @@ def _command(name: str) -> Callable[..., int]:
                 only=only,
                 jobs=jobs,
                 device=device,
+                engine=engine,
                 keep=keep,
                 reuse=reuse,
             ),
@@ -63,6 +66,7 @@ def _command(name: str) -> Callable[..., int]:
         only: pattern of the names of runs to do, as 'cub-*-seed0'; the others are shown where they were done before.
         jobs: runs at a time, each in its own process.
         device: cpu, cuda, mps or auto.
+        engine: how networks are computed where they are measured, as in patchprint eval.
         keep: leave the weights of the runs in their folders.
         reuse: folders of other studies; what they did with the same settings and data is not done again.
         json: print the result as JSON.

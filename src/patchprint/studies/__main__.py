@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from patchprint.common.errors import UserError
+from patchprint.networks.engines import EXACT
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._arguments import read_changes, read_sets
 
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="pattern of the names of runs to do")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="auto", help="cpu, cuda, mps or auto")
+    parser.add_argument("--engine", default=EXACT, help="how networks are computed where they are measured")
     parser.add_argument("--keep", action="store_true", help="leave the weights of the runs in their folders")
     parser.add_argument(
         "--reuse", type=Path, nargs="+", default=[], help="folders of other studies with runs in common"
@@ -39,6 +41,7 @@ def main() -> int:
             only=given.only,
             jobs=given.jobs,
             device=given.device,
+            engine=given.engine,
             keep=given.keep,
             reuse=tuple(given.reuse),
         )

@@ -146,10 +146,11 @@ def _rows(study: Study, options: Options, plans: dict[str, Plan], errors: dict[s
 
 
 def _conditions(options: Options) -> list[str]:
-    """What must be known of numbers that are not those of the study as it is declared."""
+    """How the runs were measured, and in what they differ from the study as it is declared."""
+    measured = [f"Networks are measured in {options.engine}."]
     scaled = [] if options.budget == 1 else [f"The steps of every run are scaled by {options.budget:g}."]
     changed = ", ".join(f"{name}={json.dumps(value)}" for name, value in options.changes.items())
-    return scaled + ([f"Settings changed in all runs: {changed}."] if changed else [])
+    return [*measured, *scaled, *([f"Settings changed in all runs: {changed}."] if changed else [])]
 
 
 def _result(
@@ -162,6 +163,7 @@ def _result(
         f"study {name}",
         settings={
             "budget": options.budget,
+            "engine": options.engine,
             "seeds": list(options.seeds or study.seeds),
             "set": dict(options.changes),
             "weights": study.weights,

@@ -127,6 +127,7 @@ class Lines(Figure):
         x: the label.
         lines: labels whose values are lines of a plot.
         panels: labels whose values have a plot each.
+        levels: values of the label that are no numbers, as dashed lines across the plot.
         logarithmic: whether the axis doubles where a plain one adds.
     """
 
@@ -134,6 +135,7 @@ class Lines(Figure):
     x: str
     lines: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
     logarithmic: bool = False
 
     def draw(self, strip: Any, study: Study, rows: list[Row]) -> None:
@@ -141,14 +143,20 @@ class Lines(Figure):
         all_axes = strip.subplots(1, len(plots), squeeze=False)[0]
         for axes, (title, panel, chosen) in zip(all_axes, plots, strict=True):
             column = _column(study, title)
-            for name, members in _split(chosen, self.lines).items():
+            at_a_value = [row for row in chosen if row.case.labels[self.x] not in self.levels]
+            for name, members in _split(at_a_value, self.lines).items():
                 self._draw_line(axes, column, name, members)
-            values = sorted({float(row.case.labels[self.x]) for row in chosen})
+            for row in chosen:
+                mean = row.summary(column).mean
+                if row not in at_a_value and mean is not None:
+                    level = row.case.labels[self.x]
+                    axes.axhline(mean, linestyle="--", color=_LEVEL_COLORS[self.levels.index(level)], label=level)
+            values = sorted({float(row.case.labels[self.x]) for row in at_a_value})
             if self.logarithmic:
                 axes.set_xscale("log", base=2)
             axes.set_xticks(values, [f"{value:g}" for value in values])
             axes.set(xlabel=panel or self.x, ylabel=title)
-            if self.lines:
+            if axes.get_legend_handles_labels()[0] and (self.lines or self.levels):
                 axes.legend(fontsize="small")
 
     def _draw_line(self, axes: Any, column: Column, name: str, members: list[Row]) -> None:

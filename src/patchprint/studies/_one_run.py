@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import shutil
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -52,7 +53,7 @@ def _do(plan: Plan) -> None:
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(plan.folder / "checkpoints")
     outcome = train(plan.config, out=plan.folder, resume=begun, force=not begun)
-    model = load(plan.measured_weights, plan.config.device)
+    model = load(plan.measured_weights, plan.config.device, plan.engine)
     scores = {name: _measured(each, model, plan.config.device) for name, each in plan.measures.items()}
     result = provenance.record(
         "study run",
@@ -80,6 +81,7 @@ def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, A
         "benchmark": result.benchmark,
         "settings": result.settings,
         "data": result.data,
+        "engine": result.model["engine"],
         "headline": benchmark.headline(result.scores),
         "scores": result.scores,
     }
@@ -87,7 +89,8 @@ def _measured(planned: PlannedMeasure, model: Model, device: str) -> dict[str, A
 
 def _clear_memory() -> None:
     """The next run of this process finds no compiled step and no GPU memory of this one."""
-    torch.compiler.reset()
+    if "torch._dynamo" in sys.modules:  # which takes seconds to import
+        torch.compiler.reset()
     if torch.cuda.is_available():
         gc.collect()
         torch.cuda.empty_cache()

@@ -14,11 +14,14 @@ from typing import Any
 from patchprint.common.errors import UserError, suggest
 from patchprint.common.provenance import sha256_of_file, sha256_of_folder
 from patchprint.data import manifest
+from patchprint.networks.engines import EXACT
 from patchprint.studies._study import Case, Study
 from patchprint.training import TrainConfig, resolve
 
 # A run is at least this long, or as long as its recipe, however small the budget.
 FEWEST_STEPS = 10
+# Compiling a step takes as long as this many steps gain by it. A recorded step needs no compilation.
+SHORT = 10_000
 # A run logs at least this often, so that its curves can be drawn.
 LINES = 100
 # Settings that say where and how a run is done, not what it is; data are known by their checksum.
@@ -38,6 +41,7 @@ class Options:
         only: pattern of the names of runs to do; the others are shown where they were done before.
         jobs: runs at a time.
         device: cpu, cuda, mps or auto.
+        engine: how networks are computed where they are measured; float32 is exact.
         keep: leave the weights of the runs in their folders.
         reuse: folders of other studies; what they did with the same settings and data is not done again.
     """
@@ -50,6 +54,7 @@ class Options:
     only: str = "*"
     jobs: int = 1
     device: str = "auto"
+    engine: str = EXACT
     keep: bool = False
     reuse: tuple[Path, ...] = ()
 
@@ -85,7 +90,7 @@ class PlannedMeasure:
 
     @property
     def identity(self) -> list[Any]:
-        """What tells it from others; without signs as it was before there were any, so that old runs are known again."""
+        """What tells it from others."""
         return [self.benchmark, self.settings, self.data.sha256, *(["signs"] if self.signs else [])]
 
 
@@ -105,6 +110,7 @@ class Plan:
     selects_on: tuple[DataSet, ...]
     start: Plan | None
     weights: str
+    engine: str
     runs: Path
     keep: bool
 
@@ -141,7 +147,14 @@ class Plan:
         if self.start is not None:
             config["init"] = self.start.folder.name
         measures = {name: each.identity for name, each in self.measures.items()}
-        parts = [config, self.learns.sha256, measures, self.weights, *(each.sha256 for each in self.selects_on)]
+        parts = [
+            config,
+            self.learns.sha256,
+            measures,
+            self.weights,
+            self.engine,
+            *(each.sha256 for each in self.selects_on),
+        ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -196,7 +209,9 @@ def _plan_run(
     # What another run starts from stays until that one is done.
     keep = options.keep or any(other.starts_from == case.name for other in study.cases)
     runs = options.out / "runs"
-    return Plan(name, case, config, sets[case.learns], measures, selects_on, start, study.weights, runs, keep)
+    return Plan(
+        name, case, config, sets[case.learns], measures, selects_on, start, study.weights, options.engine, runs, keep
+    )
 
 
 def _config(case: Case, seed: int, options: Options, sets: Mapping[str, DataSet], start: Plan | None) -> TrainConfig:
@@ -210,6 +225,8 @@ def _config(case: Case, seed: int, options: Options, sets: Mapping[str, DataSet]
     config = resolve(case.recipe, **{**settings, **fixed})
     steps = max(round(config.steps * options.budget), min(config.steps, FEWEST_STEPS))
     config = dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))
+    if config.acceleration == "auto" and steps <= SHORT:
+        config = dataclasses.replace(config, acceleration="record")
     if not case.selects_on:
         return config
     # A shorter run is tested as often as a whole one, as far as it has steps.

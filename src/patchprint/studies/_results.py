@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import math
 import statistics
@@ -114,6 +115,23 @@ def grouped(rows: Sequence[Row], labels: Sequence[str]) -> list[Group]:
     for row in rows:
         groups.setdefault(tuple(row.case.labels[label] for label in labels), []).append(row)
     return [Group(dict(zip(labels, values, strict=True)), tuple(found)) for values, found in groups.items()]
+
+
+def best_rows(rows: Sequence[Row], label: str, column: Column) -> list[Row]:
+    """Of the rows that differ in ``label`` alone, the one with the best mean of a column."""
+    found = []
+    for group in grouped(rows, [name for name in rows[0].case.labels if name != label]):
+        measured = [(row.summary(column).mean, row) for row in group.rows]
+        done = [(mean, row) for mean, row in measured if mean is not None]
+        pick = min if column.lower_is_better else max
+        found.append(pick(done, key=lambda each: each[0])[1] if done else group.rows[0])
+    return found
+
+
+def without_label(row: Row, label: str) -> Row:
+    """The row as if it had no such label."""
+    labels = {name: value for name, value in row.case.labels.items() if name != label}
+    return dataclasses.replace(row, case=dataclasses.replace(row.case, labels=labels))
 
 
 def summarize(values: list[float]) -> Summary:

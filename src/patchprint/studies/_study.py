@@ -66,6 +66,7 @@ class Column:
         scale: factor, such as 100 for a share in percent.
         digits: places behind the point.
         compared: whether the difference to the baseline of the study says something.
+        lower_is_better: whether the best row is the one with the lowest mean.
         at: part of the run; of what was logged, the last value up to there.
         over: what it is divided by, written like ``value``.
     """
@@ -75,6 +76,7 @@ class Column:
     scale: float = 1.0
     digits: int = 2
     compared: bool = True
+    lower_is_better: bool = False
     at: float = 1.0
     over: str | None = None
 
@@ -97,6 +99,8 @@ class Study:
         weights: which weights of a run are measured; "best" are those that held-out points chose.
         baseline: a label and its value; a second table shows what the other rows gain over the row that differs in it alone.
         mean_over: a label; another table shows the mean of the rows that differ in it alone.
+        best_over: a label and a column; of the rows that differ in the label alone, another table shows the one that is best
+            in the column. Gains are then those of the best rows.
         transposed: whether the table has a line for each column, for few rows with many numbers.
         figures: one above the other in the drawing.
         notes: what a reader must know to compare our numbers with the published ones.
@@ -111,6 +115,7 @@ class Study:
     weights: Literal["best", "last"] = "last"
     baseline: tuple[str, str] | None = None
     mean_over: str | None = None
+    best_over: tuple[str, str] | None = None
     transposed: bool = False
     figures: tuple[Figure, ...] = ()
     notes: str = ""
@@ -130,6 +135,8 @@ class Study:
         sets |= {each.on for each in self.measures.values() if each.on}
         if sets != set(self.data):
             raise ValueError(f"cases and measures speak of the sets {sorted(sets)}, data of {sorted(self.data)}")
+        if self.best_over is not None and (self.best_over[0] not in headings or self.best_over[1] not in titles):
+            raise ValueError(f"best_over is {self.best_over}, which is not a label and a column of the study")
         sources = {value.partition(".")[0] for column in self.columns for value in column.values}
         unknown = sources - {*self.measures, "log", "outcome"}
         if unknown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchprint.studies._results import Row, Summary, baseline_of, grouped
+from patchprint.studies._results import Row, Summary, baseline_of, best_rows, grouped, without_label
 from patchprint.studies._study import Column, Study
 
 NOTHING = "–"
@@ -21,9 +21,16 @@ def document(name: str, study: Study, rows: list[Row], conditions: Sequence[str]
         parts += [_explanation(study, rows), *(f"**{words}**" for words in conditions), results_table(study, rows)]
     if study.mean_over is not None:
         parts += [f"Mean over {study.mean_over}:", means_table(study, rows, study.mean_over)]
+    compared = rows
+    if study.best_over is not None:
+        label, title = study.best_over
+        best = best_rows(rows, label, next(column for column in study.columns if column.title == title))
+        compared = [without_label(row, label) for row in best]
+        parts += [f"Best {label} of each by {title}:", results_table(study, best)]
     if study.baseline is not None:
         label, value = study.baseline
-        parts += [f"Gain over {label} = {value}, seed by seed:", gains_table(study, rows)]
+        parts += [f"Gain over {label} = {value}, seed by seed:"]
+        parts += [gains_table(study, compared)]
     parts += [study.notes] if study.notes else []
     missing = _missing(rows)
     return "\n\n".join([*parts, "\n".join(missing)] if missing else parts) + "\n"
@@ -59,10 +66,13 @@ def means_table(study: Study, rows: list[Row], label: str) -> str:
 
 
 def gains_table(study: Study, rows: list[Row]) -> str:
-    """A line for each case that has a baseline: by how much every compared column differs, ours and published."""
+    """A line for each case that has a baseline: by how much every compared column differs, ours and published.
+
+    Where the gain is below its spread over the seeds, the cell says that these runs cannot tell.
+    """
     assert study.baseline is not None
     columns = [column for column in study.columns if column.compared]
-    header = [*study.headings, *(_heading(column, _has_published_gain(study, rows, column)) for column in columns)]
+    header = [*rows[0].case.labels, *(_heading(column, _has_published_gain(study, rows, column)) for column in columns)]
     lines = []
     for row in rows:
         other = baseline_of(row, rows, *study.baseline)
@@ -72,7 +82,7 @@ def gains_table(study: Study, rows: list[Row]) -> str:
                 for c in columns
             ]
             lines.append([*_labels(row), *cells])
-    return _markdown(header, lines, len(study.headings))
+    return _markdown(header, lines, len(rows[0].case.labels))
 
 
 def published_gain(row: Row, baseline: Row, column: Column) -> float | None:
@@ -135,6 +145,8 @@ def _cell(summary: Summary, digits: int, published: float | None, state: str, si
     ours = state if summary.mean is None else f"{summary.mean:{sign}.{digits}f}"
     if summary.spread is not None:
         ours += f" ± {summary.spread:.{digits}f}"
+        if signed and summary.mean is not None and abs(summary.mean) < summary.spread:
+            ours += ", cannot tell"
     return ours if published is None else f"{ours} ({published:{sign}.{digits}f})"
 
 

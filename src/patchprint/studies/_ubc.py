@@ -13,10 +13,10 @@ SETS = {
 MEASURES = {name: Measure("ubc", on=name) for name in SETS}
 MEAN = "mean FPR95 %"
 FPR95 = (
-    *(Column(f"{name} FPR95 %", f"{name}.fpr95") for name in SETS),
-    Column(MEAN, tuple(f"{name}.fpr95" for name in SETS)),
+    *(Column(f"{name} FPR95 %", f"{name}.fpr95", lower_is_better=True) for name in SETS),
+    Column(MEAN, tuple(f"{name}.fpr95" for name in SETS), lower_is_better=True),
 )
-LAST = Column("mean at the last step", "log.test/fpr95", scale=100)
+LAST = Column("mean at the last step", "log.test/fpr95", scale=100, lower_is_better=True)
 CHOSEN_ON_TEST = (
     "As in the paper, the mean FPR95 of the two test sets chooses the step, so numbers of the best step are no fair estimate; "
     "those of the last step are."

@@ -21,7 +21,6 @@ study = Study(
             {"method": method, "negatives": negatives},
             recipe,
             learns="train",
-            settings={"hold_out": False},
             published_gain={MATCHING: 6.0} if recipe == "doap-st-lm" else {},
         )
         for (method, negatives), recipe in ROWS.items()

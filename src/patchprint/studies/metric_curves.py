@@ -11,7 +11,7 @@ study = Study(
             {"loss": loss, "norms": norms},
             RECIPE,
             learns="cars",
-            settings={**settings(loss, norms), "watch": 8, "log_every": 10},
+            settings={**settings("cars", loss, norms), "watch": 8, "log_every": 10},
         )
         for loss in ("semihard", "n-pair")
         for norms in ("plain", "SEC")

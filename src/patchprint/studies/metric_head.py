@@ -3,7 +3,7 @@
 from typing import Any
 
 from patchprint.studies import Bars, Case, Study
-from patchprint.studies._metric import COLUMNS, MEASURES, NOTES, RECIPE, SETS, published, settings
+from patchprint.studies._metric import COLUMNS, MEASURES, NOTES, RECIPE, SETS, published, published_variance, settings
 
 # (norm of the last layer, norms): published NMI, F1, R@1, mean norm.
 ROWS = {
@@ -29,8 +29,12 @@ study = Study(
             {"last norm": last_norm, "norms": norms},
             RECIPE,
             learns="cars",
-            settings={**settings("semihard", norms), **_network(last_norm)},
-            published=published(*scores, norm_mean=norm_mean),
+            settings={**settings("cars", "semihard", norms), **_network(last_norm)},
+            published=published(
+                *scores,
+                norm_mean=norm_mean,
+                norm_variance=published_variance("cars", "semihard", norms) if last_norm == "none" else None,
+            ),
         )
         for (last_norm, norms), (scores, norm_mean) in ROWS.items()
     ),

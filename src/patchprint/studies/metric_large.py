@@ -14,7 +14,7 @@ study = Study(
             {"norms": norms},
             RECIPE,
             learns="cub",
-            settings={**settings("semihard", norms), "network_options": {"input_size": 224}},
+            settings={**settings("cub", "semihard", norms), "network_options": {"input_size": 224}},
         )
         for norms in ("plain", "SEC")
     ),

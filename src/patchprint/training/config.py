@@ -84,6 +84,7 @@ class TrainConfig:
     dampening: Annotated[float, "dampening of the momentum of sgd"] = 0.0
     weight_decay: Annotated[float, "weight decay"] = 0.0
     schedule: Annotated[Schedule, "how the learning rate falls"] = "constant"
+    warm_up: Annotated[float, "part of the run in which the learning rate rises to that of the schedule"] = 0.0
     drop_every: Annotated[float, "schedule drops: part of the run between two drops"] = 0.1
     first_drop: Annotated[
         float | None, "schedule drops: part of the run before the first; if not given, drop_every"
@@ -162,6 +163,8 @@ class TrainConfig:
             raise UserError(
                 "--sec and --norm-penalty pull the norms to different places; give one of them, the other as 0"
             )
+        if not 0 <= self.warm_up < 1:
+            raise UserError(f"--warm-up is {self.warm_up}; it is a part of the run, at least 0 and below 1")
         if not 0 <= self.average < 1:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 

@@ -16,6 +16,12 @@ _RISING, _RISE = 0.3, 25.0  # one cycle: part of the run in which the rate rises
 
 def learning_rate(config: TrainConfig, step: int) -> float:
     """Rate of step ``step`` (from 0): a pure function, so that nothing about it needs to be saved."""
+    rise = config.warm_up * config.steps
+    return _scheduled(config, step) * (min(1.0, (step + 1) / rise) if rise else 1.0)
+
+
+def _scheduled(config: TrainConfig, step: int) -> float:
+    """Return the rate without warm-up."""
     done = step / config.steps
     start = config.lr
     if config.lr_for_patches:

@@ -88,6 +88,7 @@ def doap_hpatches() -> TrainConfig:
         recipe="doap-hpatches",
         batcher="scene-groups",
         augmentation="none",
+        hold_out=False,
         steps=51_400,
         schedule="drops",
         drop_every=10 / 32,
@@ -113,6 +114,7 @@ def doap_rome() -> TrainConfig:
         network_options={"dropout": 0.5},
         batcher="leading-groups",
         augmentation="none",
+        hold_out=False,
         steps=5_000,
         weight_decay=5e-4,
     )

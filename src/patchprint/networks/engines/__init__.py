@@ -33,6 +33,7 @@ ENGINES: Registry[type[Engine]] = Registry(
     },
 )
 AUTO = "auto"
+EXACT = "float32"  # the network itself, which benchmarks score unless asked otherwise
 MANY = "int8"  # what `chosen_for_many` takes where it can
 
 
@@ -94,4 +95,4 @@ def available(device: torch.device) -> list[str]:
     return [name for name in here if importlib.util.find_spec(ENGINES[name].package) is not None]
 
 
-__all__ = ["AUTO", "ENGINES", "MANY", "Engine", "available", "check", "chosen", "chosen_for_many", "create"]
+__all__ = ["AUTO", "ENGINES", "EXACT", "MANY", "Engine", "available", "check", "chosen", "chosen_for_many", "create"]

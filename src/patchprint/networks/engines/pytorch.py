@@ -26,7 +26,10 @@ class Float32Engine(CpuEngine):
 
     def raw(self, patches: Tensor) -> Tensor:
         device = next(self.network.parameters()).device
-        return super().raw(patches) if device.type == "cpu" else self.network.raw(patches).cpu()
+        if device.type == "cpu":
+            return super().raw(patches)
+        with _without_tf32():
+            return self.network.raw(patches).cpu()
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -37,6 +40,17 @@ class Float32Engine(CpuEngine):
             return network.raw(patches if len(patches) > 1 else patches.expand(2, -1, -1, -1))[: len(patches)]
 
         yield compute
+
+
+@contextlib.contextmanager
+def _without_tf32() -> Iterator[None]:
+    """Convolutions on NVIDIA GPUs keep all bits of float32, which PyTorch does not by default."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 class BFloat16Engine(CpuEngine):
