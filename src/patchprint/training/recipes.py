@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 from patchprint.training.config import TrainConfig
 
@@ -253,51 +252,6 @@ def sdgmnet_standardized() -> TrainConfig:
     )
 
 
-def sdgmnet_theta() -> TrainConfig:
-    """SDGMNet's ablation: the self weight of the angle, 1."""
-    return _sdgm_ablation("sdgmnet-theta", self_weight="theta")
-
-
-def sdgmnet_s() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the cosine implies, sin(theta)."""
-    return _sdgm_ablation("sdgmnet-s", self_weight="s")
-
-
-def sdgmnet_l2() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the L2 distance implies, cos(theta / 2)."""
-    return _sdgm_ablation("sdgmnet-l2", self_weight="l2")
-
-
-def sdgmnet_theta_no_power() -> TrainConfig:
-    """SDGMNet's ablation: the self weight of the angle, 1, and no power adjustment."""
-    return _sdgm_ablation("sdgmnet-theta-no-power", self_weight="theta", power_adjustment=False)
-
-
-def sdgmnet_s_no_power() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the cosine implies, sin(theta), and no power adjustment."""
-    return _sdgm_ablation("sdgmnet-s-no-power", self_weight="s", power_adjustment=False)
-
-
-def sdgmnet_l2_no_power() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the L2 distance implies, cos(theta / 2), and no power adjustment."""
-    return _sdgm_ablation("sdgmnet-l2-no-power", self_weight="l2", power_adjustment=False)
-
-
-def sdgmnet_step() -> TrainConfig:
-    """SDGMNet with the hard threshold of the released code in place of the paper's distribution function."""
-    return _sdgm_ablation("sdgmnet-step", coupled="step")
-
-
-def sdgmnet_no_coupling() -> TrainConfig:
-    """SDGMNet without its coupled weight: every triplet counts. An ablation of ours, the paper has none such."""
-    return _sdgm_ablation("sdgmnet-no-coupling", coupled="none")
-
-
-def sdgmnet_no_power() -> TrainConfig:
-    """SDGMNet's ablation: auto-focus weights, no power adjustment."""
-    return _sdgm_ablation("sdgmnet-no-power", power_adjustment=False)
-
-
 def hardnet_frn() -> TrainConfig:
     """HardNet+FRN of SDGMNet's paper: its network and settings, no negatives nearer than 0.6 rad, mean over active triplets.
 
@@ -310,10 +264,6 @@ def hardnet_frn() -> TrainConfig:
 def hardnet_frn_hynet() -> TrainConfig:
     """HardNet+FRN of HyNet's author response: HardNet's loss as it is with HyNet's network and settings."""
     return dataclasses.replace(hynet(), recipe="hardnet-frn-hynet", loss="hardnet")
-
-
-def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
-    return dataclasses.replace(sdgmnet(), recipe=name, loss_settings=settings)
 
 
 def distill() -> TrainConfig:
@@ -342,7 +292,6 @@ def distill() -> TrainConfig:
 _ALL: tuple[Callable[[], TrainConfig], ...] = (
     l2net, l2net_cs, doap, doap_binary, doap_st, doap_st_binary, doap_hpatches, doap_st_hpatches, doap_st_lm, doap_rome,
     doap_binary_rome, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_bn, hynet_sosr, hardnet_frn, hardnet_frn_hynet,
-    sosnet_frn, sdgmnet, sdgmnet_standardized, sdgmnet_theta, sdgmnet_s, sdgmnet_l2, sdgmnet_theta_no_power,
-    sdgmnet_s_no_power, sdgmnet_l2_no_power, sdgmnet_no_power, sdgmnet_step, sdgmnet_no_coupling, distill,
+    sosnet_frn, sdgmnet, sdgmnet_standardized, distill,
 )  # fmt: skip
 METHOD_RECIPES = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
