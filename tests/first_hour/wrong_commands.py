@@ -211,7 +211,7 @@ eval bundled --model sift --patch-scale -3 -> patch
 eval bundled --model hardnet.small --patch-scale -3 -> patch
 train hardnet --data store --out new --batch 100000 -> --batch
 study hynet-gradients --out new --budget 0 -> budget
-study hynet-gradients --out new --jobs 0 -> jobs
+study hynet-gradients --out new --workers 0 -> workers
 match a.jpg b.jpg --device gpu -> gpu
 match a.jpg b.jpg --engine float64 -> float32
 describe photos --out new --engine onx -> onnxruntime
