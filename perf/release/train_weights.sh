@@ -54,7 +54,7 @@ train sdgmnet sdgmnet-shipped
 # What of it repeats with another seed, with the two more layers and without.
 train sdgmnet-seed1 sdgmnet-shipped --seed 1
 for seed in 0 1; do
-  train "ranking-seed$seed" sdgmnet-shipped --ranking 1 --network-options dropout=0.3 input_norm=standard fovea=3 --seed "$seed"
+  train "ranking-seed$seed" sdgmnet-shipped --set ranking=1 --network-options dropout=0.3 input_norm=standard fovea=3 --seed "$seed"
 done
 DATA="data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4 \
   $(dense notredame liberty castle entry sceaux radcliffe allsouls christchurch)"

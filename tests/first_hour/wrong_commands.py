@@ -201,8 +201,8 @@ data build homographies photos new --views 0 -> views
 data build homographies photos new --max-keypoints 0 -> keypoints
 data build homographies photos new --max-size 0 -> side
 data build unlabeled photos new --max-size 0 -> side
-train distill --data store --out new --teacher-scales wide -> --teacher-scales
-train hardnet --data store --out new --loss-weight 0 -> --teacher
+train distill --data store --out new --set teacher_scales=wide -> teacher_scales
+train hardnet --data store --out new --set loss_weight=0 -> --teacher
 data build homographies photos new --strength -1 -> strength
 data build homographies photos new --strength nan -> strength
 data build photos photos new --max-mb 0 -> mb

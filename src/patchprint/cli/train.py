@@ -17,17 +17,10 @@ from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.pipelines.training_run import REPORT, train
 from patchprint.training import RECIPES, Outcome, TrainConfig, process_group, resolve
-from patchprint.training.config import checked, flag
+from patchprint.training.config import FLAGS, checked, flag
 from patchprint.training.held_out import spelled
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
 
-# Settings with a flag of their own; --config and --set reach the others.
-FLAGS = (
-    "data", "network", "network_options", "loss", "loss_settings", "sec", "teacher", "patch_scale", "batcher",
-    "batcher_options", "batch", "views", "augmentation", "steps", "optimizer", "lr", "weight_decay", "schedule", "average",
-    "seed", "init", "freeze", "validate_every", "keep_best", "select_on_test", "device", "precision", "divide_photos",
-    "deterministic",
-)  # fmt: skip
 USAGE = """usage: patchprint train RECIPE --data STORE [--out RUN] ...
        patchprint train --resume --out RUN
        patchprint train --list

@@ -21,6 +21,14 @@ Schedule = Literal["constant", "linear", "drops", "cosine", "one-cycle"]
 Precision = Literal["auto", "bf16", "float32", "float64"]
 Acceleration = Literal["auto", "eager", "compile", "record", "graph"]
 
+# Settings with a flag of their own on the command line; --config and --set reach the others.
+FLAGS = (
+    "data", "network", "network_options", "loss", "loss_settings", "sec", "teacher", "patch_scale", "batcher",
+    "batcher_options", "batch", "views", "augmentation", "steps", "optimizer", "lr", "weight_decay", "schedule", "average",
+    "seed", "init", "freeze", "validate_every", "keep_best", "select_on_test", "device", "precision", "divide_photos",
+    "deterministic",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -146,7 +154,7 @@ class TrainConfig:
         if self.batch == 1:
             raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
         if self.watch < 0:
-            raise UserError(f"--watch is {self.watch}; it is a number of samples")
+            raise UserError(f"watch is {self.watch}; it is a number of samples")
         weights = ("sec", "norm_penalty", "ranking", "teacher_cosine", "teacher_similarity", "loss_weight")
         for name in ("lr", "weight_decay", *weights):
             value = getattr(self, name)
@@ -158,13 +166,13 @@ class TrainConfig:
             )
         self._check_teacher()
         if not 0 < self.sec_momentum <= 1:
-            raise UserError(f"--sec-momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
+            raise UserError(f"sec_momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
         if self.sec and self.norm_penalty:
             raise UserError(
-                "--sec and --norm-penalty pull the norms to different places; give one of them, the other as 0"
+                "--sec and norm_penalty pull the norms to different places; give one of them, the other as 0"
             )
         if not 0 <= self.warm_up < 1:
-            raise UserError(f"--warm-up is {self.warm_up}; it is a part of the run, at least 0 and below 1")
+            raise UserError(f"warm_up is {self.warm_up}; it is a part of the run, at least 0 and below 1")
         if not 0 <= self.average < 1:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 
@@ -172,10 +180,10 @@ class TrainConfig:
         for scale in self.teacher_scales:
             if not 0 < scale <= LARGEST_SCALE:
                 raise UserError(
-                    f"--teacher-scales has {scale:g}; sides of patches are numbers above 0, and at most {LARGEST_SCALE:g}"
+                    f"teacher_scales has {scale:g}; sides of patches are numbers above 0, and at most {LARGEST_SCALE:g}"
                 )
         if self.teacher and not (self.teacher_cosine or self.teacher_similarity):
-            raise UserError("--teacher-cosine and --teacher-similarity are 0, so that --teacher teaches nothing")
+            raise UserError("teacher_cosine and teacher_similarity are 0, so that --teacher teaches nothing")
         if not self.teacher and (self.loss_weight != 1 or self.teacher_scales):
             name = "teacher_scales" if self.teacher_scales else "loss_weight"
             raise UserError(f"{flag(name)} is for distillation; give --teacher WEIGHTS too")
@@ -243,7 +251,9 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def flag(name: str) -> str:
-    """The flag of a setting. Choosing on test data is spelled out, so that nobody does it unawares."""
+    """Return the flag of a setting, or its name where it has none. Choosing on test data is spelled out as a warning."""
+    if name not in FLAGS:
+        return name
     return "--" + ("select-on-test-as-the-papers-did" if name == "select_on_test" else name.replace("_", "-"))
 
 

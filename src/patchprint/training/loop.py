@@ -150,8 +150,8 @@ class _Run:
             )
         if teacher and not config.teacher_similarity and teacher.dim != self.state.network.dim:
             raise UserError(
-                f"--teacher-similarity is 0, and descriptors of {self.state.network.dim} numbers have no cosine to the "
-                f"teacher's of {teacher.dim}; give --teacher-similarity, which compares any"
+                f"teacher_similarity is 0, and descriptors of {self.state.network.dim} numbers have no cosine to the "
+                f"teacher's of {teacher.dim}; give teacher_similarity, which compares any"
             )
         self.step = TrainStep(config, source, self.state, teacher)
         if resume:

@@ -71,7 +71,7 @@ class Teacher(nn.Module):
         widest = max(config.teacher_scales, default=0.0)
         if widest > source.patch_scale and source.first_image is None:
             raise UserError(
-                f"--teacher-scales {widest:g} is wider than the stored patches, which show {source.patch_scale:g} sigma; "
+                f"teacher_scales {widest:g} is wider than the stored patches, which show {source.patch_scale:g} sigma; "
                 "give a store that was built from photos"
             )
         ratios = [scale / source.patch_scale for scale in config.teacher_scales] or [1.0]
@@ -79,7 +79,7 @@ class Teacher(nn.Module):
         if config.teacher_sha256 not in ((), teacher.sha256):
             raise UserError(
                 f"--teacher {' '.join(config.teacher)} has other weights than this run began with; "
-                "give the file whose checksum is --teacher-sha256"
+                "give the file whose checksum is teacher_sha256"
             )
         return teacher.double() if config.precision == "float64" else teacher
 
