@@ -72,6 +72,7 @@ class ImageStore(PatchSource):
         point_label: np.ndarray,
         class_names: Sequence[str],
         names: Sequence[str],
+        *,
         role: np.ndarray | None = None,
         facts: dict[str, Any] | None = None,
         force: bool = False,

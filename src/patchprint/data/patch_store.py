@@ -64,6 +64,7 @@ class PatchStore(PatchSource):
         scene: np.ndarray,
         scene_names: Sequence[str],
         patch_scale: float,
+        *,
         pairs: Mapping[str, np.ndarray] | None = None,
         part: np.ndarray | None = None,
         mine_labels: bool = False,

@@ -78,6 +78,7 @@ def write(
     images: Iterable[bytes],
     tracks: Tracks,
     names: Names,
+    *,
     patch_scale: float = 12.0,
     max_mb: float | None = None,
     facts: dict[str, Any] | None = None,

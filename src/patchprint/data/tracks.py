@@ -185,7 +185,7 @@ class TrackStore(PatchSource):
     def save(self, folder: str | Path, force: bool = False) -> None:
         """Write the store with losslessly encoded photos."""
         images = (encode_png(self.images.pixels(i)) for i in range(len(self.images)))
-        track_files.write(folder, images, self.tracks, self.names, self.patch_scale, force=force)
+        track_files.write(folder, images, self.tracks, self.names, patch_scale=self.patch_scale, force=force)
 
     @property
     def is_resident(self) -> bool:

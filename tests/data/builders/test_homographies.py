@@ -104,7 +104,9 @@ def test_stored_pictures_can_be_limited_in_size(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "pictures" / "a.png"), bundled.image("camera"))
     sizes = {}
     for name, limit in (("large", None), ("small", 0.05)):
-        homographies.build(tmp_path / "pictures", tmp_path / name, 2, max_keypoints=200, max_size=256, max_mb=limit)
+        homographies.build(
+            tmp_path / "pictures", tmp_path / name, views=2, max_keypoints=200, max_size=256, max_mb=limit
+        )
         sizes[name] = (tmp_path / name / "images.bin").stat().st_size
     assert sizes["small"] <= 0.05 * 2**20 < sizes["large"]
 

@@ -17,6 +17,7 @@ from patchprint.data.tracks import Tracks
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     images: str | Path | None = None,
     sparse: str | Path | None = None,
     database: str | Path | None = None,
@@ -66,5 +67,6 @@ def build(
     tracks = Tracks.from_observations(**columns, xyz=scene.xyz[columns["point"]])
     names = track_files.Names(scene.names, [scene_name or root.resolve().name])
     facts = {"added_views": added}
-    track_files.write(out, (path.read_bytes() for path in paths), tracks, names, patch_scale, max_mb, facts, force)
+    photos = (path.read_bytes() for path in paths)
+    track_files.write(out, photos, tracks, names, patch_scale=patch_scale, max_mb=max_mb, facts=facts, force=force)
     return facts

@@ -159,6 +159,7 @@ def make_tracks(
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     views: int = 8,
     seed: int = 0,
     max_keypoints: int = 1500,

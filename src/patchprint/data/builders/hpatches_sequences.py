@@ -46,6 +46,7 @@ class Jitter:
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     max_keypoints: int = 1000,
     split: Split | None = None,
     levels: tuple[hpatches_patches.Level, ...] = hpatches_patches.LEVELS,

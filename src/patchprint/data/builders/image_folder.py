@@ -20,6 +20,7 @@ EXHAUSTIVE_BELOW = 150
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     pairs: Literal["auto", "exhaustive", "sequential", "retrieval"] = "auto",
     single_camera: bool = False,
     work: str | Path | None = None,
@@ -74,15 +75,15 @@ def build(
         facts = colmap_tracks.build(
             root,
             out,
-            root,
-            place / "sparse",
-            place / "database.db",
-            densify,
-            patch_scale,
-            max_mb,
-            root.resolve().name,
-            strict,
-            force,
+            images=root,
+            sparse=place / "sparse",
+            database=place / "database.db",
+            densify=densify,
+            patch_scale=patch_scale,
+            max_mb=max_mb,
+            scene_name=root.resolve().name,
+            strict=strict,
+            force=force,
         )
         if work is None:
             files.remove_folder(place)

@@ -33,6 +33,7 @@ _CACHE_VERSION = 1  # counted up when the same files give another store
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     layout: Literal["auto", "folders", "cub", "cars", "sop", "inshop", "cifar"] = "auto",
     train_classes: int | None = None,
     split: Path | None = None,
@@ -72,7 +73,7 @@ def build(
             points[1],
             listing.classes,
             [image.file if image.row is None else f"{image.file}/{image.row}" for image in images],
-            np.array([image.role for image in images], np.uint8),
+            role=np.array([image.role for image in images], np.uint8),
             force=force,
         )
 

@@ -25,7 +25,7 @@ PER_SHEET = GRID * GRID
 PATCH_SCALE = 12.0  # as kornia and the published networks take it
 
 
-def build(src: str | Path, out: str | Path, force: bool = False) -> None:
+def build(src: str | Path, out: str | Path, *, force: bool = False) -> None:
     """A set of the UBC / Brown patches (Photo Tour), with its pair lists and the photo of each patch.
 
     Args:

@@ -22,7 +22,7 @@ SIDE = 51
 GROUP = 10
 
 
-def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bool = False) -> None:
+def build(src: str | Path, out: str | Path, *, patch_scale: float = 12.0, force: bool = False) -> None:
     """RomePatches; its test part is "test"; the last groups of the training part are held out.
 
     Args:

@@ -20,6 +20,7 @@ from patchprint.interop.image_files import limit, list_images, read_gray
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     detector: str = "dog-published",
     max_keypoints: int = 4000,
     max_size: int = 1024,
@@ -73,4 +74,6 @@ def build(
     tracks = dataclasses.replace(tracks, part=splits.by_scene(tracks.scene))
     # Read again, since there may be more of them than fit into memory.
     photos = (encode_png(read(name)) for name in names)
-    track_files.write(out, photos, tracks, track_files.Names(names, names), patch_scale, max_mb, force=force)
+    track_files.write(
+        out, photos, tracks, track_files.Names(names, names), patch_scale=patch_scale, max_mb=max_mb, force=force
+    )
