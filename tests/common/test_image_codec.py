@@ -1,4 +1,4 @@
-"""Pictures as bytes and back, with OpenCV or with Pillow alone."""
+"""Images as bytes and back, with OpenCV or with Pillow alone."""
 
 import cv2
 import numpy as np
@@ -48,9 +48,9 @@ def test_a_png_keeps_red_red():
     ("data", "words"),
     [
         (b"", "is empty"),
-        (b"no picture", "is not a picture that can be read"),
+        (b"no image", "is not an image that can be read"),
         (codecs.encode_png(texture(50, 70))[:40], "is cut short"),
-        (codecs.encode_png(texture(50, 70))[:40] + b"IEND", "is not a picture that can be read"),
+        (codecs.encode_png(texture(50, 70))[:40] + b"IEND", "is not an image that can be read"),
     ],
 )
 def test_damage_is_named(data, words):

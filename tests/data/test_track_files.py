@@ -1,4 +1,4 @@
-"""Tracks and their photos on disk: limits, damage, and nothing half-written."""
+"""Tracks and their images on disk: limits, damage, and nothing half-written."""
 
 import dataclasses
 import json
@@ -30,9 +30,9 @@ def test_max_mb_encodes_again_or_refuses(scene, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"image": 9}, "a track names photo 9, but there are only 4 photos"),
-        ({"xy": np.nan}, "not a number, or no size, in photo"),
-        ({"xy": 5000.0}, "the photo was resized or exchanged"),
+        ({"image": 9}, "a track names image 9, but there are only 4 images"),
+        ({"xy": np.nan}, "not a number, or no size, in image"),
+        ({"xy": 5000.0}, "the image was resized or exchanged"),
         ({"point": 70}, "sorted by point"),
     ],
 )

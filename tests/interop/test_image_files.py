@@ -86,7 +86,7 @@ def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
     data = (tmp_path / "a.png").read_bytes()
     assert np.array_equal(decode_color(data, "a"), colors) and np.array_equal(read_color(tmp_path / "a.png"), colors)
     assert np.array_equal(decode_gray(data, "a"), read_gray(tmp_path / "a.png"))
-    for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not a picture")):
+    for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not an image")):
         with pytest.raises(ValueError, match=rf"^a\.png in b\.zip {message}"):
             decode_color(bad, "a.png in b.zip")
 
@@ -109,10 +109,10 @@ def test_broken_files_are_refused_in_one_sentence(
     expected = {
         "cut-good.jpg": "cut short",
         "cut-good.png": "cut short",
-        "cut.bmp": "not a picture",
+        "cut.bmp": "not an image",
         "pipe.jpg": "no file but a pipe",
         "zero.jpg": "0 bytes",
-        "text.png": "not a picture",
+        "text.png": "not an image",
         "folder.jpg": "folder",
         "lost.jpg": "link to nowhere",
         "none.jpg": "not there",

@@ -33,7 +33,7 @@ def result(photos: Path) -> Result:
         },
         seed=0,
         scores=scores,
-        run=made_cost("patchprint adapt photos"),
+        run=made_cost("patchprint adapt images"),
     )
 
 
@@ -50,5 +50,5 @@ def test_the_verdict_comes_first_and_the_scene_is_there_where_it_is_known(tmp_pa
     made = page(result(tmp_path / "castle"), tmp_path / "my tuned.safetensors", tmp_path / "work")
     assert any(isinstance(part, Scene) for section in made.sections for part in section.parts)
     text = render(made)
-    assert "41.2" in text and "in 6 pairs of images" in text and "patchprint adapt photos" in text
+    assert "41.2" in text and "in 6 pairs of images" in text and "patchprint adapt images" in text
     assert f"--model &#39;{tmp_path}/my tuned.safetensors&#39;" in text, "the command works as it stands"

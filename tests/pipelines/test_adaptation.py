@@ -1,4 +1,4 @@
-"""Tuning to one's own photos: what is held out stays out, the numbers are there, and hopeless photos are refused."""
+"""Tuning to one's own images: what is held out stays out, the numbers are there, and hopeless images are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from patchprint.training import TrainConfig, assembly  # noqa: E402
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A work folder that already holds the tracks of a scene of eight photos."""
+    """A work folder that already holds the tracks of a scene of eight images."""
     work = tmp_path_factory.mktemp("work")
     photo = bundled_images.image("camera")[130:490, 80:440]
     images, tracks = homographies.make_tracks([photo], num_views=7, seed=0, max_keypoints=600)
@@ -120,7 +120,7 @@ def test_the_start_weights_are_kept_unless_something_was_gained(
     assert result.model["verdict"] == answer
     assert ("the weights of" in written.info.notes and answer in written.info.notes) == (answer != "gained")
     assert ("tuned from" in written.info.notes) == (answer == "gained")
-    assert written.info.ratio == 0.8, "both are calibrated by the same photos"
+    assert written.info.ratio == 0.8, "both are calibrated by the same images"
 
 
 def test_wrong_settings_are_told_before_photos_are_reconstructed(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_several_stores_are_one_source(tmp_path):
 
 
 def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
-    """Whatever the source: stored patches, photos, or both."""
+    """Whatever the source: stored patches, images, or both."""
     write_store(tmp_path / "strips", points=40, patch_scale=10.0)
     images().save(tmp_path / "photos")
     changes = {**training_data.SHORT, "steps": 1, "network_options": narrow("")}

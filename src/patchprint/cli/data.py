@@ -51,7 +51,7 @@ def info(
     seed: int = 0,
     json: bool = False,
 ) -> None:
-    """Say what a store holds: photos, points, views, views per point, megabytes; or images and classes.
+    """Say what a store holds: images, points, views, views per point, megabytes; or images and classes.
 
     Args:
         out: folder of the store.
@@ -80,7 +80,7 @@ def download(
     data_dir: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Fetch a public set into the cache, or find a copy of it; without a name, list the sets with their licences.
+    """Fetch a public set into the cache, or find a copy of it; without a name, list the sets with their licenses.
 
     Args:
         name: of the set.

@@ -96,7 +96,7 @@ def to_uint8(image: np.ndarray, name: str) -> np.ndarray:
 
 def _decode(data: bytes, name: str, exif: bool, gray: bool) -> np.ndarray:
     if not data:
-        raise UserError(f"{name} is empty (0 bytes); expected a picture")
+        raise UserError(f"{name} is empty (0 bytes); expected an image")
     if _is_cut_short(data):
         raise UserError(f"{name} is cut short; copy or download it again")
     width, height = size_in_header(data) or (0, 0)
@@ -105,7 +105,7 @@ def _decode(data: bytes, name: str, exif: bool, gray: bool) -> np.ndarray:
     has_opencv = importlib.util.find_spec("cv2") is not None
     image = (_decode_with_opencv if has_opencv else _decode_with_pillow)(data, exif, gray)
     if image is None:
-        raise UserError(f"{name} is not a picture that can be read; it is damaged, or of an unknown format")
+        raise UserError(f"{name} is not an image that can be read; it is damaged, or of an unknown format")
     return np.require(to_uint8(image, name), requirements=["C", "W"])  # arrays of Pillow are read-only
 
 
@@ -138,7 +138,7 @@ def _decode_with_pillow(data: bytes, exif: bool, gray: bool) -> np.ndarray | Non
 def _encode(extension: str, image: np.ndarray, options: list[int]) -> bytes:
     done, data = require("cv2", extra="images").imencode(extension, image, options)
     if not done:
-        raise UserError(f"a picture of shape {image.shape} cannot be encoded as {extension}")
+        raise UserError(f"an image of shape {image.shape} cannot be encoded as {extension}")
     return data.tobytes()
 
 

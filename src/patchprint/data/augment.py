@@ -1,7 +1,7 @@
 """Augmentation on the device: geometry as one affine map per patch, light as arithmetic on the pixels.
 
 Geometry is not applied to pixels here: ``warp`` says where the source shall read them (``PatchSource.sample``), so that
-photos give real surroundings. What the papers do to a whole pair (turns by 90 degrees, flips) is drawn per point, what
+images give real surroundings. What the papers do to a whole pair (turns by 90 degrees, flips) is drawn per point, what
 they do to each patch alone is drawn per view. Everything is a pure function of a key.
 """
 
@@ -37,7 +37,7 @@ class Augmentation:
     probability one half, "either" one of left-right, up-down and none. Then for each view: ``rotation`` +- degrees; ``crop``
     the smallest area fraction and ``crop_ratio`` the smallest and largest aspect of a random resized crop; ``scale`` +-
     octaves; ``shear`` +- relative stretch along a random direction; ``shift`` +- half sides. Light: ``gamma`` and
-    ``contrast`` +- octaves, ``brightness`` +- of full white; noise and blur (sigma in grey levels of 1 and in pixels) and
+    ``contrast`` +- octaves, ``brightness`` +- of full white; noise and blur (sigma in gray levels of 1 and in pixels) and
     JPEG (lowest quality) are drawn up to their limit for half of the patches.
     """
 
@@ -164,7 +164,7 @@ _STRONG = Augmentation(
 )
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
-# No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for photos, where surroundings
+# No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for images, where surroundings
 # are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are, "wider" for the worst of them.
 # "crop-flip" and "simclr" are for whole images.
 PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(

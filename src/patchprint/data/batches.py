@@ -127,9 +127,9 @@ class PairBatcher(_EpochBatcher):
 
 
 class NeighborBatcher(_EpochBatcher):
-    """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same photo.
+    """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same image.
 
-    Hard negatives are then what a matcher meets: other places of the same picture. An epoch takes every run once, and each
+    Hard negatives are then what a matcher meets: other places of the same image. An epoch takes every run once, and each
     epoch cuts the points into runs at other places.
     """
 
@@ -146,15 +146,15 @@ class NeighborBatcher(_EpochBatcher):
         super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
         image = source.first_image
         if image is None:
-            raise UserError("runs of neighbours need to know their photos: give a store that was built from photos")
+            raise UserError("runs of neighbors need to know their images: give a store that was built from images")
         if run < 1 or num_points % run:
-            raise UserError(f"runs of {run} neighbours do not make up a batch of {num_points} points")
+            raise UserError(f"runs of {run} neighbors do not make up a batch of {num_points} points")
         self.run = run
         self.eligible = self.eligible[torch.argsort(image[self.eligible], stable=True)]
         self.runs = grid_of(len(self.eligible) // run)
         if self.steps_per_epoch < 1:
             raise UserError(
-                f"a batch of {num_points} points needs {num_points // run} runs of {run} neighbours, "
+                f"a batch of {num_points} points needs {num_points // run} runs of {run} neighbors, "
                 f"but the source has only {math.prod(self.runs)}; give shorter runs or more data"
             )
 

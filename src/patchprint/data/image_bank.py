@@ -1,4 +1,4 @@
-"""The photos behind a TrackStore: all pyramids on the device where they fit, else decoded when they are needed."""
+"""The images behind a TrackStore: all pyramids on the device where they fit, else decoded when they are needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PYRAMID_BYTES_PER_PIXEL = 4 / 3
 
 
 def pyramid_bytes(sizes: np.ndarray) -> int:
-    """Memory of the pyramids of photos of ``sizes`` (N, 2) width, height."""
+    """Memory of the pyramids of images of ``sizes`` (N, 2) width, height."""
     return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
 
 
@@ -27,20 +27,20 @@ class ImageBank(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the photos that this process holds now, as pyramids."""
+        """Memory of the images that this process holds now, as pyramids."""
         ...
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor: ...
 
     def pixels(self, number: int) -> np.ndarray:
-        """Pixels of one photo, (H, W) uint8."""
+        """Pixels of one image, (H, W) uint8."""
         ...
 
     def to(self, device: torch.device | str) -> ImageBank: ...
 
 
 class ResidentImages:
-    """All photos as pyramids in one buffer on the device. Cutting never touches the host."""
+    """All images as pyramids in one buffer on the device. Cutting never touches the host."""
 
     def __init__(self, pyramids: ImagePyramids) -> None:
         self.pyramids = pyramids
@@ -65,7 +65,7 @@ class ResidentImages:
 
 
 class StreamedImages:
-    """Photos decoded on demand; the latest ones stay in memory up to ``cache_bytes``. For sets larger than memory."""
+    """Images decoded on demand; the latest ones stay in memory up to ``cache_bytes``. For sets larger than memory."""
 
     def __init__(
         self, count: int, decode: Callable[[int], np.ndarray], cache_bytes: int, device: torch.device | str = "cpu"

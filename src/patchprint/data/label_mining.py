@@ -82,11 +82,11 @@ def describe(patches: Tensor, chunk: int = 4096) -> Tensor:
 def hog31(images: Tensor, cell: int = 8) -> Tensor:
     """The HOG of deformable part models: 18 signed, 9 unsigned orientations and 4 texture sums per cell.
 
-    Each cell is normalised by the energy of its four 2x2 neighbourhoods, clipped at 0.2, as Felzenszwalb et al. do.
+    Each cell is normalized by the energy of its four 2x2 neighborhoods, clipped at 0.2, as Felzenszwalb et al. do.
     Gradients vote for their nearest orientation and, bilinearly, for the four nearest cells.
 
     Shape:
-        pictures (N, S, S) float -> (N, 31, S / cell, S / cell)
+        images (N, S, S) float -> (N, 31, S / cell, S / cell)
     """
     padded = torch.nn.functional.pad(images[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
     dx, dy = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2], padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]

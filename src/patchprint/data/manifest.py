@@ -21,7 +21,7 @@ from patchprint.common.provenance import sha256_of_file
 from patchprint.common.safe_io import inside, parsing, read_json
 
 VERSION = 3  # 2: every store says its patch scale; 3: a published test part is "test", not "val"
-LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any photo
+LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any image
 NAME = "manifest.json"
 MADE_BY = "patchprint data build"
 KINDS = ("patches", "tracks", "images")  # of stores that patches are cut out of
@@ -125,7 +125,7 @@ def save(folder: Path, name: str, value: np.ndarray) -> None:
 
 
 def expect_random_reads(mapped: np.ndarray) -> None:
-    """Tell the system not to read ahead: single patches of a huge file are wanted, not their neighbours."""
+    """Tell the system not to read ahead: single patches of a huge file are wanted, not their neighbors."""
     pages = getattr(mapped, "_mmap", None)
     if pages is not None and hasattr(mmap, "MADV_RANDOM"):
         pages.madvise(mmap.MADV_RANDOM)

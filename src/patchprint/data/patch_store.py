@@ -79,7 +79,7 @@ class PatchStore(PatchSource):
             patch_scale: side of the patches in units of sigma;
             part (N,) split of the points in the order of their numbers; without it whole scenes are held out;
             mine_labels adds DOAP's label mining, for which the patches must be ordered by scene, 0, 1, 2 ...;
-            extra: further arrays (M, ...) that stand beside the patches, such as the photo of each.
+            extra: further arrays (M, ...) that stand beside the patches, such as the image of each.
         """
         order = np.argsort(point, kind="stable")
         point_id, first, num_views = np.unique(point[order], return_index=True, return_counts=True)

@@ -98,7 +98,7 @@ def adapt(
         network=start.info.network,
         network_options=start.info.options,
         loss="doap-binary" if start.kind == "binary" else "sdgm",
-        # Against other places of the same photo, and with frames as wrong as a detector's, as the shipped weights learned.
+        # Against other places of the same image, and with frames as wrong as a detector's, as the shipped weights learned.
         batcher="neighbors",
         batcher_options={"run": math.gcd(settings.batch, NEIGHBORS)},
         augmentation="wide",
@@ -183,7 +183,7 @@ def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> Trac
 
 
 def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackStore, np.ndarray]:
-    """The store without the observations in some photos, and those photos."""
+    """The store without the observations in some images, and those images."""
     count = len(store.images)
     unseen = np.random.default_rng(seed).permutation(count)[: max(1, round(part * count))]
     tracks = store.tracks
@@ -210,7 +210,7 @@ def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: T
         name=f"{start.network}.{name}",
         training=dataclasses.replace(
             network.info.training,
-            data=f"{start.training.data}; then {len(store.images)} photos of {', '.join(store.names.scenes)}",
+            data=f"{start.training.data}; then {len(store.images)} images of {', '.join(store.names.scenes)}",
             start=start.name,
         ),
         sha256="",
@@ -240,7 +240,7 @@ def _write_chosen(
 
 
 def _ratio(model: str | Path, store: TrackStore) -> float | None:
-    """The threshold of the ratio test on warped copies of some of the photos; None where they have too little to match."""
+    """The threshold of the ratio test on warped copies of some of the images; None where they have too little to match."""
     try:
         chosen = spread_over(len(store.images), CALIBRATION_IMAGES)
         return calibrate(model, map(store.images.pixels, chosen)).ratio

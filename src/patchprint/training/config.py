@@ -75,7 +75,7 @@ class TrainConfig:
     # What a step sees.
     data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
     patch_scale: Annotated[
-        float | None, "side of patches cut from photos, in sigma of the keypoint; if not given, that of the store"
+        float | None, "side of patches cut from images, in sigma of the keypoint; if not given, that of the store"
     ] = None
     batcher: Annotated[str, "which points make a batch"] = "pairs"
     batch: Annotated[int, "points in a batch, over all processes; in batches of whole groups, patches"] = 1024
@@ -134,7 +134,7 @@ class TrainConfig:
     precision: Annotated[Precision, "precision of the network; the loss is computed in float32 at least"] = "auto"
     acceleration: Annotated[Acceleration, "eager, compiled, recorded as a CUDA graph, or both (graph)"] = "auto"
     divide_photos: Annotated[
-        bool, "of several processes each holds its share of the photos, and cuts patches out of them for all"
+        bool, "of several processes each holds its share of the images, and cuts patches out of them for all"
     ] = False
     deterministic: Annotated[bool, "the same bits in every run on this machine (always so on a CPU)"] = False
 

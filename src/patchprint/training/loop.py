@@ -292,7 +292,7 @@ class _Run:
             self._save("best")
 
     def _show_hardest(self) -> None:
-        """Where the last weights go wrong, in pictures."""
+        """Where the last weights go wrong, in images."""
         if self.takes_part and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
             pairs = example_patches.hardest_pairs(self.judge, self._judged().in_evaluation())
             if self.folder:

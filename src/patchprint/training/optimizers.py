@@ -1,4 +1,4 @@
-"""Optimiser and learning rate. The rate is a tensor on the device, so that a captured step reads it without the host."""
+"""Optimizer and learning rate. The rate is a tensor on the device, so that a captured step reads it without the host."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _lies_in(name: str, layers: tuple[str, ...]) -> bool:
 
 
 def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
-    """The fused optimiser of ``network``; ``set_rates`` fills the rates of its groups."""
+    """The fused optimizer of ``network``; ``set_rates`` fills the rates of its groups."""
     device = next(network.parameters()).device
     parameters = []
     for group in network.parameter_groups():

@@ -1,4 +1,4 @@
-"""The published methods: which network, loss, data order, augmentation, optimiser and schedule belong together.
+"""The published methods: which network, loss, data order, augmentation, optimizer and schedule belong together.
 
 One function for each method, with the numbers of the papers and their code; docstrings say where sources leave a gap.
 Steps are those of training on Liberty of the UBC sets where nothing else is said: where a paper counts epochs, another set
@@ -130,7 +130,7 @@ def _in_bits(method: TrainConfig, name: str) -> TrainConfig:
 
 
 def tfeat() -> TrainConfig:
-    """TFeat: random triplets with anchor swap; optimiser and length after its public code, since no paper is at hand."""
+    """TFeat: random triplets with anchor swap; optimizer and length after its public code, since no paper is at hand."""
     return TrainConfig(
         recipe="tfeat",
         network="tfeat",
@@ -161,7 +161,7 @@ def hardnet() -> TrainConfig:
 
 
 def hardnet_gor() -> TrainConfig:
-    """HardNet with global orthogonal regularisation, weight 1."""
+    """HardNet with global orthogonal regularization, weight 1."""
     return dataclasses.replace(hardnet(), recipe="hardnet-gor", loss_settings={"gor": 1.0})
 
 
@@ -197,7 +197,7 @@ def cdf() -> TrainConfig:
 
 
 def hynet() -> TrainConfig:
-    """HyNet: hybrid similarity and equal norms, on filter response normalisation; Adam at 0.01 throughout."""
+    """HyNet: hybrid similarity and equal norms, on filter response normalization; Adam at 0.01 throughout."""
     return TrainConfig(
         recipe="hynet",
         network="hynet",
@@ -267,7 +267,7 @@ def hardnet_frn_hynet() -> TrainConfig:
 
 
 def distill() -> TrainConfig:
-    """A small network that learns what the shipped sdgmnet.plain says: patches of any photos, no labels; AdamW, one cycle."""
+    """A small network that learns what the shipped sdgmnet.plain says: patches of any images, no labels; AdamW, one cycle."""
     # The loss is what --loss-weight adds where points have two views; by itself the teacher teaches alone, and the two views
     # are one patch under two jitters and lights. Views share batch statistics, as all patches are of one kind.
     return TrainConfig(

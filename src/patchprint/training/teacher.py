@@ -72,7 +72,7 @@ class Teacher(nn.Module):
         if widest > source.patch_scale and source.first_image is None:
             raise UserError(
                 f"teacher_scales {widest:g} is wider than the stored patches, which show {source.patch_scale:g} sigma; "
-                "give a store that was built from photos"
+                "give a store that was built from images"
             )
         ratios = [scale / source.patch_scale for scale in config.teacher_scales] or [1.0]
         teacher = Teacher(networks, ratios, bf16)

@@ -1,4 +1,4 @@
-"""Pairs made from pictures alone: the geometry is exact, and what is called the same point is the same point."""
+"""Pairs made from images alone: the geometry is exact, and what is called the same point is the same point."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_a_broken_picture_is_named_and_left_out(tmp_path: Path, capsys: pytest.C
     cv2 = pytest.importorskip("cv2")
     folder = tmp_path / "pictures"
     folder.mkdir()
-    (folder / "a.png").write_bytes(b"no picture")
+    (folder / "a.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match="none of the images"):
         homographies.build(folder, tmp_path / "none")
     cv2.imwrite(str(folder / "b.png"), bundled.image("camera"))
     homographies.build(folder, tmp_path / "store", views=1, max_keypoints=200, max_size=256)
-    assert "a.png is not a picture" in capsys.readouterr().err
+    assert "a.png is not an image" in capsys.readouterr().err
     assert TrackStore.open(tmp_path / "store").names.images == ["b.png view 0", "b.png view 1"]
-    with pytest.raises(ValueError, match=r"a\.png is not a picture"):
+    with pytest.raises(ValueError, match=r"a\.png is not an image"):
         homographies.build(folder, tmp_path / "strict", strict=True)
 
 

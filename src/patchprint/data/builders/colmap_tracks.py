@@ -1,4 +1,4 @@
-"""Tracks from a COLMAP model and its photos."""
+"""Tracks from a COLMAP model and its images."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def build(
     strict: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
-    """A COLMAP model and its photos.
+    """A COLMAP model and its images.
 
     Args:
         src: folder with images/, sparse/ and, if it can be had, database.db.
         out: store to write.
-        images: where the photos are, if not in images/ of the folder.
+        images: where the images are, if not in images/ of the folder.
         sparse: where the model is, if not in sparse/ of the folder.
         database: the database with the keypoints, if not database.db in the folder.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
+        max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
         scene_name: what the scene is called in the store, if not like the folder.
-        strict: stop at the first photo that is missing, cannot be read or was resized; by default it is named and left out.
+        strict: stop at the first image that is missing, cannot be read or was resized; by default it is named and left out.
         force: replace the store if it exists.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Training data from pictures alone: each picture is shown again under random homographies and other light.
+"""Training data from images alone: each image is shown again under random homographies and other light.
 
 The truth is exact, so no reconstruction is needed. A view of a point is a keypoint that the detector *found again* where
 the homography says it must be, with its own small errors of position, scale and angle; a network trained on projected,
@@ -33,14 +33,14 @@ MAX_ANGLE = 0.35  # radians
 
 @dataclass(frozen=True)
 class View:
-    """A picture (H, W) uint8 and the homography (3, 3) that takes the original's pixels to its own."""
+    """An image (H, W) uint8 and the homography (3, 3) that takes the original's pixels to its own."""
 
     image: np.ndarray
     homography: np.ndarray
 
 
 def render_views(image: np.ndarray, count: int, seed: int, strength: float = 1.0) -> list[View]:
-    """The picture itself, then ``count`` warped and re-lit copies of the same size."""
+    """The image itself, then ``count`` warped and re-lit copies of the same size."""
     cv2 = require("cv2", extra="images")
     generator = np.random.default_rng(seed)
     height, width = image.shape
@@ -76,7 +76,7 @@ def warped_pairs(
 
 
 def random_homography(generator: np.random.Generator, width: int, height: int, strength: float = 1.0) -> np.ndarray:
-    """A random turn, zoom, stretch and tilt about the middle of the picture, (3, 3) in pixels."""
+    """A random turn, zoom, stretch and tilt about the middle of the image, (3, 3) in pixels."""
     turn = generator.normal(0, 0.35 * strength)
     zoom = np.exp(generator.uniform(-0.45, 0.45) * strength)
     stretch = np.exp(generator.uniform(-0.3, 0.3) * strength)
@@ -93,7 +93,7 @@ def random_homography(generator: np.random.Generator, width: int, height: int, s
 
 
 def relight(generator: np.random.Generator, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
-    """Another exposure of the same picture: gamma, contrast, a slope of light, blur, noise and JPEG traces."""
+    """Another exposure of the same image: gamma, contrast, a slope of light, blur, noise and JPEG traces."""
     cv2 = require("cv2", extra="images")
     height, width = image.shape
     value = (image / 255.0) ** np.exp(generator.uniform(-0.5, 0.5) * strength)
@@ -125,7 +125,7 @@ def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
 def make_tracks(
     originals: Iterable[np.ndarray], num_views: int, seed: int, max_keypoints: int = 1500, strength: float = 1.0
 ) -> tuple[list[np.ndarray], Tracks]:
-    """Rendered photos and the tracks of the keypoints found in at least two of them; one scene per picture."""
+    """Rendered images and the tracks of the keypoints found in at least two of them; one scene per image."""
     images: list[np.ndarray] = []
     observations: list[dict[str, np.ndarray]] = []
     num_points = 0
@@ -151,7 +151,7 @@ def make_tracks(
         num_points += len(original)
         images.extend(view.image for view in views)
     if sum(len(part["point"]) for part in observations) == 0:
-        raise UserError("no keypoint was found again in any warped picture; give pictures with more texture")
+        raise UserError("no keypoint was found again in any warped image; give images with more texture")
     columns = {name: np.concatenate([part[name] for part in observations]) for name in observations[0]}
     return images, Tracks.from_observations(**columns)
 

@@ -1,6 +1,6 @@
 """RomePatches: 51 x 51 patches in groups of ten that show one point, a training and a test part.
 
-``train/`` and ``test/`` hold the patches as single pictures, taken in the order of their names, or as strips 51 pixels wide
+``train/`` and ``test/`` hold the patches as single images, taken in the order of their names, or as strips 51 pixels wide
 (patches below each other). Ten after each other are one group.
 """
 

@@ -1,4 +1,4 @@
-"""Any photos, each for itself: keypoints and nothing about which of them are the same, for learning from a teacher."""
+"""Any images, each for itself: keypoints and nothing about which of them are the same, for learning from a teacher."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def build(
     strict: bool = False,
     force: bool = False,
 ) -> None:
-    """Any photos, without tracks: each keypoint is a point that is seen once, for distillation.
+    """Any images, without tracks: each keypoint is a point that is seen once, for distillation.
 
-    Whole photos are held out, the last ones by name.
+    Whole images are held out, the last ones by name.
 
     Args:
-        src: folder with photos.
-        out: store to write; photos are stored losslessly, or as JPEG where their size is limited.
+        src: folder with images.
+        out: store to write; images are stored losslessly, or as JPEG where their size is limited.
         detector: what finds the keypoints.
-        max_keypoints: keypoints in a photo, the strongest.
-        max_size: larger photos are made smaller first.
+        max_keypoints: keypoints in an image, the strongest.
+        max_size: larger images are made smaller first.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
-        strict: stop at the first photo that cannot be read; by default it is named and left out.
+        max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
+        strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
     files.refuse_folder(out, manifest.MADE_BY, force)
@@ -55,7 +55,7 @@ def build(
 
     names: list[str] = []
     found: list[dict[str, np.ndarray]] = []
-    for name in progress(list_images(src), "finding keypoints", "photo"):
+    for name in progress(list_images(src), "finding keypoints", "image"):
         try:
             keypoints = detect(read(name), detector, max_keypoints, spread=False)
         except (UserError, OSError) as error:
@@ -67,7 +67,7 @@ def build(
             names.append(name)
     if not names:
         raise UserError(
-            f"no keypoint was found in the photos in {src}; give photos that can be read and show something"
+            f"no keypoint was found in the images in {src}; give images that can be read and show something"
         )
     columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
     tracks = Tracks.from_observations(**columns, point=np.arange(len(columns["image"])), scene=columns["image"])
