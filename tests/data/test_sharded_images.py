@@ -6,7 +6,7 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.data.image_bank import ResidentImages
-from patchprint.data.sharded_images import DividedImages, holders
+from patchprint.data.sharded_images import DividedImages, assign_images
 from patchprint.data.tracks import TrackStore
 from patchprint.ops.sampling import ImagePyramids
 from support import divided_ranks
@@ -34,16 +34,16 @@ def test_every_process_gets_the_patches_that_it_asks_for(tmp_path):
 
 def test_all_hold_about_as_many_pixels():
     sizes = np.random.default_rng(0).integers(100, 1000, (200, 2))
-    holder = holders(sizes, 8)
+    holder = assign_images(sizes, 8)
     pixels = np.bincount(holder, weights=np.prod(sizes, axis=1))
     assert len(pixels) == 8
     assert pixels.max() / pixels.min() < 1.05
 
 
 def test_more_processes_than_photos_are_refused():
-    assert sorted(holders(np.full((3, 2), 50), 3)) == [0, 1, 2]
+    assert sorted(assign_images(np.full((3, 2), 50), 3)) == [0, 1, 2]
     with pytest.raises(UserError, match="4 processes cannot divide 3 images; start at most 3"):
-        holders(np.full((3, 2), 50), 4)
+        assign_images(np.full((3, 2), 50), 4)
 
 
 def test_pixels_of_a_photo_that_another_process_holds_are_refused():

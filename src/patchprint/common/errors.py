@@ -1,4 +1,4 @@
-"""The one kind of error that is the user's to mend."""
+"""Errors that the user can fix."""
 
 from __future__ import annotations
 

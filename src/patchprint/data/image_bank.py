@@ -1,4 +1,4 @@
-"""The images behind a TrackStore: all pyramids on the device where they fit, else decoded when they are needed."""
+"""Images of a TrackStore: pyramids resident on the device where they fit, else decoded on demand."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PYRAMID_BYTES_PER_PIXEL = 4 / 3
 
 
 def pyramid_bytes(sizes: np.ndarray) -> int:
-    """Memory of the pyramids of images of ``sizes`` (N, 2) width, height."""
+    """Return the memory of the pyramids of images of ``sizes`` (N, 2) width, height."""
     return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
 
 
 class ImageBank(Protocol):
-    """Something patches can be cut out of; the arguments are those of ``sample_patches``."""
+    """A set of images to sample patches from; the arguments are those of ``sample_patches``."""
 
     def __len__(self) -> int: ...
 
@@ -65,7 +65,7 @@ class ResidentImages:
 
 
 class StreamedImages:
-    """Images decoded on demand; the latest ones stay in memory up to ``cache_bytes``. For sets larger than memory."""
+    """Images decoded on demand, with an LRU cache of ``cache_bytes``; for sets larger than memory."""
 
     def __init__(
         self, count: int, decode: Callable[[int], np.ndarray], cache_bytes: int, device: torch.device | str = "cpu"

@@ -1,4 +1,4 @@
-"""Label mining of DOAP: which patches of one sequence surely show different points.
+"""DOAP's label mining: find patches of a sequence that surely show different points.
 
 HPatches' sequences show planes with repeated texture, and their points are numbered apart even where two detections lie
 on the same spot. So patches of one sequence count as negatives of each other only where their clusters are far apart:
@@ -21,7 +21,7 @@ from patchprint.data import manifest
 
 @dataclass(frozen=True, eq=False)
 class MinedLabels:
-    """Cluster of each patch, and which clusters of a sequence are distractors of each other.
+    """The cluster of each patch, and which clusters of a sequence are distractors of each other.
 
     Shape:
         cluster (M,) int16 for the rows of the patch array; distractor (S, C, C) bool for the sequences.

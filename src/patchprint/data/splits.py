@@ -1,4 +1,4 @@
-"""Which points are for training, which for validation and which are a published test, so that no held-out point is seen in
+"""Split points into training, validation and published test parts, so that no held-out point is seen in
 training and no test point chooses weights.
 
 Neighboring points share pixels, so holding out random points would show most of them to the network. Each scene is cut
@@ -30,7 +30,7 @@ def check_part(name: str) -> int:
 
 
 def by_region(tracks: Tracks, fraction: float = 0.12, patch_scale: float = _WIDEST_PATCH_SCALE) -> np.ndarray:
-    """TRAIN, VAL or NEITHER for every point, (N,) uint8; ``fraction`` of each scene's points are held out.
+    """Return TRAIN, VAL or NEITHER for every point, (N,) uint8; ``fraction`` of each scene's points are held out.
 
     ``patch_scale`` is how wide a patch is taken to be when looking for training patches that show a held-out point.
     """
@@ -45,7 +45,7 @@ def by_region(tracks: Tracks, fraction: float = 0.12, patch_scale: float = _WIDE
 
 
 def by_scene(scene: np.ndarray, fraction: float = 0.12) -> np.ndarray:
-    """TRAIN or VAL for every point, (N,) uint8: whole scenes are held out, the last ones; with one scene, its last points."""
+    """Return TRAIN or VAL for every point, (N,) uint8: the last scenes are held out, or of one scene the last points."""
     names, first = np.unique(scene, return_index=True)
     part = np.zeros(len(scene), np.uint8)
     if len(names) == 1:

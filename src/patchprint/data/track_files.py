@@ -1,4 +1,4 @@
-"""The folder of a TrackStore: encoded images in one file, tracks as memory-mapped arrays, names as text.
+"""Files of a TrackStore: encoded images in one file, tracks as memory-mapped arrays, names as text.
 
 ``images.bin`` holds the images as they were encoded, one after the other; ``image_offset.npy`` (N + 1,) says where each
 begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and no track is read, before it is asked for.
@@ -31,7 +31,7 @@ _JPEG_QUALITIES = (92, 85, 78, 70, 60, 50, 40)
 
 @dataclass(frozen=True)
 class Names:
-    """What images and scenes are called."""
+    """Names of images and scenes."""
 
     images: list[str]
     scenes: list[str]
@@ -53,7 +53,7 @@ class StoredTracks:
     arrays: dict[str, np.ndarray]
 
     def image(self, number: int) -> np.ndarray:
-        """Decoded image, (H, W) uint8."""
+        """Decode an image, (H, W) uint8."""
         with open(self.folder / "images.bin", "rb") as stream:
             stream.seek(int(self.offset[number]))
             data = stream.read(int(self.offset[number + 1] - self.offset[number]))
@@ -139,7 +139,7 @@ def _read_names(path: Path) -> list[str]:
 
 
 def _check(stored: StoredTracks) -> None:
-    """Arrays that contradict each other would be found in the middle of a training, or cut patches out of other images."""
+    """Refuse inconsistent arrays before training begins."""
     folder, num_images = stored.folder, len(stored.names.images)
     views, points = (len(stored.arrays[name]) for name in ("point", "scene"))
     manifest.check_shape(folder, "image_size", stored.sizes, "iu", (num_images, 2))

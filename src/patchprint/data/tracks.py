@@ -1,4 +1,4 @@
-"""Images with tracks: where each 3D point is seen in which image. Patches are cut out of the images when they are needed.
+"""Store of images with tracks (which image shows a 3D point where); patches are sampled on demand.
 
 Since the pixels around a patch are at hand, noise of scale, rotation and position shows real surroundings instead of a
 border, and the side of the patch (``patch_scale`` times sigma) is free until training starts.
@@ -23,7 +23,7 @@ from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits, track_files
 from patchprint.data.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
 from patchprint.data.patch_source import PatchSource, resident_budget
-from patchprint.data.sharded_images import DividedImages, holders
+from patchprint.data.sharded_images import DividedImages, assign_images
 from patchprint.ops.sampling import ImagePyramids
 
 LARGEST_SIGMA = 1e6  # pixels; no image has a keypoint as large
@@ -118,7 +118,7 @@ class Tracks:
 
 
 class TrackStore(PatchSource):
-    """Patches cut out of images when they are needed. With resident images ``sample`` never waits for the host."""
+    """Patches sampled from images on demand. With resident images ``sample`` never waits for the host."""
 
     _of_points = (*PatchSource._of_points, "_start")
     _others = (*PatchSource._others, "images", "_image", "_xy", "_axis")
@@ -167,7 +167,7 @@ class TrackStore(PatchSource):
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
         if divided and distributed.world_size() > 1:
-            holder = holders(sizes, distributed.world_size())
+            holder = assign_images(sizes, distributed.world_size())
             held = np.flatnonzero(holder == distributed.rank())
             images: ImageBank = DividedImages(
                 _open_images(stored, held, sizes, device, max_resident_gb), torch.from_numpy(holder).to(device)

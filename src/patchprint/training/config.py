@@ -1,4 +1,4 @@
-"""What a training run is made of: one flat, typed record, written beside every run and into every weight file."""
+"""TrainConfig: all settings of a training run, saved beside the run and in its weight files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A resolved run. Lengths inside a run (drops, warm-up) are fractions of it, so that ``steps`` rescales all of them.
+    """All settings of a training run. Drops and warm-up are fractions of the run, so that ``steps`` rescales them.
 
     ``batch`` counts points over all processes; with ``views`` patches of each, a step sees ``batch * views`` patches.
     Batchers of whole groups have ``views`` 1: there ``batch`` counts patches, and a point has all of its own in the batch.
@@ -224,7 +224,7 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
-    """Names of the settings in which two configs differ, those that only say what is written or where left out."""
+    """Return the names of the settings in which two runs differ, without those that only concern output and place."""
     harmless = {
         "data",
         "teacher",  # wherever its file lies, its checksum is the same

@@ -57,7 +57,7 @@ _PLAIN_MULTI_SIMILARITY = {"cub": ((1e-5, 5e-6), (3 / 8, 3 / 8)), "cars": ((2e-5
 
 
 def metric_lite0() -> TrainConfig:
-    """Metric learning, a short run of ours: EfficientNet-Lite0 at 128 pixels, 2000 steps; --loss chooses the loss."""
+    """Metric learning, short (ours): EfficientNet-Lite0 at 128 pixels, 2000 steps; --loss chooses the loss."""
     return TrainConfig(
         recipe="metric-lite0",
         network="embedding",

@@ -1,4 +1,4 @@
-"""The training loop: steps on the device, and now and then a look at them from the host.
+"""The training loop: steps on the device; logging, validation and checkpoints from the host.
 
 ``train`` is the whole of it. A run is decided by its config, its data and its seed; it can be stopped at any moment and
 goes on from its last checkpoint with ``resume`` as if nothing had happened.
@@ -106,7 +106,7 @@ def train(
 def _shares(
     config: TrainConfig, source: PatchSource, validation: PatchSource | None, teacher: Teacher | None
 ) -> tuple[PatchSource, held_out.Judge, str]:
-    """The points that are learned from, the judge that chooses weights, and what data it looks at."""
+    """Return the points to learn from, the judge that selects weights, and the name of its data."""
     most, seed = config.validation_pairs, config.seed
     if config.select_on_test and validation is None:
         judge = held_out.create_for_test_sets(config.select_on_test, source.device, source.patch_scale, most, seed)

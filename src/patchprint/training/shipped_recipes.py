@@ -1,4 +1,4 @@
-"""The runs that made the weights of the package, each called after them: ours, built on the methods of ``recipes``."""
+"""Recipes of the shipped weights, named after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The teacher of a run: trained networks, what they see of a patch, and what they say of it."""
+"""Distillation teacher: networks, their input views, their outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from patchprint.training.config import TrainConfig
 
 @dataclass(frozen=True)
 class Sight:
-    """A way to look at a keypoint: the side of the patch, as a multiple of the learning network's, and its pixels."""
+    """An input view of a keypoint: side of the patch relative to the student's, and its pixels."""
 
     ratio: float
     size: int
@@ -58,7 +58,7 @@ class Teacher(nn.Module):
 
     @staticmethod
     def load(config: TrainConfig, source: PatchSource, bf16: bool) -> Teacher | None:
-        """The teacher that ``config`` names, for a network that learns from ``source``; None where it names none.
+        """Load the teacher that ``config`` names, for a student that learns from ``source``; None without one.
 
         UserError where the source cannot show what the teacher is to see, or the weights are not those that the run began with.
         """

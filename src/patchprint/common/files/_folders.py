@@ -1,4 +1,4 @@
-"""Folders that patchprint made: their marker, replacing them without a gap, and leaving alone what lies in others."""
+"""Output folders: marker files, atomic replacement, and protection of foreign files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a folder, a zip or a tar, read where they are: nothing is unpacked to disk.
+"""Read the files of a folder, a zip or a tar in place, without unpacking to disk.
 
 An archive whose names or links lead out of it is refused as a whole: it was made by mistake, or to harm whoever unpacks it.
 """
@@ -22,7 +22,7 @@ _LIST_BYTES = 1 << 24
 
 
 class FileTree:
-    """Files by their names below ``path``, with forward slashes; hidden ones are left out.
+    """Files by their relative POSIX names below ``path``, without hidden files.
 
     ``names`` are in the order in which they are read best: sorted, or that of a tar, which is read from front to back.
     """
@@ -42,13 +42,13 @@ class FileTree:
         return name in self._files
 
     def read(self, name: str) -> bytes:
-        """What is in a file."""
+        """Return the contents of a file."""
         return self._read(self._files[name])
 
 
 @contextlib.contextmanager
 def open_tree(path: str | Path) -> Iterator[FileTree]:
-    """A folder, a zip, or a tar that may be compressed; the first bytes say which of them a file is."""
+    """Open a folder, a zip, or a (compressed) tar; the type is detected by the contents."""
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path} is not there; expected a folder, a zip or a tar")

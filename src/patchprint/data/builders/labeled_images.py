@@ -1,4 +1,4 @@
-"""Sets of labeled images for metric learning: decoded once, made small, and written as a store.
+"""Build stores of labeled images for metric learning: decode once, shrink, write.
 
 A class is a point and an image of it is a view, so that whole images are learned from as patches are.
 """
@@ -79,7 +79,7 @@ def build(
 
 
 def cached_store(path: str | Path) -> Path:
-    """The store of a set of labeled images: ``path`` itself if it is one, else built once and kept in the cache.
+    """Return the store of a set of labeled images: ``path`` itself if it is one, else built once and cached.
 
     Of several processes that ask for the same set at once one builds, and the others wait for it.
     """
