@@ -44,7 +44,7 @@ def _build_command(kind: str) -> Callable[..., None]:
 
 
 def info(
-    out: tyro.conf.Positional[Path],
+    store: tyro.conf.Positional[Path],
     preview: Path | None = None,
     rows: int = 100,
     verify: bool = False,
@@ -54,21 +54,21 @@ def info(
     """Say what a store holds: images, points, views, views per point, megabytes; or images and classes.
 
     Args:
-        out: folder of the store.
+        store: its folder.
         preview: write a contact sheet here, a PNG with one point per row.
         rows: points on the contact sheet.
         verify: read all files and compare their checksums.
         seed: which points the contact sheet shows.
         json: print JSON.
     """
-    facts = describe(out)
+    facts = describe(store)
     if verify:
-        manifest.verify(out)
+        manifest.verify(store)
     if preview is not None:
         from patchprint.common.image_codec import encode_png
         from patchprint.data.preview import contact_sheet
 
-        sheet = contact_sheet(open_source(out), rows, seed=seed)
+        sheet = contact_sheet(open_source(store), rows, seed=seed)
         with files.atomic_file(preview) as temporary:
             temporary.write_bytes(encode_png(sheet))
         say(f"wrote {preview}: {rows} points or classes, one per row in each column")
