@@ -74,13 +74,15 @@ def test_loaders_that_could_unpickle_are_told_not_to() -> None:
 
 
 def imported() -> Iterator[tuple[str, str]]:
-    """File and module of every import in the package."""
+    """File and module of every import in the package, optional ones included."""
     for file in SOURCES:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 yield from ((file.name, alias.name.partition(".")[0]) for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 yield file.name, node.module.partition(".")[0]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
+                yield file.name, ast.unparse(node.args[0]).strip("'").partition(".")[0]
 
 
 def test_nothing_is_unpickled_or_evaluated() -> None:
@@ -89,7 +91,7 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
 
 
 def test_only_downloads_know_the_network() -> None:
-    network = {"urllib", "http", "socket", "socketserver", "ssl", "ftplib", "requests", "httpx", "aiohttp"}
+    network = {"urllib", "http", "socket", "socketserver", "ssl", "ftplib", "requests", "httpx", "aiohttp", "pooch"}
     # One calls, one asks whether there is a cluster at the address it was given, one listens.
     assert {file for file, module in imported() if module in network} == {
         "downloads.py",

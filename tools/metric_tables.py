@@ -70,7 +70,7 @@ def choice(results: Path) -> str:
     caption = (
         "R@1 on 20 held-out training classes of CUB-200-2011; 80 are learned: results/metric-learning/choice.json."
     )
-    return table(["flags beside `patchprint train metric-lite0 --hold-out`", *steps], rows, caption)
+    return table(["flags beside `patchprint train metric-lite0 --set hold_out=true`", *steps], rows, caption)
 
 
 def step_time(results: Path) -> str:

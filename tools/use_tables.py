@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from patchprint.pipelines.adapt_judge import measured_in
 from tools.markdown import read, table
 
 
@@ -85,11 +84,8 @@ def adapted(name: str, photos: str) -> Callable[[Path], str]:
 
     def adapted_to(results: Path) -> str:
         result = read(results / "experiments" / name)
-        measures = measured_in(result["scores"]).items()
-        rows = [
-            [model, *(each.shown(score[key]) for key, each in measures)] for model, score in result["scores"].items()
-        ]
+        rows = [[model, f"{score['inliers']:.1f}"] for model, score in result["scores"].items()]
         caption = f"`patchprint adapt` on {photos}, verdict: {result['model']['verdict']}: results/experiments/{name}."
-        return table(["", *(each.label for _, each in measures)], rows, caption)
+        return table(["", "verified matches, held-out images"], rows, caption)
 
     return adapted_to

@@ -15,7 +15,7 @@ for scene in notredame liberty castle entry sceaux oxford-landmarks/radcliffe ox
 done
 warp() { # SCENE MEGABYTES
   test -d "data/warped/$(basename "$1")" || "$PATCHPRINT" data build homographies "$PHOTOS/$1/images" \
-    "data/warped/$(basename "$1")" --num-views 3 --strength 1.5 --max-keypoints 1000 --max-side 1024 --max-mb "$2"
+    "data/warped/$(basename "$1")" --views 3 --strength 1.5 --max-keypoints 1000 --max-size 1024 --max-mb "$2"
 }
 warp sceaux 4.5
 warp entry 4
@@ -45,16 +45,16 @@ MIRRORS=${MIRRORS:-../.mirror}
 test -d data/wild || "$PYTHON" -m perf.release.wild_photos --mirrors "$MIRRORS" --out data/wild
 for part in 1 2 3 4; do
   test -d "data/warped/wild-$part" || "$PATCHPRINT" data build homographies "data/wild/$part" "data/warped/wild-$part" \
-    --num-views 3 --strength 1.5 --max-keypoints 800 --max-side 640 --max-mb 25
+    --views 3 --strength 1.5 --max-keypoints 800 --max-size 640 --max-mb 25
   test -d "data/any-wild-$part" || "$PATCHPRINT" data build unlabeled "data/wild/$part" "data/any-wild-$part" \
-    --max-side 768 --max-keypoints 900 --patch-scale 36 --max-mb 14
+    --max-size 768 --max-keypoints 900 --patch-scale 36 --max-mb 14
 done
 DATA="$DATA $(warped wild-1 wild-2 wild-3 wild-4)"
 train sdgmnet sdgmnet-shipped
 # What of it repeats with another seed, with the two more layers and without.
 train sdgmnet-seed1 sdgmnet-shipped --seed 1
 for seed in 0 1; do
-  train "ranking-seed$seed" sdgmnet-shipped --ranking 1 --network-options dropout=0.3 input_norm=standard fovea=3 --seed "$seed"
+  train "ranking-seed$seed" sdgmnet-shipped --set ranking=1 --network-options dropout=0.3 input_norm=standard fovea=3 --seed "$seed"
 done
 DATA="data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4 \
   $(dense notredame liberty castle entry sceaux radcliffe allsouls christchurch)"

@@ -20,9 +20,10 @@ from tqdm import tqdm
 
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
+from patchprint.common.image_codec import decode_gray
 from patchprint.common.optional import require
 from patchprint.common.safe_io import read_json
-from patchprint.interop.image_files import decode_gray, limit
+from patchprint.interop.image_files import limit
 
 LIST = Path("results/training/wild-photos.json")
 QUALITY = 92

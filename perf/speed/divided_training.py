@@ -57,7 +57,7 @@ def one_process(arguments: argparse.Namespace) -> None:
         "tensorboard": False,
         "divide_photos": not arguments.undivided,
     }
-    outcome = train(resolve(RECIPE, **settings), store, arguments.work / "run")
+    outcome = train(resolve(RECIPE, **settings), store, out=arguments.work / "run")
     found = {
         "imported_mib": imported,
         "peak_mib": peak_mib(),

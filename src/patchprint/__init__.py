@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from patchprint.matching import match as match, verify as verify
     from patchprint.matching.calibration import calibrate as calibrate
     from patchprint.pipelines.adaptation import adapt as adapt
-    from patchprint.training import train as train
+    from patchprint.pipelines.training_run import train as train
     from patchprint.types import Features as Features, Keypoints as Keypoints, Matches as Matches
 
 __version__ = "0.1.0"
@@ -72,7 +72,7 @@ _NAMES = {
     "patchprint.losses.descriptor_batch": ("DescriptorBatch",),
     "patchprint.matching": ("match", "verify"),
     "patchprint.pipelines.adaptation": ("adapt",),
-    "patchprint.training": ("train",),
+    "patchprint.pipelines.training_run": ("train",),
     "patchprint.types": ("Features", "Keypoints", "Matches"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}

@@ -47,7 +47,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "2.png").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"2\.png"):
         scores_of("eth", "sift", tmp_path)
-    run = run_of("eth", "sift", tmp_path, skip_bad=True)
+    run = run_of("eth", "sift", tmp_path, strict=False)
     with pytest.raises(ValueError, match="holds 2 photos"):
         run.benchmark.evaluate(run, run.settings)
     assert run.skipped == [f"{tmp_path.name}/2.png"]

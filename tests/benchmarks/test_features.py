@@ -29,6 +29,6 @@ def test_without_the_first_image_there_is_no_pair(tmp_path: Path) -> None:
     write_sequence(tmp_path / "s")
     (sequence,) = find_sequences(tmp_path)
     sequence.paths[1].write_bytes(b"no image")
-    run = run_of("pairs", CountingPixels(), tmp_path, skip_bad=True)
+    run = run_of("pairs", CountingPixels(), tmp_path, strict=False)
     assert sequence_features(run, sequence, **CHOICE) is None
     assert run.skipped == ["s/img1.png"]

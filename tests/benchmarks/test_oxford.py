@@ -129,7 +129,7 @@ def test_unreadable_picture_is_skipped_only_on_demand(tmp_path: Path) -> None:
     (tmp_path / "s" / "img2.png").write_bytes(b"no picture")
     with pytest.raises(ValueError, match=r"img2\.png"):
         evaluate(PixelModel(), tmp_path)
-    run = run_of("oxford", PixelModel(), tmp_path, skip_bad=True, keypoints=200)
+    run = run_of("oxford", PixelModel(), tmp_path, strict=False, keypoints=200)
     scores = run.benchmark.evaluate(run, run.settings)
     assert list(scores["pairs"]) == ["s/1-3"]
     assert run.skipped == ["s/img2.png"]

@@ -103,7 +103,7 @@ def test_images_that_cannot_be_read_are_left_out(sequences: Path, tmp_path: Path
     (folder / "img2.png").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"img2\.png"):
         scores_of("pipelines", "rootsift", folder, keypoints=100)
-    run = run_of("pipelines", "rootsift", folder, skip_bad=True, keypoints=100)
+    run = run_of("pipelines", "rootsift", folder, strict=False, keypoints=100)
     assert list(run.benchmark.evaluate(run, run.settings)["pairs"]) == ["one/1-3"]
     (folder / "img1.png").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="has no pair of images that could be read"):
@@ -113,7 +113,7 @@ def test_images_that_cannot_be_read_are_left_out(sequences: Path, tmp_path: Path
 def test_on_the_command_line(sequences: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Peers are named as models are; other benchmarks do not know them."""
     data = ["--data", str(sequences), "--sequences", "two"]
-    out = ["--keypoints", "200", "--out", str(tmp_path), "--json"]
+    out = ["--max-keypoints", "200", "--out", str(tmp_path), "--json"]
     assert cli.main(["eval", "pipelines", "--model", "orb", "--model", "rootsift", *data, *out]) == 0
     results = json.loads(capsys.readouterr().out)
     assert [result["model"]["name"] for result in results] == ["orb", "rootsift"]

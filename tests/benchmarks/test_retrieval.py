@@ -89,7 +89,7 @@ def test_queries_ask_the_gallery_alone(tmp_path: Path) -> None:
         np.arange(5),
         list("abcde"),
         [str(number) for number in range(30)],
-        role,
+        role=role,
     )
     model = ColorImages()
     scores = scores_of("retrieval", model, tmp_path / "store")

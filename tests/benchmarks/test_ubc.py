@@ -83,7 +83,7 @@ def test_official_pair_list(tmp_path: Path) -> None:
         np.zeros(5, int),
         ["liberty"],
         12.0,
-        {OFFICIAL_PAIRS: rows},
+        pairs={OFFICIAL_PAIRS: rows},
     )
     scores = scores_of("ubc", CountingPixels(), tmp_path / "s")
     assert scores["pair_list"] == "official"

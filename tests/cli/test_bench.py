@@ -10,7 +10,18 @@ import pytest
 from patchprint import cli
 from support.scenes import Room
 
-SMALL = ["--stages", "match", "--keypoints", "30", "--megapixels", "0.03", "--rounds", "1", "--models", "hardnet.small"]
+SMALL = [
+    "--stages",
+    "match",
+    "--max-keypoints",
+    "30",
+    "--megapixels",
+    "0.03",
+    "--rounds",
+    "1",
+    "--models",
+    "hardnet.small",
+]
 
 
 def test_text_result_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

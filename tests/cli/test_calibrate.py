@@ -22,7 +22,7 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-SMALL = ["--views", "1", "--keypoints", "200"]
+SMALL = ["--views", "1", "--max-keypoints", "200"]
 
 
 def test_the_threshold_is_printed_and_written(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ def test_baselines_are_measured_but_not_written_to(photos: Path, capsys: pytest.
 
 
 def test_a_bad_photo_is_left_out_and_named(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (photos / "broken.jpg").write_text("no photo")
+    (photos / "broken.jpg").write_text("no image")
     command = ["calibrate", "rootsift", "--data", str(photos), *SMALL]
     assert cli.main(command) == 0
     printed = capsys.readouterr()
@@ -60,7 +60,7 @@ def test_a_bad_photo_is_left_out_and_named(photos: Path, capsys: pytest.CaptureF
     for photo in photos.glob("*.png"):
         photo.unlink()
     assert cli.main(command) == 2
-    assert "none of the photos" in capsys.readouterr().err
+    assert "none of the images" in capsys.readouterr().err
 
 
 def test_no_copies_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

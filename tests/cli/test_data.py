@@ -49,7 +49,7 @@ def test_wrong_use_is_one_sentence(store, tmp_path, capsys):
         "is not a patch store": ["info", str(tmp_path)],
         "did you mean colmap?": ["build", "colmp", "a", "b"],
         "did you mean build?": ["biuld", "colmap", "a", "b"],
-        "did you mean --num-views?": ["build", "homographies", "a", "b", "--num-viewz", "3"],
+        "did you mean --views?": ["build", "homographies", "a", "b", "--viewz", "3"],
         "there is no public set": ["download", "libery"],
     }
     for message, arguments in wrong.items():
@@ -127,7 +127,7 @@ def test_homographies_from_the_command_line(tmp_path, capsys):
         "homographies",
         str(tmp_path / "pictures"),
         str(tmp_path / "out"),
-        "--num-views",
+        "--views",
         "3",
         "--json",
     ]

@@ -197,4 +197,4 @@ def test_masks_and_strictness(views: Path, tmp_path: Path, capsys: pytest.Captur
         assert len(found) > 20 and found.keypoints.xy[:, 1].max() <= 100
     (photos / "broken.png").write_bytes(b"no picture")
     assert cli.main([*command, "--out", str(tmp_path / "strict"), "--strict"]) == 2
-    assert "broken.png is not a picture" in capsys.readouterr().err
+    assert "broken.png is not an image" in capsys.readouterr().err

@@ -148,9 +148,11 @@ def test_skipped_pictures_are_counted(sequences: str, capsys: pytest.CaptureFixt
     bad.write_bytes(b"no picture")
     (bad.parent / "H1to3p").write_text("1 0 0\n0 1 0\n0 0 1\n")
     arguments = ["eval", "oxford", "--model", "sift", "--data", sequences]
-    assert "img3.png" in refused(arguments, capsys)
-    assert main([*arguments, "--skip-bad", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["scores"]["skipped"] == ["one/img3.png"]
+    assert "img3.png" in refused([*arguments, "--strict"], capsys)
+    assert main([*arguments, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["scores"]["skipped"] == ["one/img3.png"]
+    assert "left out:" in captured.err and "img3.png" in captured.err
 
 
 @pytest.mark.parametrize(

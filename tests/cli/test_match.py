@@ -125,7 +125,7 @@ def test_both_photos_are_read_before_the_first_is_described(
     monkeypatch.setattr(image_pair, "extract", None)
     (tmp_path / "text.jpg").write_text("hello")
     assert cli.main(["match", str(views / "view 0.png"), str(tmp_path / "text.jpg"), "--model", "rootsift"]) == 2
-    assert "is not a picture" in capsys.readouterr().err
+    assert "is not an image" in capsys.readouterr().err
     same = [str(views / "view 0.png")] * 2
     assert cli.main(["match", *same, "--model", "rootsift", "--out", str(tmp_path / "m.db")]) == 2
     assert "no matches of a photo with itself" in capsys.readouterr().err

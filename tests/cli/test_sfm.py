@@ -89,7 +89,7 @@ def test_a_bad_photo_is_named_and_left_out_and_pairs_are_chosen(
     (photos / "broken.png").write_bytes(b"no picture")
     command = ["sfm", str(photos), "--model", "rootsift", "--max-keypoints", "400", "--single-camera", "--json"]
     assert cli.main([*command, "--out", str(tmp_path / "strict"), "--strict"]) == 2
-    assert "broken.png is not a picture" in capsys.readouterr().err
+    assert "broken.png is not an image" in capsys.readouterr().err
     out = tmp_path / "out"
     assert cli.main([*command, "--out", str(out), "--pairs", "retrieval", "--neighbors", "2"]) == 0
     said = capsys.readouterr()

@@ -8,15 +8,12 @@ import runpy
 import sys
 
 import pytest
-import torch
 
-from patchprint import networks
 from patchprint.cli import main
-from patchprint.cli.train import _calibrate
+from patchprint.cli.train import FLAGS
 from patchprint.data import open_source
 from patchprint.matching import calibration
-from patchprint.networks import weights
-from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
+from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.resolving import CHOICES, RunFile, registered
 from support import labeled_sets
 from support.slowness import slow_but
@@ -29,7 +26,7 @@ SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
 def small_calibration(monkeypatch):
     """The threshold that is written beside the weights is chosen on fewer keypoints."""
     small = functools.partial(calibration.calibrate, views=1, keypoints=100)
-    monkeypatch.setattr("patchprint.cli.train.calibrate", small)
+    monkeypatch.setattr("patchprint.pipelines.training_run.choose_ratio", small)
 
 
 @pytest.fixture
@@ -39,11 +36,11 @@ def config_of(monkeypatch, capsys):
     def read(*arguments):
         seen = []
 
-        def stop(config, source, out, resume, force):
+        def stop(config, source, *, out, **_):
             seen.extend((config, out))
             raise OSError("enough seen")
 
-        monkeypatch.setattr("patchprint.cli.train.train", stop)
+        monkeypatch.setattr("patchprint.pipelines.training_run.run_training", stop)
         assert main(["train", *arguments]) == 1, capsys.readouterr().err
         return tuple(seen)
 
@@ -104,25 +101,6 @@ def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_stor
     assert (tmp_path / "run" / "best.safetensors").is_file()
 
 
-@pytest.mark.parametrize(("last", "times"), [(0, 1), (1, 2)])
-def test_weights_that_are_best_and_last_are_calibrated_once(last, times, training_store, tmp_path, monkeypatch):
-    paths = [tmp_path / name for name in ("best.safetensors", "last.safetensors")]
-    for path, seed in zip(paths, (0, last), strict=True):
-        torch.manual_seed(seed)
-        weights.save(networks.create("hardnet", width=4), path)
-    asked = []
-
-    def counted(path, images):
-        asked.append(path)
-        return calibration.RatioChoice((80 + len(asked)) / 100, 1.0, 0.0)
-
-    monkeypatch.setattr("patchprint.cli.train.calibrate", counted)
-    ratio = _calibrate(Outcome(1, 1, {}, "nothing", *paths, seconds=0.0), [training_store])
-    assert len(asked) == times
-    assert [weights.read_info(path).ratio for path in paths] == ([0.81, 0.81] if times == 1 else [0.81, 0.82])
-    assert ratio == 0.81
-
-
 # A word for each kind of value; all differ from what the recipe hardnet says.
 GIVEN = {
     "network": ("sosnet", "sosnet"), "loss": ("sosnet", "sosnet"), "batcher": ("neighbors", "neighbors"),
@@ -135,26 +113,39 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(TrainConfig) if field.name != "recipe"])
-def test_every_setting_has_a_flag(name, config_of):
+def test_every_setting_can_be_given(name, config_of):
     before, spelled = resolve("hardnet"), {"select_on_test": "select-on-test-as-the-papers-did"}
     flag = "--" + spelled.get(name, name.replace("_", "-"))
     value = getattr(before, name)
     arguments = ["--batcher", "neighbors"] if name == "batcher_options" else []
     if name in ("teacher_scales", "loss_weight"):
         arguments = ["--teacher", "sdgmnet"]
-    if isinstance(value, bool):
-        arguments += [flag.replace("--", "--no-") if value else flag]
-        expected = not value
+    words, expected = GIVEN.get(name) or (
+        (json.dumps(not value), not value) if isinstance(value, bool) else
+        ("7", type(value)(7)) if isinstance(value, int | float) else
+        ("7.5", 7.5) if name in ("patch_scale", "first_drop") else
+        ("here", ("here",)) if isinstance(value, tuple) else ("here", "here")
+    )  # fmt: skip
+    if name not in FLAGS:
+        text = json.dumps(expected) if isinstance(value, tuple) else words
+        arguments += ["--set", f"{name}={text}"]
+    elif isinstance(value, bool):
+        arguments += [flag]
     else:
-        words, expected = GIVEN.get(name) or (
-            ("7", type(value)(7)) if isinstance(value, int | float) else
-            ("7.5", 7.5) if name in ("patch_scale", "first_drop") else
-            ("here", ("here",)) if isinstance(value, tuple) else ("here", "here")
-        )  # fmt: skip
         arguments += [flag, words]
     data = [] if name == "data" else ["--data", "somewhere"]
     config, _ = config_of("hardnet", *data, *arguments)
     assert getattr(config, name) == expected != value
+
+
+def test_the_help_of_a_recipe_is_short_and_the_rest_is_listed(capsys):
+    assert main(["train", "hardnet", "--help"]) == 0
+    assert len(re.findall(r"^[│|] --", capsys.readouterr().out, re.MULTILINE)) <= 35
+    assert main(["train", "--help"]) == 0
+    assert "patchprint train --list" in capsys.readouterr().out
+    assert main(["train", "--list"]) == 0
+    listed = {line.partition(" ")[0] for line in capsys.readouterr().out.splitlines()}
+    assert {*RECIPES, *(field.name for field in dataclasses.fields(TrainConfig))} - {"recipe"} <= listed
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -177,7 +168,19 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(tmp_path, config_o
     config, out = config_of("hardnet", "--config", str(path))
     assert (config.lr, config.steps, config.data, str(out)) == (3.0, 77, ("a", "b"), "there")
     assert config.batch == recipe.batch and not config.separate_views
-    flags = ["--lr", str(recipe.lr), "--separate-views", "--patch-scale", "None", "--data", "c", "--data", "d", "e"]
+    flags = [
+        "--lr",
+        str(recipe.lr),
+        "--set",
+        "separate_views=true",
+        "--patch-scale",
+        "None",
+        "--data",
+        "c",
+        "--data",
+        "d",
+        "e",
+    ]
     options = ["--network-options", "width=16", "--network-options", "dropout=0"]
     config, out = config_of("hardnet", "--config", str(path), *flags, *options, "--out", "here")
     assert (config.lr, config.separate_views, config.patch_scale) == (recipe.lr, True, None), "equal to the recipe's"
@@ -185,8 +188,18 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(tmp_path, config_o
     assert config.network_options == {"dropout": 0, "width": 16, "dim": 64}
 
 
+def test_settings_may_be_toml(tmp_path, config_of, capsys):
+    (tmp_path / "run.toml").write_text('lr = 3\ndata = ["a"]\nteacher = ["sdgmnet"]\nteacher_scales = [12, 18.5]\n')
+    config, _ = config_of("hardnet", "--config", str(tmp_path / "run.toml"))
+    assert (config.lr, config.data, config.teacher_scales) == (3.0, ("a",), (12.0, 18.5))
+    capsys.readouterr()
+    (tmp_path / "run.toml").write_text("lr 3")
+    assert main(["train", "hardnet", "--config", str(tmp_path / "run.toml")]) == 2
+    _is_one_sentence(capsys, "run.toml is not TOML")
+
+
 def test_config_of_a_finished_run_repeats_it(training_store, tmp_path):
-    flags = ["--network", "tfeat", "--loss", "sdgm", "--loss-settings", "margin=0.5", "--no-tensorboard"]
+    flags = ["--network", "tfeat", "--loss", "sdgm", "--loss-settings", "margin=0.5", "--set", "tensorboard=false"]
     small = ["--steps", "2", "--batch", "8", "--network-options", "width=4", "--batcher", "neighbors"]
     first, again = tmp_path / "first", tmp_path / "again"
     run = [
@@ -227,6 +240,11 @@ def test_config_of_a_finished_run_repeats_it(training_store, tmp_path):
         (["hardnet", "--data", "STORE", "--loss-settings", "marg=1"], "did you mean margin"),
         (["hardnet", "--data", "STORE", "--batcher-options", "run=8"], "batcher 'pairs' has no option 'run'"),
         (["hardnet", "--data", "STORE", "--schedule", "cubic"], "cubic"),
+        (
+            ["hardnet", "--data", "STORE", "--set", "momentun=1"],
+            "--set has no setting 'momentun'; did you mean momentum",
+        ),
+        (["hardnet", "--data", "STORE", "--set", "momentum=much"], "--set: momentum is 'much'"),
         (["hardnet", "--data", "STORE", "--device", "abacus"], "abacus"),
         (["hardnet", "--data", "STORE", "--batch", "100000"], "fewer than --batch 100000; give --batch 32"),
     ],

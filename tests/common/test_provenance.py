@@ -13,7 +13,7 @@ import pytest
 
 from patchprint.common import provenance
 
-SCRIPT = "from patchprint import provenance; print(provenance.run_info()['command'])"
+SCRIPT = "from patchprint.common import provenance; print(provenance.run_info()['command'])"
 
 
 def test_a_record_has_every_field_and_survives_json() -> None:

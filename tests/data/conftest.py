@@ -1,4 +1,4 @@
-"""Small photos with tracks, and patches, for tests of patches."""
+"""Small images with tracks, and patches, for tests of patches."""
 
 import numpy as np
 import pytest

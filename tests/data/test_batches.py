@@ -72,7 +72,7 @@ def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
         points = torch.cat(seen)
         assert len(torch.unique(points)) == len(points) > 0.9 * int((source.num_views >= 2).sum())
         images = source.first_image[points].reshape(-1, 8)
-        # Four photos: at most four runs lie across a border between two of them.
+        # Four images: at most four runs lie across a border between two of them.
         assert int((images != images[:, :1]).any(1).sum()) <= 4
         epochs.append({frozenset(run) for run in points.reshape(-1, 8).tolist()})
     assert not epochs[0] & epochs[1]
@@ -82,10 +82,10 @@ def test_neighbours_need_photos_and_runs_that_fit(monkeypatch):
     source = Points(torch.full((100,), 2))
     with pytest.raises(ValueError, match="do not make up a batch"):
         NeighborBatcher(source, 16, run=5)
-    with pytest.raises(ValueError, match="needs 7 runs of 9 neighbours, but the source has only 6"):
+    with pytest.raises(ValueError, match="needs 7 runs of 9 neighbors, but the source has only 6"):
         NeighborBatcher(Points(torch.full((64,), 2)), 63, run=9)
     monkeypatch.setattr(Points, "first_image", None)
-    with pytest.raises(ValueError, match="built from photos"):
+    with pytest.raises(ValueError, match="built from images"):
         NeighborBatcher(source, 16, run=4)
 
 

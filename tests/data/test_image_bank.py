@@ -1,10 +1,10 @@
-"""Photos in memory, or read and decoded when a patch is cut from them."""
+"""Images in memory, or read and decoded when a patch is cut from them."""
 
 import numpy as np
 import torch
 
+from patchprint.common.image_codec import encode_png
 from patchprint.data import manifest
-from patchprint.data.codecs import encode_png
 from patchprint.data.tracks import TrackStore
 from support.known_images import texture
 from support.peak_memory import memory_grows_by_less_than
@@ -20,7 +20,7 @@ def test_streamed_photos_give_the_same_patches(scene, tmp_path):
 
 
 def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
-    """A sparse file stands in for 200 GB of photos: only those that are sampled are read and decoded."""
+    """A sparse file stands in for 200 GB of images: only those that are sampled are read and decoded."""
     count, slot, real = 100_000, 2_000_000, (0, 54_321, 99_999)
     folder = tmp_path / "huge"
     folder.mkdir()
@@ -52,7 +52,7 @@ def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
     facts = {"kind": "tracks", "version": manifest.VERSION, "patch_scale": 12.0, "files": listing}
     manifest.files.write_json(folder / "manifest.json", facts)
-    with memory_grows_by_less_than(mib=300):  # the pyramids of all photos would take 100 GiB
+    with memory_grows_by_less_than(mib=300):  # the pyramids of all images would take 100 GiB
         store = TrackStore.open(folder, max_resident_gb=0.01)
         got = store.sample(torch.tensor(real), torch.tensor([0, 1]).expand(3, 2), 32)
     expected = TrackStore.from_images([image] * 2, plane_tracks(count=2)[1]).images

@@ -50,7 +50,7 @@ def test_the_official_list_of_a_whole_store_is_taken_and_no_other(tmp_path: Path
     point, rows = np.array([9, 4, 7, 4, 9, 7]), np.array([[0, 4, 1], [1, 3, 1], [0, 1, 0], [2, 3, 0]])
     lists = {OFFICIAL_PAIRS: rows, "m50_1000_1000_0": rows[:1]}
     part = np.array([0, 0, 1], np.uint8)
-    PatchStore.write(tmp_path / "s", [patches], point, np.zeros(6, int), ["liberty"], 12.0, lists, part=part)
+    PatchStore.write(tmp_path / "s", [patches], point, np.zeros(6, int), ["liberty"], 12.0, pairs=lists, part=part)
     store = PatchStore.open(tmp_path / "s")
     pairs, origin = pairs_of(store, 10, seed=0)
     assert origin == "official"

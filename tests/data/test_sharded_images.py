@@ -1,4 +1,4 @@
-"""Photos divided among processes: the patches of a store that one process holds alone."""
+"""Images divided among processes: the patches of a store that one process holds alone."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.data.image_bank import ResidentImages
-from patchprint.data.sharded_images import DividedImages, holders
+from patchprint.data.sharded_images import DividedImages, assign_images
 from patchprint.data.tracks import TrackStore
 from patchprint.ops.sampling import ImagePyramids
 from support import divided_ranks
@@ -15,7 +15,7 @@ from support.synthetic_tracks import all_views, plane_tracks
 
 
 def test_every_process_gets_the_patches_that_it_asks_for(tmp_path):
-    """Three processes with seven photos: one asks for much, one for nothing."""
+    """Three processes with seven images: one asks for much, one for nothing."""
     store = TrackStore.from_images(*plane_tracks(count=7))
     store.save(tmp_path / "store")
     run_together(len(divided_ranks.WANTED), divided_ranks.sample, tmp_path)
@@ -34,16 +34,16 @@ def test_every_process_gets_the_patches_that_it_asks_for(tmp_path):
 
 def test_all_hold_about_as_many_pixels():
     sizes = np.random.default_rng(0).integers(100, 1000, (200, 2))
-    holder = holders(sizes, 8)
+    holder = assign_images(sizes, 8)
     pixels = np.bincount(holder, weights=np.prod(sizes, axis=1))
     assert len(pixels) == 8
     assert pixels.max() / pixels.min() < 1.05
 
 
 def test_more_processes_than_photos_are_refused():
-    assert sorted(holders(np.full((3, 2), 50), 3)) == [0, 1, 2]
-    with pytest.raises(UserError, match="4 processes cannot divide 3 photos; start at most 3"):
-        holders(np.full((3, 2), 50), 4)
+    assert sorted(assign_images(np.full((3, 2), 50), 3)) == [0, 1, 2]
+    with pytest.raises(UserError, match="4 processes cannot divide 3 images; start at most 3"):
+        assign_images(np.full((3, 2), 50), 4)
 
 
 def test_pixels_of_a_photo_that_another_process_holds_are_refused():
@@ -51,5 +51,5 @@ def test_pixels_of_a_photo_that_another_process_holds_are_refused():
     images = DividedImages(ResidentImages(ImagePyramids.build([mine])), torch.tensor([1, 0]))
     assert len(images) == 2
     assert np.array_equal(images.pixels(1), mine)
-    with pytest.raises(UserError, match="photo 0 is held by process 1"):
+    with pytest.raises(UserError, match="image 0 is held by process 1"):
         images.pixels(0)

@@ -1,4 +1,4 @@
-"""Held-out regions of photos."""
+"""Held-out regions of images."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Tracks and their photos on disk: limits, damage, and nothing half-written."""
+"""Tracks and their images on disk: limits, damage, and nothing half-written."""
 
 import dataclasses
 import json
@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from patchprint.common.image_codec import encode_jpeg, encode_png
 from patchprint.data import open_source, track_files
-from patchprint.data.codecs import encode_jpeg, encode_png
 from patchprint.data.tracks import TrackStore
 from support.synthetic_tracks import all_views
 
@@ -30,9 +30,9 @@ def test_max_mb_encodes_again_or_refuses(scene, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"image": 9}, "a track names photo 9, but there are only 4 photos"),
-        ({"xy": np.nan}, "not a number, or no size, in photo"),
-        ({"xy": 5000.0}, "the photo was resized or exchanged"),
+        ({"image": 9}, "a track names image 9, but there are only 4 images"),
+        ({"xy": np.nan}, "not a number, or no size, in image"),
+        ({"xy": 5000.0}, "the image was resized or exchanged"),
         ({"point": 70}, "sorted by point"),
     ],
 )
@@ -51,7 +51,7 @@ def test_corrupt_jpeg_names_the_photo(scene, tmp_path):
     images, tracks = scene
     encoded = [encode_jpeg(image, 90) for image in images]
     encoded[2] = encoded[2][:40]
-    with pytest.raises(ValueError, match=r"000002.png is not a picture"):
+    with pytest.raises(ValueError, match=r"000002.png is cut short"):
         track_files.write(tmp_path / "s", encoded, tracks, track_files.Names.numbered(4, 1))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""TrackStore: patches out of photos, on disk and in memory, split by region, bounded for huge sets."""
+"""TrackStore: patches out of images, on disk and in memory, split by region, bounded for huge sets."""
 
 import numpy as np
 import pytest

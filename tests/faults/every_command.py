@@ -17,13 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from patchprint.data.codecs import encode_png
 
 from patchprint import cli, networks
 from patchprint.cli import study
 from patchprint.common.optional import require
 from patchprint.data import track_files
 from patchprint.data.builders import homographies
-from patchprint.data.codecs import encode_png
 from patchprint.networks import engines, weights
 from support.known_images import texture, write_textures
 from support.scenes import THREE_VIEWS, write_sequence

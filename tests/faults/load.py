@@ -54,13 +54,13 @@ def train_for(seconds: float, folder: Path) -> dict[str, Any]:
     settings = {**training_data.SHORT, "steps": 10**8, "log_every": 20, "validate_every": 50, "checkpoint_every": 50}
     config = resolve("hardnet", **settings, network_options=training_data.narrow("hardnet"))
     # The first training of a process imports a lot, which is no growth.
-    train(dataclasses.replace(config, steps=2), training_data.images(), folder / "first run")
+    train(dataclasses.replace(config, steps=2), training_data.images(), out=folder / "first run")
     asking = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM))
     asking.start()
     started, code = time.monotonic(), None
     with Watch() as watch:
         try:
-            train(config, training_data.images(), folder / "run")
+            train(config, training_data.images(), out=folder / "run")
         except SystemExit as stop:
             code = stop.code
     newest = checkpoint.latest(folder / "run" / "checkpoints")

@@ -43,7 +43,7 @@ def all_works(place: Path) -> list[LongWork]:
 
     def learn(out: Path) -> None:
         resume = checkpoint.any_in(out / "checkpoints")
-        train(config, source, out, resume=resume, force=not resume)
+        train(config, source, out=out, resume=resume, force=not resume)
 
     return [
         LongWork("describe", lambda out: describe_folder(photos, out, settings), _all_bytes, 0.6),

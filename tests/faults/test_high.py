@@ -42,7 +42,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def build(source: Path, out: Path, *flags: str) -> int:
-    return cli.main(["data", "build", "homographies", str(source), str(out), "--num-views", "2", *flags])
+    return cli.main(["data", "build", "homographies", str(source), str(out), "--views", "2", *flags])
 
 
 def describe(source: Path, out: Path, form: str, *flags: str) -> int:
@@ -56,7 +56,7 @@ def sfm(source: Path, out: Path, *flags: str) -> int:
 def training(_: Path, out: Path, *flags: str) -> int:
     config = resolve("tfeat", **{**training_data.SHORT, "steps": 1})
     try:
-        train(config, training_data.images(), out, force="--force" in flags)
+        train(config, training_data.images(), out=out, force="--force" in flags)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
@@ -173,11 +173,11 @@ def test_h2_a_second_training_in_the_same_folder_is_refused(tmp_path: Path, monk
     def start_another(*args: object) -> Path:
         monkeypatch.undo()
         with pytest.raises(ValueError, match="another process is writing"):
-            train(config, training_data.images(), tmp_path / "run", force=True)
+            train(config, training_data.images(), out=tmp_path / "run", force=True)
         return write(*args)
 
     monkeypatch.setattr(checkpoint, "write", start_another)
-    assert train(config, training_data.images(), tmp_path / "run").steps == 2
+    assert train(config, training_data.images(), out=tmp_path / "run").steps == 2
 
 
 def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(

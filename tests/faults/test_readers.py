@@ -260,5 +260,5 @@ def test_tracks_with_an_endless_scale_are_refused() -> None:
     _, tracks, *_ = synthetic_tracks.plane_tracks(points=6, count=2)
     scale = tracks.scale.copy()
     scale[3] = 1e38
-    with pytest.raises(UserError, match="or no size, in photo"):
+    with pytest.raises(UserError, match="or no size, in image"):
         dataclasses.replace(tracks, scale=scale).check(["a", "b"])

@@ -113,5 +113,5 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - 4e8)
     config = resolve("hardnet", **{**training_data.SHORT, "network_options": training_data.narrow("hardnet"), **STEPS})
-    resumed = train(config, training_data.images(), tmp_path / "jumped", resume=True)
+    resumed = train(config, training_data.images(), out=tmp_path / "jumped", resume=True)
     assert weights.read_info(resumed.last).sha256 == weights.read_info(whole.last).sha256

@@ -91,7 +91,7 @@ STEPS = (
     Step("localize a.jpg model", says="a.jpg"),
     Step("sfm more --into model --out grown", makes="grown/points.ply", long=True),
     # Learning.
-    Step("data build homographies photos store --num-views 4 --max-keypoints {keypoints}", makes="store"),
+    Step("data build homographies photos store --views 4 --max-keypoints {keypoints}", makes="store"),
     Step("data info store", says="points"),
     Step(
         "train hardnet --data store --out run --steps {steps} --batch {batch} --network-options width=8",
@@ -104,7 +104,7 @@ STEPS = (
         makes="taught",
         says="disagreement with the teacher",
     ),
-    Step("calibrate run/last.safetensors --data photos --views 1 --keypoints 100 --write", says="ratio"),
+    Step("calibrate run/last.safetensors --data photos --views 1 --max-keypoints 100 --write", says="ratio"),
     Step("match a.jpg b.jpg --model run/last.safetensors --max-keypoints {keypoints}", says="matches"),
     Step(
         "adapt photos --out tuned.safetensors --model hardnet.small --steps {steps} --batch {batch}",
@@ -118,7 +118,7 @@ STEPS = (
     Step("eval bundled --model sift --out sift.json --report sift.html --no-cache", makes="sift.json sift.html"),
     Step("eval --compare sift.json", says="sift"),
     Step("report run sift.json m.png --out report.html", makes="report.html"),
-    Step("bench --rounds 1 --keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
+    Step("bench --rounds 1 --max-keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
     Step("study hynet-gradients --out study", makes="study/hynet-gradients.json study/hynet-gradients.html"),
     # Other programs.
     Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),

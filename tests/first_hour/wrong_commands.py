@@ -185,7 +185,7 @@ adapt photos --out new.safetensors --batch 1 -> batch
 adapt photos --out new.safetensors --lr -1 -> lr
 adapt photos --out new.safetensors --held-out 1.5 -> held
 calibrate hardnet.small --views 0 -> views
-calibrate hardnet.small --keypoints 0 -> keypoints
+calibrate hardnet.small --max-keypoints 0 -> keypoints
 calibrate sift --write -> sift
 train hardnet --data store --out new --steps 0 -> steps
 train hardnet --data store --out new --steps -1 -> steps
@@ -197,12 +197,12 @@ train hardnet --data store --out new --network-options width -> name=value
 train hardnet --data store --out new --loss-settings margni=1 -> margin
 train hardnet --data store --out new --batch 16 --patch-scale 0 -> patch
 train hardnet --data store --out new --batch 16 --patch-scale -3 -> patch
-data build homographies photos new --num-views 0 -> num-views
+data build homographies photos new --views 0 -> views
 data build homographies photos new --max-keypoints 0 -> keypoints
-data build homographies photos new --max-side 0 -> side
-data build unlabeled photos new --max-side 0 -> side
-train distill --data store --out new --teacher-scales wide -> --teacher-scales
-train hardnet --data store --out new --loss-weight 0 -> --teacher
+data build homographies photos new --max-size 0 -> side
+data build unlabeled photos new --max-size 0 -> side
+train distill --data store --out new --set teacher_scales=wide -> teacher_scales
+train hardnet --data store --out new --set loss_weight=0 -> --teacher
 data build homographies photos new --strength -1 -> strength
 data build homographies photos new --strength nan -> strength
 data build photos photos new --max-mb 0 -> mb
@@ -211,12 +211,12 @@ eval bundled --model sift --patch-scale -3 -> patch
 eval bundled --model hardnet.small --patch-scale -3 -> patch
 train hardnet --data store --out new --batch 100000 -> --batch
 study hynet-gradients --out new --budget 0 -> budget
-study hynet-gradients --out new --jobs 0 -> jobs
+study hynet-gradients --out new --workers 0 -> workers
 match a.jpg b.jpg --device gpu -> gpu
 match a.jpg b.jpg --engine float64 -> float32
 describe photos --out new --engine onx -> onnxruntime
 bench --rounds 0 -> rounds
-bench --keypoints 0 -> keypoints
+bench --max-keypoints 0 -> keypoints
 bench --megapixels 0 -> megapixels
 bench --data nowhere -> nowhere
 bench --models sdgment -> sdgmnet

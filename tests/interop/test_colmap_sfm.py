@@ -86,25 +86,6 @@ def test_points_are_written_as_colmap_writes_them(tmp_path: Path) -> None:
     assert (tmp_path / "ours.ply").read_bytes() == (tmp_path / "theirs.ply").read_bytes()
 
 
-def test_known_cameras_stay_where_they_are_and_points_follow_from_matches(
-    matched_views: MatchedViews, tmp_path: Path
-) -> None:
-    images, features, matches = matched_views
-    keypoints = {name: item.keypoints for name, item in features.items()}
-    mapped = colmap_sfm.reconstruct(images, keypoints, matches, tmp_path / "mapped")
-    cameras = colmap_models.cameras_of_model(mapped)
-    made = {}
-    for name, given in (("all", matches), ("some", {pair: rows[:60] for pair, rows in matches.items()}), ("none", {})):
-        (tmp_path / name).mkdir()
-        made[name] = colmap_sfm.triangulate(images, keypoints, given, tmp_path / name, cameras)
-    assert abs(made["all"].num_points3D() - mapped.num_points3D()) < 0.05 * mapped.num_points3D()
-    assert 0 < made["some"].num_points3D() < made["all"].num_points3D()
-    assert made["none"].num_points3D() == 0
-    for name, (camera, pose) in colmap_models.cameras_of_model(made["all"]).items():
-        assert camera.params.tolist() == cameras[name][0].params.tolist()
-        assert np.allclose(pose.matrix(), cameras[name][1].matrix())
-
-
 @pytest.mark.parametrize("mapper", ["hierarchical", "global"])
 def test_other_mappers_find_the_same_cameras(
     mapper: colmap_sfm.Mapper, matched_views: MatchedViews, tmp_path: Path

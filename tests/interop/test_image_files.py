@@ -11,10 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
+from patchprint.common.image_codec import decode_color, decode_gray, size_in_header
 from patchprint.interop.image_files import (
-    announced_size,
-    decode_color,
-    decode_gray,
     find_mask,
     image_size,
     list_images,
@@ -88,7 +86,7 @@ def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
     data = (tmp_path / "a.png").read_bytes()
     assert np.array_equal(decode_color(data, "a"), colors) and np.array_equal(read_color(tmp_path / "a.png"), colors)
     assert np.array_equal(decode_gray(data, "a"), read_gray(tmp_path / "a.png"))
-    for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not a picture")):
+    for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not an image")):
         with pytest.raises(ValueError, match=rf"^a\.png in b\.zip {message}"):
             decode_color(bad, "a.png in b.zip")
 
@@ -111,10 +109,10 @@ def test_broken_files_are_refused_in_one_sentence(
     expected = {
         "cut-good.jpg": "cut short",
         "cut-good.png": "cut short",
-        "cut.bmp": "not a picture",
+        "cut.bmp": "not an image",
         "pipe.jpg": "no file but a pipe",
         "zero.jpg": "0 bytes",
-        "text.png": "not a picture",
+        "text.png": "not an image",
         "folder.jpg": "folder",
         "lost.jpg": "link to nowhere",
         "none.jpg": "not there",
@@ -200,10 +198,10 @@ def test_masks_have_two_names(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_headers_tell_the_size(tmp_path: Path, name: str, options: dict) -> None:
     Image.fromarray(texture(60, 83)).convert("RGB").save(tmp_path / name, **options)
-    assert announced_size((tmp_path / name).read_bytes()) == (83, 60)
+    assert size_in_header((tmp_path / name).read_bytes()) == (83, 60)
     assert image_size(tmp_path / name) == (83, 60)
 
 
 @pytest.mark.parametrize("data", [b"", b"RIFF", b"RIFF1234WEBPVP8 ", b"hello, world, hello, world, hello"])
 def test_what_has_no_header_has_no_size(data: bytes) -> None:
-    assert announced_size(data) is None
+    assert size_in_header(data) is None

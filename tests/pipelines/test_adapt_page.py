@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ pytest.importorskip("pycolmap")
 
 from patchprint.common.provenance import Result
 from patchprint.interop.colmap_models import pycolmap
-from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS
+from patchprint.pipelines.adapt_judge import VERDICTS
 from patchprint.pipelines.adapt_page import page
 from patchprint.pipelines.adaptation import SFM
 from patchprint.report.page import render
@@ -20,7 +19,7 @@ from support.made_runs import made_cost, write_run
 
 
 def result(photos: Path) -> Result:
-    scores = {name: dict.fromkeys(MEASURES, value) for name, value in (("start", 0.2), ("tuned", 0.1), ("sift", 0.4))}
+    scores = {name: {"inliers": value} for name, value in (("start", 20.0), ("tuned", 41.25), ("sift", 10.0))}
     return Result(
         "adapt",
         settings={},
@@ -31,11 +30,10 @@ def result(photos: Path) -> Result:
             "held_out_photos": 2,
             "points": 5000,
             "pairs": 6,
-            "mapped": {"photos": 8, "pairs": 13},
         },
         seed=0,
         scores=scores,
-        run=made_cost("patchprint adapt photos"),
+        run=made_cost("patchprint adapt images"),
     )
 
 
@@ -52,16 +50,5 @@ def test_the_verdict_comes_first_and_the_scene_is_there_where_it_is_known(tmp_pa
     made = page(result(tmp_path / "castle"), tmp_path / "my tuned.safetensors", tmp_path / "work")
     assert any(isinstance(part, Scene) for section in made.sections for part in section.parts)
     text = render(made)
-    assert "10.00 %" in text and "patchprint adapt photos" in text
+    assert "41.2" in text and "in 6 pairs of images" in text and "patchprint adapt images" in text
     assert f"--model &#39;{tmp_path}/my tuned.safetensors&#39;" in text, "the command works as it stands"
-
-
-def test_it_says_why_nothing_was_mapped(tmp_path: Path) -> None:
-    write_run(tmp_path / "work" / "training", recipe="sdgmnet")
-    made = result(tmp_path / "castle")
-    assert "the matches of 13 pairs of 8 photos" in render(page(made, tmp_path / "t.safetensors", tmp_path / "work"))
-    without = {name: {"ap": 0.1, "inliers": 7, "confused": 0.2} for name in made.scores}
-    data = {**made.data, "mapped": {"left_out": "No photos were mapped."}}
-    made = dataclasses.replace(made, scores=without, data=data)
-    text = render(page(made, tmp_path / "t.safetensors", tmp_path / "work"))
-    assert "No photos were mapped." in text and "points in the 3D model" not in text

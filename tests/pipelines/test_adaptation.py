@@ -1,4 +1,4 @@
-"""Tuning to one's own photos: what is held out stays out, the numbers are there, and hopeless photos are refused."""
+"""Tuning to one's own images: what is held out stays out, the numbers are there, and hopeless images are refused."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ pytest.importorskip("skimage.data")
 
 
 from patchprint import cli, networks  # noqa: E402
+from patchprint.common.image_codec import encode_png  # noqa: E402
 from patchprint.data import track_files  # noqa: E402
 from patchprint.data.builders import bundled_images, homographies  # noqa: E402
-from patchprint.data.codecs import encode_png  # noqa: E402
 from patchprint.data.tracks import TrackStore  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
 from patchprint.pipelines import adaptation  # noqa: E402
-from patchprint.pipelines.adapt_judge import MEASURES, VERDICTS, Measured  # noqa: E402
+from patchprint.pipelines.adapt_judge import VERDICTS  # noqa: E402
 from patchprint.training import TrainConfig, assembly  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A work folder that already holds the tracks of a scene of eight photos."""
+    """A work folder that already holds the tracks of a scene of eight images."""
     work = tmp_path_factory.mktemp("work")
     photo = bundled_images.image("camera")[130:490, 80:440]
     images, tracks = homographies.make_tracks([photo], num_views=7, seed=0, max_keypoints=600)
@@ -52,19 +52,19 @@ def test_command_writes_weights_numbers_and_report(
     assert cli.main(["adapt", *arguments, "--steps", "4", "--batch", "64", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert set(result["scores"]) == {"start", "tuned", "sift", "rootsift"}
-    assert all(0 <= score[key] <= 1 for score in result["scores"].values() for key in ("ap", "confused"))
+    assert result["scores"]["sift"]["inliers"] > 0
     tuned = weights.load_network(scene / "tuned.safetensors")
     written = weights.load_network(out)
     assert written.info.sha256 == result["model"]["sha256"]
     gained = result["model"]["verdict"] == "gained"
     assert (written.info.sha256 == tuned.info.sha256) == gained
-    assert "matching AP, held-out photos" in written.info.notes
+    assert "verified matches on held-out images" in written.info.notes
     assert tuned.info.sha256 != weights.load_network(start).info.sha256
     assert "camera" in tuned.info.training.data
     assert tuned.info.training.config["steps"] == 4 and tuned.info.training.start == "hardnet"
     assert written.info.ratio is not None and 0.5 <= written.info.ratio <= 1, "what is written is calibrated"
     report = out.with_suffix(".html").read_text()
-    assert "held-out photos" in report
+    assert "held-out images" in report
     assert VERDICTS[result["model"]["verdict"]] in report
     assert f"patchprint match A.jpg B.jpg --model {out}" in report, "the command on the page works as it stands"
     assert cli.main(["adapt", *arguments]) == 2
@@ -80,9 +80,9 @@ def test_bits_are_tuned_by_a_loss_for_bits(scene: Path, tmp_path: Path, monkeypa
         raise InterruptedError
 
     monkeypatch.setattr(adaptation, "train", stop)
-    plan = adaptation.AdaptPlan(model=str(tmp_path / "bits.safetensors"), batch=72, device="cpu")
+    settings = adaptation.AdaptSettings(model=str(tmp_path / "bits.safetensors"), batch=72, device="cpu")
     with pytest.raises(InterruptedError):
-        adaptation.adapt(tmp_path, tmp_path / "tuned.safetensors", scene, plan)
+        adaptation.adapt(tmp_path, out=tmp_path / "tuned.safetensors", work=scene, settings=settings)
     state = assembly.create(seen[0], torch.device("cpu"))
     assert state.loss.binary and state.network.kind == "binary"
     assert seen[0].batcher == "neighbors" and seen[0].batcher_options == {"run": 8}, "as many as divide the batch"
@@ -107,25 +107,26 @@ def test_the_start_weights_are_kept_unless_something_was_gained(
 ) -> None:
     monkeypatch.setattr(adaptation, "verdict", lambda *_: answer)
     # What is measured is measured by the command above.
-    monkeypatch.setattr(adaptation.HeldOutPhotos, "measure", lambda *_: Measured(dict.fromkeys(MEASURES, 0.5), {}))
+    monkeypatch.setattr(adaptation.HeldOutPairs, "verified_matches", lambda *_: np.array([7.0]))
     monkeypatch.setattr(adaptation, "_ratio", lambda *_: 0.8)
-    plan = adaptation.AdaptPlan(model=str(start), steps=4, batch=64, device="cpu")
-    result = adaptation.adapt(tmp_path, tmp_path / "out.safetensors", scene, plan, report=lambda _: None)
+    settings = adaptation.AdaptSettings(model=str(start), steps=4, batch=64, device="cpu")
+    out = tmp_path / "out.safetensors"
+    result = adaptation.adapt(tmp_path, out=out, work=scene, settings=settings, report=lambda _: None)
     written, began = (weights.load_network(path) for path in (tmp_path / "out.safetensors", start))
     same = all(
         torch.equal(a, b.half().to(a.dtype)) for a, b in zip(written.parameters(), began.parameters(), strict=True)
     )
     assert same == (answer != "gained")
     assert result.model["verdict"] == answer
-    assert "observations in the 3D model" in written.info.notes
     assert ("the weights of" in written.info.notes and answer in written.info.notes) == (answer != "gained")
     assert ("tuned from" in written.info.notes) == (answer == "gained")
-    assert written.info.ratio == 0.8, "both are calibrated by the same photos"
+    assert written.info.ratio == 0.8, "both are calibrated by the same images"
 
 
 def test_wrong_settings_are_told_before_photos_are_reconstructed(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--batch is 1"):
-        adaptation.adapt(tmp_path, tmp_path / "t.safetensors", tmp_path / "work", adaptation.AdaptPlan(batch=1))
+    for changes, words in (({"batch": 1}, "--batch is 1"), ({"held_out": 1.0}, "--held-out is 1.0")):
+        with pytest.raises(ValueError, match=words):
+            adaptation.adapt(tmp_path, out=tmp_path / "t.safetensors", settings=adaptation.AdaptSettings(**changes))
     assert not any(tmp_path.iterdir())
 
 

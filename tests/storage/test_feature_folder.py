@@ -58,7 +58,7 @@ def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:
     assert len(said) == 1 and said[0].startswith("left out: ") and "view-0.png" in said[0]
     with pytest.raises(ValueError, match="none of the 1 photos"):
         describe_folder(photos, tmp_path / "one", SETTINGS, names=["view-0.png"], report=said.append)
-    with pytest.raises(ValueError, match=r"view-0\.png is not a picture"):
+    with pytest.raises(ValueError, match=r"view-0\.png is not an image"):
         describe_folder(photos, tmp_path / "strict", SETTINGS, strict=True)
 
 

@@ -245,7 +245,7 @@ def test_side_by_side_gives_the_same_numbers(training_store: str, tmp_path: Path
         {"precision": "float64"},
     )  # the runs use fewer threads each, which changes roundings
     one = run_study("toy", study, options(tmp_path / "one", training_store, changes=exact))
-    two = run_study("toy", study, options(tmp_path / "two", training_store, changes=exact, jobs=2))
+    two = run_study("toy", study, options(tmp_path / "two", training_store, changes=exact, workers=2))
     assert two.failed == 0
     for here, there in zip(one.result["scores"]["rows"], two.result["scores"]["rows"], strict=True):
         variance = here["columns"]["norm variance"]["mean"]

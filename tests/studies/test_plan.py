@@ -129,7 +129,7 @@ def test_a_study_may_have_nothing_to_run(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"budget": 0.0}, "--budget is 0"),
-        ({"jobs": 0}, "--jobs is 0"),
+        ({"workers": 0}, "--workers is 0"),
         ({"seeds": (1, 1)}, "names a seed twice"),
         ({"changes": {"seed": 3}}, "give --seeds"),
         ({"changes": {"bach": 3}}, "did you mean batch"),

@@ -18,13 +18,13 @@ def run_of(
     model: ModelLike,
     *data: Path,
     cache: PredictionCache | None = None,
-    skip_bad: bool = False,
+    strict: bool = True,
     **settings: Any,
 ) -> Run:
     """One model on one data set, with settings given by name."""
     chosen = BENCHMARKS[benchmark]()
     kept = cache or PredictionCache(None)
-    return Run(chosen, chosen.settings(**settings), load(model), data, cache=kept, skip_bad=skip_bad)
+    return Run(chosen, chosen.settings(**settings), load(model), data, cache=kept, strict=strict)
 
 
 def scores_of(benchmark: str, model: ModelLike, *data: Path, **settings: Any) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Loss curves of all recipes: ``python tests/support/pinned_curves.py [recipe ...]`` writes those named, or those missing.
+"""Loss curves of recipes, one for each network, loss and batcher.
+
+``python tests/support/pinned_curves.py [recipe ...]`` writes those named, or those missing.
 
 Hard mining in small batches amplifies roundings up to tenfold a step. So only the first step is pinned of a recipe as it is,
 with its own random weights and augmentation. All processors follow the longer curve because none of them rounds at its
@@ -29,12 +31,12 @@ from support.checkout import TESTS
 from support.curve_files import PinnedCurves, Tolerance, one_thread
 
 STEPS = 20
-# Recipes of whole images for other sets than CUB differ from these in rates and lengths alone.
-NAMES = [
-    name
-    for name in RECIPES
-    if not name.startswith(("metric-cars", "metric-sop", "metric-inshop")) and name != "metric-cub"
-]
+# One recipe for each network, loss and batcher: the first.
+NAMES = list(
+    {
+        (recipe().network, recipe().loss, recipe().batcher): name for name, recipe in reversed([*RECIPES.items()])
+    }.values()
+)[::-1]
 
 
 @one_thread()

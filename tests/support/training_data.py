@@ -81,7 +81,7 @@ def narrow(recipe):
 def short_run(recipe, folder, source=None, resume=False, **changes):
     """A run of 30 steps with a narrow network; returns the outcome and the loss of every step."""
     settings = {**SHORT, "network_options": narrow(recipe), **changes}
-    outcome = train(resolve(recipe, **settings), images() if source is None else source, folder, resume=resume)
+    outcome = train(resolve(recipe, **settings), images() if source is None else source, out=folder, resume=resume)
     return outcome, losses_of(folder)
 
 

@@ -12,7 +12,7 @@ from patchprint.training import resolve, train
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
 
-RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "distill", "metric-cub-semihard", "simclr")
+RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "distill", "metric-cub", "simclr")
 UNDIVIDED = "hardnet"  # of those that learn from photos
 STEPS, PHOTOS = 10, 8
 CHANGES = {"steps": STEPS, "batch": 16, "checkpoint_every": STEPS, "validate_every": STEPS, "log_every": 1, "watch": 2}
@@ -36,7 +36,7 @@ def run(recipe: str, data: Path, out: Path) -> None:
         settings |= {"data": (str(data / "photos"),), "divide_photos": recipe != UNDIVIDED}
     if recipe == "distill":
         settings["teacher"] = ("hardnet.small",)  # the smallest
-    train(resolve(recipe, **settings), None, out / recipe)
+    train(resolve(recipe, **settings), out=out / recipe)
 
 
 def run_all(recipes: Sequence[str], data: Path, out: Path) -> None:

@@ -18,4 +18,6 @@ def write_ubc(folder, points=30, views=3, pairs=60, seed=0):
     second = np.where(is_match, first + 1, (first + views) % len(point))
     rows = np.stack([first, second, is_match], 1)
     patches = np.clip(noisy, 0, 255).astype(np.uint8).reshape(-1, 32, 32)
-    PatchStore.write(folder, [patches], point, np.zeros(len(point), int), [folder.name], 12.0, {OFFICIAL_PAIRS: rows})
+    PatchStore.write(
+        folder, [patches], point, np.zeros(len(point), int), [folder.name], 12.0, pairs={OFFICIAL_PAIRS: rows}
+    )

@@ -46,7 +46,7 @@ def test_photos_that_were_divided_among_more_processes(tmp_path):
     path = checkpoint.write(tmp_path, state, config)
     checkpoint.read(path, state, config)
     state.divided_among = 2
-    with pytest.raises(UserError, match="photos divided among 4 processes, not 2; resume it with 4"):
+    with pytest.raises(UserError, match="images divided among 4 processes, not 2; resume it with 4"):
         checkpoint.read(path, state, config)
 
 

@@ -144,13 +144,13 @@ def test_several_stores_are_one_source(tmp_path):
     config = resolve(
         "hardnet", **{**training_data.SHORT, "steps": 2, "batch": 80, "network_options": narrow("")}, data=folders
     )
-    outcome = train(config, None, tmp_path / "run")
+    outcome = train(config, out=tmp_path / "run")
     assert outcome.steps == 2
     assert weights.load_network(outcome.last).info.training.data == "store0, store1"
 
 
 def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
-    """Whatever the source: stored patches, photos, or both."""
+    """Whatever the source: stored patches, images, or both."""
     write_store(tmp_path / "strips", points=40, patch_scale=10.0)
     images().save(tmp_path / "photos")
     changes = {**training_data.SHORT, "steps": 1, "network_options": narrow("")}
@@ -162,7 +162,7 @@ def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
     ):
         data = tuple(str(tmp_path / name) for name in stores)
         config = resolve("hardnet", **changes, data=data, patch_scale=asked)
-        outcome = train(config, None, tmp_path / "run", force=True)
+        outcome = train(config, out=tmp_path / "run", force=True)
         assert weights.read_info(outcome.last).patch_scale == saved, (stores, asked)
 
 

@@ -50,5 +50,5 @@ def test_a_warm_up_rises_evenly_to_the_rate_of_the_schedule():
     assert [learning_rate(config, step) / learning_rate(plain, step) for step in (0, 14, 29, 30, 200)] == [
         pytest.approx(share) for share in (1 / 30, 0.5, 1, 1, 1)
     ]
-    with pytest.raises(UserError, match="--warm-up is 1"):
+    with pytest.raises(UserError, match="warm_up is 1"):
         resolve("simclr", warm_up=1.0)

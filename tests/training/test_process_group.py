@@ -1,4 +1,4 @@
-"""Several processes are one process with the same global batch, whether they divide the photos or not."""
+"""Several processes are one process with the same global batch, whether they divide the images or not."""
 
 import json
 

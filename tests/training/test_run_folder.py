@@ -9,10 +9,10 @@ from support.training_data import images, short_run
 
 
 def test_a_used_folder_is_not_overwritten(tmp_path):
-    assert train(resolve("tfeat", **{**training_data.SHORT, "steps": 1}), images(), tmp_path / "x").steps == 1
+    assert train(resolve("tfeat", **{**training_data.SHORT, "steps": 1}), images(), out=tmp_path / "x").steps == 1
     with pytest.raises(ValueError, match="holds files already"):
         short_run("sdgmnet", tmp_path / "x")
-    again = train(resolve("tfeat", **{**training_data.SHORT, "steps": 2}), images(), tmp_path / "x", force=True)
+    again = train(resolve("tfeat", **{**training_data.SHORT, "steps": 2}), images(), out=tmp_path / "x", force=True)
     assert again.steps == 2
 
 

@@ -36,7 +36,7 @@ def save(path, seed=0, network="hardnet", **options):
 
 
 def unlabeled(points=160):
-    """Points that are seen once each; the last photo is held out."""
+    """Points that are seen once each; the last image is held out."""
     source = images(points=points, views=4, upright=True)
     tracks = source.tracks
     kept = np.flatnonzero(tracks.image == tracks.point % 4)

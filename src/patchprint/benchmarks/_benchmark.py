@@ -18,6 +18,7 @@ import torch
 
 from patchprint.benchmarks._cache import Arrays, PredictionCache, code_checksum
 from patchprint.common.errors import UserError
+from patchprint.common.progress import leave_out
 from patchprint.common.provenance import Result, record, sha256_of_file, sha256_of_folder
 from patchprint.features.model import Model, load
 
@@ -81,10 +82,10 @@ class Run:
     data: tuple[Path, ...] = ()
     seed: int = 0
     cache: PredictionCache = field(default_factory=lambda: PredictionCache(None))
-    skip_bad: bool = False
+    strict: bool = False
     # Where stored patches are kept and cut.
     device: torch.device | str = "cpu"
-    # Files that could not be read and were left out, which only happens with ``skip_bad``.
+    # Files that could not be read and were left out, which does not happen where ``strict``.
     skipped: list[str] = field(default_factory=list)
 
     @property
@@ -116,13 +117,12 @@ class Run:
         return self.cache.get(self.key(what, of_model=False), compute)
 
     def readable(self, names: dict[Any, Path], read: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
-        """What ``read`` gives for each of ``names``; with ``skip_bad``, files that cannot be read are left out and counted."""
+        """Yield what ``read`` gives for each of ``names``; unless ``strict``, unreadable files are left out and counted."""
         for key, path in names.items():
             try:
                 yield key, read(key)
-            except UserError:
-                if not self.skip_bad:
-                    raise
+            except UserError as error:
+                leave_out(error, self.strict)
                 self.skipped.append(f"{path.parent.name}/{path.name}")
 
     def key(self, what: str, of_model: bool = True, ignoring: frozenset[str] = frozenset()) -> dict[str, Any]:

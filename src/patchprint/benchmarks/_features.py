@@ -36,7 +36,7 @@ def sequence_features(
     upright: bool,
     all_but_first: bool = False,
 ) -> dict[int, Features] | None:
-    """Features of the images of a sequence by number; None where ``skip_bad`` leaves no pair with the first image.
+    """Features of the images of a sequence by number; None where bad images left out leave no pair with the first image.
 
     ``all_but_first``: the limit on ``keypoints`` holds for the first image alone.
     """

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.common.image_codec import decode_gray, encode_png
 from patchprint.common.safe_io import parsing
 from patchprint.data import PatchSource
-from patchprint.data.codecs import decode_gray, encode_png
 from patchprint.data.patch_pairs import PairList
-from patchprint.data.preview import stretched
+from patchprint.data.preview import stretch_contrast
 
 KINDS = ("missed", "confused")
 _COUNT, _SIDE = 6, 32
@@ -30,7 +30,7 @@ def hardest_pairs(source: PatchSource, pairs: PairList, distance: np.ndarray) ->
         rows = rows[np.argsort(sign * distance[rows], kind="stable")[:_COUNT]]
         place = pairs.index.cpu()[torch.from_numpy(rows)].flatten()
         points, views = pairs.points.cpu()[place].to(source.device), pairs.views.cpu()[place].to(source.device)
-        patches = stretched(source.sample(points, views[:, None], _SIDE)[:, 0, 0])
+        patches = stretch_contrast(source.sample(points, views[:, None], _SIDE)[:, 0, 0])
         shown = (patches * 255).round().to(torch.uint8).cpu().numpy()
         found |= {kind: shown.reshape(-1, 2, *shown.shape[1:]), f"{kind}_distance": distance[rows]}
     return found

@@ -96,7 +96,7 @@ def _dispatch(arguments: list[str]) -> int:
     prog, command = f"patchprint {name}", getattr(module, "main", None) or module.COMMANDS
     while isinstance(command, Mapping):
         if not rest or rest[0] in ("-h", "--help"):
-            print(_listing(prog, command))
+            print(getattr(module, "USAGE", None) or _listing(prog, command))
             return 0 if rest else 2
         if rest[0].startswith("-"):
             flags = [name for name in command if name.startswith("--")]

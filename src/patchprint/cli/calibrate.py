@@ -32,12 +32,12 @@ def main(
 
     Args:
         model: a weight file; shipped weights and baselines can be measured, but not written to
-        data: folder of photos, of which warped copies are matched; default: photographs that scikit-image ships
-        views: warped copies of each photo
-        keypoints: per photo
+        data: folder of images, of which warped copies are matched; default: photographs that scikit-image ships
+        views: warped copies of each image
+        keypoints: per image
         seed: of warps and light
         write: store the threshold in the weight file; its weights and their checksum stay as they are
-        strict: stop at the first photo that cannot be read; by default it is named and left out
+        strict: stop at the first image that cannot be read; by default it is named and left out
         device: auto, cpu, cuda or mps
         json: print the result as JSON
     """
@@ -67,5 +67,5 @@ def main(
 def _photos(folder: Path, strict: bool) -> list[np.ndarray]:
     names = readable_images(folder, list_images(folder), strict)
     if not names:
-        raise UserError(f"none of the photos in {folder} could be read")
+        raise UserError(f"none of the images in {folder} could be read")
     return [read_gray(folder / name) for name in names]

@@ -23,7 +23,7 @@ def _build_command(kind: str) -> Callable[..., None]:
     def command(src: Path, out: Path, *, force: bool, json: bool, **options: Any) -> None:
         for read in filter(None, (src, *map(options.get, ("images", "sparse", "database")))):
             files.refuse_overlap(out, read)
-        manifest.refuse_overwrite(out, force)
+        files.refuse_folder(out, manifest.MADE_BY, force)
         build(src, out, force=force, **options)
         facts = describe(out)
         emit(facts, json, as_text(facts))
@@ -44,31 +44,31 @@ def _build_command(kind: str) -> Callable[..., None]:
 
 
 def info(
-    out: tyro.conf.Positional[Path],
+    store: tyro.conf.Positional[Path],
     preview: Path | None = None,
     rows: int = 100,
     verify: bool = False,
     seed: int = 0,
     json: bool = False,
 ) -> None:
-    """Say what a store holds: photos, points, views, views per point, megabytes; or images and classes.
+    """Say what a store holds: images, points, views, views per point, megabytes; or images and classes.
 
     Args:
-        out: folder of the store.
+        store: its folder.
         preview: write a contact sheet here, a PNG with one point per row.
         rows: points on the contact sheet.
         verify: read all files and compare their checksums.
         seed: which points the contact sheet shows.
         json: print JSON.
     """
-    facts = describe(out)
+    facts = describe(store)
     if verify:
-        manifest.verify(out)
+        manifest.verify(store)
     if preview is not None:
-        from patchprint.data.codecs import encode_png
+        from patchprint.common.image_codec import encode_png
         from patchprint.data.preview import contact_sheet
 
-        sheet = contact_sheet(open_source(out), rows, seed=seed)
+        sheet = contact_sheet(open_source(store), rows, seed=seed)
         with files.atomic_file(preview) as temporary:
             temporary.write_bytes(encode_png(sheet))
         say(f"wrote {preview}: {rows} points or classes, one per row in each column")
@@ -80,7 +80,7 @@ def download(
     data_dir: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Fetch a public set into the cache, or find a copy of it; without a name, list the sets with their licences.
+    """Fetch a public set into the cache, or find a copy of it; without a name, list the sets with their licenses.
 
     Args:
         name: of the set.

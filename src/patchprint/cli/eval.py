@@ -53,8 +53,8 @@ class Common:
     cache: Path | None = None
     # Compute all predictions anew and keep none.
     no_cache: bool = False
-    # Leave unreadable pictures out and count them, instead of stopping.
-    skip_bad: bool = False
+    # Stop at the first image that cannot be read; by default it is named, left out and counted.
+    strict: bool = False
     # Only for ubc: the set that each model was trained on, in the order of --model; prints the train > test table.
     trained_on: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
 
@@ -72,7 +72,7 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
             cache = PredictionCache(None if common.no_cache else common.cache or cache_folder("predictions"))
             paths = tuple(map(Path, data.split(","))) if data else ()
             result = measure(
-                Run(benchmark, settings, model, paths, common.seed, cache, common.skip_bad, device)
+                Run(benchmark, settings, model, paths, common.seed, cache, common.strict, device)
             ).to_json()
             if target is not None:
                 write_json(target, result)

@@ -78,7 +78,7 @@ def main(
 
 
 def measure_parity(network: PatchNetwork, path: Path) -> dict[str, float]:
-    """Largest difference between the prints of torch and of each runtime, over batches of one and of several patches."""
+    """Largest difference between the descriptors of torch and of each runtime, over batches of one and of several patches."""
     patches = _smooth_patches(16, network.channels, network.input_size)
     with torch.no_grad():
         raw = network.forward_features(patches, with_maps=False)[0]

@@ -27,6 +27,8 @@ _VALUES = {
     "model": "{" + ",".join([*weight_names(), *BASELINES]) + "}|FILE",
     "models": WEIGHTS,
 }
+# Settings whose flag has another name, the same in every command.
+_FLAG_OF = {"keypoints": "max-keypoints"}
 _OF_TYPE = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
@@ -98,7 +100,7 @@ def _shown(name: str, kind: Any, default: Any) -> Any:
     # A switch that is not given leaves things as they are, which needs no word; of values tyro tells the default.
     silent = not repeatable and (plain is bool or default in (None, (), "") or (several and positional))
     shown = "" if silent else None
-    return Annotated[(plain, tyro.conf.arg(metavar=called, help_behavior_hint=shown), *said)]
+    return Annotated[(plain, tyro.conf.arg(name=_FLAG_OF.get(name), metavar=called, help_behavior_hint=shown), *said)]
 
 
 def _taken_apart(kind: Any) -> tuple[Any, tuple[Any, ...]]:

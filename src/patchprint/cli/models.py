@@ -82,7 +82,7 @@ def _notes(trained: list[ModelInfo], measured: dict[str, Any]) -> str:
         + (f"on {machine}" if machine else "not measured on a device like yours")
         + "; patchprint bench measures here.",
         "sdgmnet.fast and sdgmnet.tiny are for CPUs, sdgmnet.large matches best, sdgmnet.plain is for ready-made patches. "
-        "Photos from far apart: --detector hessian-affine. --json tells more.",
+        "Images from far apart: --detector hessian-affine. --json tells more.",
     ]
     names = defaultdict(list)
     for info in trained:

@@ -27,7 +27,7 @@ def _command(name: str) -> Callable[..., int]:
         seeds: tuple[int, ...] = (),
         changes: Annotated[Words, tyro.conf.arg(name="set", metavar="SETTING=VALUE")] = (),
         only: str = "*",
-        jobs: int = 1,
+        workers: int = 1,
         device: str = "auto",
         engine: str = EXACT,
         keep: bool = False,
@@ -44,7 +44,7 @@ def _command(name: str) -> Callable[..., int]:
                 seeds=seeds,
                 changes=read_changes(word for several in changes for word in several),
                 only=only,
-                jobs=jobs,
+                workers=workers,
                 device=device,
                 engine=engine,
                 keep=keep,
@@ -64,7 +64,7 @@ def _command(name: str) -> Callable[..., int]:
         seeds: in place of those of the study ({" ".join(map(str, study.seeds))}).
         changes: a setting of all runs, as batch=32 or network_options.width=8; repeatable.
         only: pattern of the names of runs to do, as 'cub-*-seed0'; the others are shown where they were done before.
-        jobs: runs at a time, each in its own process.
+        workers: runs at a time, each in its own process.
         device: cpu, cuda, mps or auto.
         engine: how networks are computed where they are measured, as in patchprint eval.
         keep: leave the weights of the runs in their folders.

@@ -1,11 +1,10 @@
-"""``patchprint train RECIPE --data STORE --out RUN``: one command for each recipe, one flag for each setting of a run."""
+"""``patchprint train RECIPE --data STORE --out RUN``: one command for each recipe, a flag for each common setting of a run."""
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -14,23 +13,21 @@ import tyro
 
 from patchprint.cli import flags
 from patchprint.cli.output import emit, say
-from patchprint.common import distributed as ranks
+from patchprint.common import distributed
 from patchprint.common.errors import UserError
-from patchprint.common.registry import option_names
-from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, some_images, write_ratio
-from patchprint.networks import NETWORKS
-from patchprint.networks.weights import read_info
-from patchprint.report.full_report import whole_page
-from patchprint.report.page import write
-from patchprint.report.runs import read_run
-from patchprint.training import RECIPES, Outcome, TrainConfig, process_group, resolve, train
-from patchprint.training.config import flag
+from patchprint.pipelines.training_run import REPORT, train
+from patchprint.training import RECIPES, Outcome, TrainConfig, process_group, resolve
+from patchprint.training.config import FLAGS, checked, flag
 from patchprint.training.held_out import spelled
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
 
+USAGE = """usage: patchprint train RECIPE --data STORE [--out RUN] ...
+       patchprint train --resume --out RUN
+       patchprint train --list
+
+patchprint train --list lists the recipes; patchprint train RECIPE --help shows the settings of one."""
 # --freeze a b, or --freeze a --freeze b
 Words = tuple[tuple[str, ...], ...]
-REPORT = "report.html"  # in the folder of the run
 Switch = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -44,18 +41,21 @@ def _command(recipe: str) -> Callable[..., int]:
         resume: Switch = False,
         force: Switch = False,
         json: Switch = False,
+        changes: Annotated[tyro.conf.UseAppendAction[Words], tyro.conf.arg(name="set", metavar="SETTING=VALUE")] = (),
         settings: dict[str, Any],
         **words: Words,
     ) -> int:
         config = config or (_config_of(out or _default_out(recipe)) if resume else None)
         file = None if config is None else RunFile.read(config)
         out = out or (Path(file.out) if file and file.out else _default_out(recipe))
-        return _train(resolve(recipe, file, **settings, **_read_words(words)), out, resume, force, json)
+        others = checked(read_options(word for several in changes for word in several), "--set")
+        return _train(resolve(recipe, file, **{**others, **settings, **_read_words(words)}), out, resume, force, json)
 
     command.__doc__ = f"""{RECIPES[recipe].__doc__}
 
     Args:
-        config: JSON file with settings, like the config.json of a run; flags win over it.
+        config: JSON or TOML file with settings, like the config.json of a run; flags win over it.
+        changes: any other setting (patchprint train --list), as momentum=0.8.
         out: folder of the run, with report.html at its end; if not given, the one that --config names, or runs/{recipe}.
         resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
         force: replace a run that is in --out already.
@@ -91,30 +91,33 @@ def resume(
     return _train(resolve(file.recipe, file, **changes), out, True, False, json)
 
 
+def list_recipes(json: Switch = False) -> None:
+    """List the recipes, and the settings that --set and --config can change.
+
+    Args:
+        json: print their settings as JSON.
+    """
+    recipes = {name: (recipe.__doc__ or "").partition("\n")[0] for name, recipe in RECIPES.items()}
+    settings = {name: text for name, (_, text) in _settings().items()}
+    width = max(map(len, (*recipes, *settings)))
+    lists = [
+        "\n".join(f"{name.ljust(width)}  {text}" for name, text in listed.items()) for listed in (recipes, settings)
+    ]
+    text = f"Recipes\n\n{lists[0]}\n\nSettings\n\n{lists[1]}"
+    emit({name: recipe().to_json() for name, recipe in RECIPES.items()}, json, text)
+
+
 def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -> int:
-    """Train, choose the threshold of the ratio test, and say what came of it."""
     if not run.data:
         raise UserError(f"patchprint train {run.recipe} needs --data STORE; patchprint data build makes one")
-    run = _with_stores(run)
     try:
-        outcome = train(run, None, out, resume, force)
-        if ranks.rank() == 0:
-            ratio = None if read_info(outcome.best).channels > 1 else _calibrate(outcome, run.data)
-            write(whole_page(runs=[read_run(out)]), out / REPORT)
-            emit({**outcome.to_json(), "ratio": ratio}, json, _as_text(outcome))
+        outcome = train(run, out=out, resume=resume, force=force)
+        if distributed.rank() == 0:
+            emit(outcome.to_json(), json, _as_text(outcome))
             say(f"report: {out / REPORT}")
     finally:
         process_group.stop()
     return 0
-
-
-def _with_stores(run: TrainConfig) -> TrainConfig:
-    """Archives and folders of labeled images become the stores that are made of them once."""
-    if "backbone" not in option_names(NETWORKS[run.network]):
-        return run
-    from patchprint.data.builders.labeled_images import cached_store
-
-    return dataclasses.replace(run, data=tuple(str(cached_store(path)) for path in run.data))
 
 
 def _as_text(outcome: Outcome) -> str:
@@ -129,26 +132,12 @@ def _as_text(outcome: Outcome) -> str:
     return f"{text}\nmean and spread of the best {len(outcome.kept)}: {kept}"
 
 
-def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
-    """Write the threshold of the ratio test into the weights, chosen on some of the photos they learned from."""
-    images = [image for store in stores for image in some_images(store)]
-    checksums = {path: read_info(path).sha256 for path in (outcome.best, outcome.last)}
-    weights = {checksum: path for path, checksum in checksums.items()}  # the last ones may be the best
-    try:
-        choices = {each: calibrate(path, images[:CALIBRATION_IMAGES] or None) for each, path in weights.items()}
-    except UserError as error:
-        say(f"the ratio test is not calibrated ({error}); patchprint calibrate {outcome.best} --write does it")
-        return None
-    for path, checksum in checksums.items():
-        write_ratio(path, choices[checksum].ratio)
-    return choices[checksums[outcome.best]].ratio
-
-
 def _with_settings(signature: Signature, recipe: str) -> Signature:
     """A flag for each setting in place of ``settings`` and ``words``; those not given are not in them."""
     parameters = [parameter for name, parameter in signature.parameters.items() if name not in ("settings", "words")]
     defaults, single = RECIPES[recipe](), {}
-    for name, (kind, text) in _settings().items():
+    for name in FLAGS:
+        kind, text = _settings()[name]
         value = getattr(defaults, name)
         if name in CHOICES:
             text += f": {', '.join(registered(name))}"
@@ -165,7 +154,7 @@ def _with_settings(signature: Signature, recipe: str) -> Signature:
 
 
 def _settings() -> dict[str, tuple[Any, str]]:
-    """Type and help of every setting of a run; the recipe is chosen by the command."""
+    """Type and help of each setting of a run."""
     annotated = typing.get_type_hints(TrainConfig, include_extras=True)
     return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
 
@@ -199,14 +188,11 @@ def _read_words(words: dict[str, Words]) -> dict[str, Any]:
 
 
 def _read(name: str, words: tuple[str, ...]) -> Any:
-    if name in OPTIONS_OF.values():
-        return read_options(words)
-    if _settings()[name][0] == tuple[float, ...]:
-        try:
-            return tuple(map(float, words))
-        except ValueError as error:
-            raise UserError(f"{flag(name)} takes numbers, not {' '.join(words)!r}") from error
-    return words
+    return read_options(words) if name in OPTIONS_OF.values() else words
 
 
-COMMANDS: dict[str, Callable[..., int]] = {**{recipe: _command(recipe) for recipe in RECIPES}, "--resume": resume}
+COMMANDS: dict[str, Callable[..., int | None]] = {
+    **{recipe: _command(recipe) for recipe in RECIPES},
+    "--resume": resume,
+    "--list": list_recipes,
+}

@@ -1,4 +1,4 @@
-"""Which device a computation runs on, how many cores and what memory; and recordings of what a GPU does again and again."""
+"""Device selection, threads, malloc tuning, and CUDA graphs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _has_triton() -> bool:
 
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
-    """PyTorch computes with one thread: for work so short that cores would mostly wait for each other."""
+    """Limit PyTorch to one thread, for work so short that threads would mostly wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -57,7 +57,7 @@ def one_core() -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_memory() -> Iterator[None]:
-    """The process keeps the memory that it frees, for what it asks for next; where the C library is not GNU's, nothing.
+    """Keep freed memory in the process for reuse (glibc only; elsewhere a no-op).
 
     A large tensor is otherwise given back to the system as soon as it is freed, and the next one is new memory, every page of
     which the system has to find and clear; results/speed/kept-memory.json has what that costs a training step on a CPU. In the
@@ -77,7 +77,7 @@ def kept_memory() -> Iterator[None]:
 
 
 class Recording:
-    """A function of one tensor on a GPU as a CUDA graph: what it does is queued in one piece instead of many.
+    """A function of one GPU tensor, recorded as a CUDA graph.
 
     The function reads a tensor of the shape of ``example``, and is called a few times before. Replaying overwrites what the
     last replay found, so that callers take turns.
@@ -100,7 +100,7 @@ class Recording:
             self._found = function(example)
 
     def __call__(self, given: Tensor) -> Tensor:
-        """What is found for the first ``len(given)`` rows and whatever the other rows held before."""
+        """Replay the graph on ``given``; further rows of the result belong to earlier inputs."""
         if given.device.type == "cpu":
             given = self._staged(given)
         self._given[: len(given)].copy_(given, non_blocking=True)

@@ -1,4 +1,4 @@
-"""Several processes that compute one thing: which of them this one is, and what passes between them with its gradient.
+"""Collective operations with gradients, and the share of this rank.
 
 Where all processes hold the same batch and compute the same loss, every gradient is the same on all of them as well, and
 none has to travel. A table of all pairs is the exception: each process computes some of its rows, and what these give to the
@@ -18,7 +18,7 @@ from patchprint.common.errors import UserError
 
 
 def are_several() -> bool:
-    """Whether this process has joined others."""
+    """Whether a process group is initialized."""
     return dist.is_available() and dist.is_initialized()
 
 
@@ -49,12 +49,12 @@ def place_by_torchrun() -> tuple[int, int]:
 
 
 def share(size: int) -> slice:
-    """Where the ``size`` rows of this rank lie among those of all ranks."""
+    """Return the slice of this rank's ``size`` rows among those of all ranks."""
     return slice(rank() * size, (rank() + 1) * size)
 
 
 def gather(value: Tensor, weight: float = 1.0) -> Tensor:
-    """The parts of all ranks, in the order of the ranks; ``weight`` multiplies the gradient that returns into the own part.
+    """All-gather the parts of all ranks, in the order of the ranks; ``weight`` multiplies the gradient of the own part.
 
     Shape:
         (P / ranks, ...) -> (P, ...).
@@ -64,7 +64,7 @@ def gather(value: Tensor, weight: float = 1.0) -> Tensor:
 
 
 def sum_over_ranks(value: Tensor) -> Tensor:
-    """The sum of what each rank has; the gradients that the ranks give it are summed as well. Any shape."""
+    """All-reduce (sum) in the forward and the backward pass. Any shape."""
     total: Tensor = _Sum.apply(value)
     return total
 
@@ -105,7 +105,7 @@ class Rows(NamedTuple):
         return values.unflatten(0, (stacked, self.ranks, -1))[:, self.rank].flatten(0, 1)
 
     def shared(self, values: Tensor) -> Tensor:
-        """The same numbers, for use in the own rows of a table: what the rows of all ranks give them as gradient is summed."""
+        """Identity forward; the backward pass all-reduces the gradient."""
         if self.are_all:
             return values
         entered: Tensor = _Shared.apply(values)

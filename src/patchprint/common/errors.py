@@ -1,4 +1,4 @@
-"""The one kind of error that is the user's to mend."""
+"""Errors that the user can fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class UserError(ValueError):
 
 
 class MissingPackageError(UserError):
-    """An optional package is not installed: no matter of one photo or file, so nobody leaves that out and goes on."""
+    """An optional package is not installed: no matter of one image or file, so nobody leaves that out and goes on."""
 
 
 class OtherInputsError(UserError):

@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal; elsewhere, as in a log file, a line on stderr now and then.
+"""Progress of long work: a bar on a terminal, else a line on stderr now and then.
 
 Programs that watch it get the same as JSON lines (`json_lines`).
 """
@@ -150,12 +150,12 @@ class Progress:
 
 
 def note(message: object) -> None:
-    """A line on stderr, above the bar if there is one."""
+    """Print a line on stderr, above the bar if there is one."""
     tqdm.write(str(message), file=sys.stderr)
 
 
 def leave_out(error: Exception, strict: bool, report: Callable[[str], None] = note) -> None:
-    """Name what cannot be used and go on without it; with ``strict``, stop there."""
+    """Report an input that cannot be used and go on; with ``strict``, raise the error."""
     if strict or isinstance(error, MissingPackageError):
         raise error
     report(f"left out: {error}")

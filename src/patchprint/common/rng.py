@@ -2,7 +2,7 @@
 
 A key is a 0-dim int64 tensor. The same key gives the same numbers on every device, inside and outside of
 ``torch.compile`` and CUDA graphs, and nothing is read back to the host. The mixing function is the 32-bit
-"lowbias32" finaliser, computed in int64 so that all intermediate products wrap in the same way everywhere.
+"lowbias32" finalizer, computed in int64 so that all intermediate products wrap in the same way everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work that is divided among cores by chunks, never inside of a layer.
+"""Parallel work on whole chunks, one thread each, instead of inside of layers.
 
 Where layers are divided, all cores wait for the slowest one after each of them, and a single busy core stops everything.
 Here a core that is slow takes fewer chunks.

@@ -1,4 +1,4 @@
-"""Where patches come from: sources, batches and augmentation."""
+"""Training data: patch and image stores, batches, augmentation."""
 
 from patchprint.data.open_store import ConcatSource, open_source
 from patchprint.data.patch_source import PatchSource

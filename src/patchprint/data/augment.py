@@ -1,7 +1,7 @@
-"""Augmentation on the device: geometry as one affine map per patch, light as arithmetic on the pixels.
+"""Augment patches on the device: one affine map per patch, and photometric changes of its pixels.
 
 Geometry is not applied to pixels here: ``warp`` says where the source shall read them (``PatchSource.sample``), so that
-photos give real surroundings. What the papers do to a whole pair (turns by 90 degrees, flips) is drawn per point, what
+images give real surroundings. What the papers do to a whole pair (turns by 90 degrees, flips) is drawn per point, what
 they do to each patch alone is drawn per view. Everything is a pure function of a key.
 """
 
@@ -30,14 +30,14 @@ Flips = Literal["none", "horizontal", "vertical", "either"]
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How strongly patches are changed; every range is drawn uniformly, zero means off.
+    """Strength of each random change; ranges are sampled uniformly, zero turns a change off.
 
     ``turns``, for all views of a point: "uniform" 0, 90, 180 or 270 degrees; "half" nothing with probability one half, else
     90, 180 or 270; "transpose" swaps rows and columns with probability one half. ``flips``: "horizontal" or "vertical" with
     probability one half, "either" one of left-right, up-down and none. Then for each view: ``rotation`` +- degrees; ``crop``
     the smallest area fraction and ``crop_ratio`` the smallest and largest aspect of a random resized crop; ``scale`` +-
     octaves; ``shear`` +- relative stretch along a random direction; ``shift`` +- half sides. Light: ``gamma`` and
-    ``contrast`` +- octaves, ``brightness`` +- of full white; noise and blur (sigma in grey levels of 1 and in pixels) and
+    ``contrast`` +- octaves, ``brightness`` +- of full white; noise and blur (sigma in gray levels of 1 and in pixels) and
     JPEG (lowest quality) are drawn up to their limit for half of the patches.
     """
 
@@ -90,7 +90,7 @@ class Augmentation:
         return torch.cat([_product(linear, joint[:, None]), offset[..., None]], -1)
 
     def without_jitter(self) -> Augmentation:
-        """The same turns and flips, which all views of a point share, and nothing that changes the frame of one view."""
+        """Return a copy with the turns and flips that all views of a point share, and no jitter of single views."""
         return dataclasses.replace(self, rotation=0.0, crop=1.0, crop_ratio=(1.0, 1.0), scale=0.0, shear=0.0, shift=0.0)
 
     def light(self, key: Tensor, patches: Tensor, first: int = 0) -> Tensor:
@@ -164,7 +164,7 @@ _STRONG = Augmentation(
 )
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
-# No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for photos, where surroundings
+# No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for images, where surroundings
 # are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are, "wider" for the worst of them.
 # "crop-flip" and "simclr" are for whole images.
 PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
@@ -203,7 +203,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
 
 
 def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
-    """The augmentation of a paper, or one of ours ("none", "photos", "strong", "wide", "wider"); whole images have others."""
+    """Create the augmentation of a paper, or one of ours ("none", "photos", "strong", "wide", "wider")."""
     chosen = PRESETS[preset]
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}

@@ -1,4 +1,4 @@
-"""Which points and views make the batch of a step; `group_batches` has those of whole groups.
+"""Batchers: which points and views form the batch of a step; `group_batches` has those of whole groups.
 
 The batch of step t is a pure function of (seed, t, rank), computed on the source's device without host synchronisation, so
 that a resumed run sees exactly the batches it would have seen and the whole step fits into a CUDA graph. A point never
@@ -17,7 +17,7 @@ from torch import Tensor
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.data.patch_source import PatchSource
-from patchprint.data.permutation import grid_of, shuffled
+from patchprint.data.permutation import grid_of, permuted
 
 # Keys of a step: one for all batches, and one below it for each thing that is chosen.
 _BATCHES = 0xBA7C4
@@ -26,7 +26,7 @@ POINTS, VIEWS, SCENES = 1, 2, 3
 
 @dataclass(frozen=True, eq=False)
 class PatchBatch:
-    """P points in K views each.
+    """A batch of P points with K views each.
 
     Shape:
         points (P,) int64, views (P, K) int64; valid (P, K) bool or None where all are; ignore (Q, Q) bool or None with
@@ -44,7 +44,7 @@ class PatchBatch:
 
 @dataclass(frozen=True)
 class Share:
-    """Which part of the global batch this process takes."""
+    """The part of the global batch that belongs to this rank."""
 
     rank: int = 0
     world: int = 1
@@ -55,7 +55,7 @@ class Share:
 
 
 class StepBatcher:
-    """A random number for every step and purpose, and which of the rows of a batch this process takes."""
+    """Base of the batchers: one random key per step and purpose, and the share of this rank."""
 
     def __init__(self, source: PatchSource, rows: int, seed: int, rank: int, world: int) -> None:
         if rows % world:
@@ -67,7 +67,7 @@ class StepBatcher:
 
 
 class _EpochBatcher(StepBatcher):
-    """Eligible points and the random order they are taken in."""
+    """Eligible points in a new random permutation every epoch."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class _EpochBatcher(StepBatcher):
 
     @property
     def reach(self) -> int:
-        """How many points one epoch's order holds."""
+        """Number of points in the permutation of an epoch."""
         return self.grid[0] * self.grid[1]
 
     @property
@@ -102,11 +102,11 @@ class _EpochBatcher(StepBatcher):
         return self.reach // self.num_points
 
     def _next_points(self, step: Tensor) -> Tensor:
-        """Distinct points of the global batch, (num_points,): the next slice of this epoch's order."""
+        """Return the distinct points of the global batch, (num_points,): the next slice of the epoch's permutation."""
         epoch = step // self.steps_per_epoch
         place = (step % self.steps_per_epoch) * self.num_points + torch.arange(self.num_points, device=step.device)
         order_key = self._key(epoch, POINTS)
-        return self.eligible[shuffled(order_key, place, len(self.eligible), self.grid)]
+        return self.eligible[permuted(order_key, place, len(self.eligible), self.grid)]
 
 
 class PairBatcher(_EpochBatcher):
@@ -127,9 +127,9 @@ class PairBatcher(_EpochBatcher):
 
 
 class NeighborBatcher(_EpochBatcher):
-    """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same photo.
+    """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same image.
 
-    Hard negatives are then what a matcher meets: other places of the same picture. An epoch takes every run once, and each
+    Hard negatives are then what a matcher meets: other places of the same image. An epoch takes every run once, and each
     epoch cuts the points into runs at other places.
     """
 
@@ -146,15 +146,15 @@ class NeighborBatcher(_EpochBatcher):
         super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
         image = source.first_image
         if image is None:
-            raise UserError("runs of neighbours need to know their photos: give a store that was built from photos")
+            raise UserError("runs of neighbors need to know their images: give a store that was built from images")
         if run < 1 or num_points % run:
-            raise UserError(f"runs of {run} neighbours do not make up a batch of {num_points} points")
+            raise UserError(f"runs of {run} neighbors do not make up a batch of {num_points} points")
         self.run = run
         self.eligible = self.eligible[torch.argsort(image[self.eligible], stable=True)]
         self.runs = grid_of(len(self.eligible) // run)
         if self.steps_per_epoch < 1:
             raise UserError(
-                f"a batch of {num_points} points needs {num_points // run} runs of {run} neighbours, "
+                f"a batch of {num_points} points needs {num_points // run} runs of {run} neighbors, "
                 f"but the source has only {math.prod(self.runs)}; give shorter runs or more data"
             )
 
@@ -168,7 +168,7 @@ class NeighborBatcher(_EpochBatcher):
         epoch = step // self.steps_per_epoch
         order_key = self._key(epoch, POINTS)
         place = (step % self.steps_per_epoch) * per_batch + torch.arange(per_batch, device=step.device)
-        first = shuffled(order_key, place, count // self.run, self.runs) * self.run
+        first = permuted(order_key, place, count // self.run, self.runs) * self.run
         start = rng.integers(rng.fold_in(order_key, 1), count, ())
         within = torch.arange(self.run, device=step.device)
         points = self.eligible[torch.remainder(start + (first[:, None] + within).flatten(), count)]
@@ -210,7 +210,7 @@ class ProgressiveBatcher(_EpochBatcher):
         in_sequence = first + torch.arange(self.sequential, device=step.device)
         place = torch.arange(self.num_points - self.sequential, device=step.device)
         order_key = self._key(step, POINTS)
-        chance = first + self.sequential + shuffled(order_key, place, max(1, self.rest), grid_of(max(1, self.rest)))
+        chance = first + self.sequential + permuted(order_key, place, max(1, self.rest), grid_of(max(1, self.rest)))
         points = self.eligible[torch.cat([in_sequence, chance]) % count]
         views = two_views(self._key(step, VIEWS), self.num_views[points])
         return PatchBatch(self.share.of(points), self.share.of(views))
@@ -254,14 +254,14 @@ class InstanceBatcher(_EpochBatcher):
 
 
 def two_views(key: Tensor, num_views: Tensor) -> Tensor:
-    """Two different views of each point, (P, 2); of a point that has one, that view twice."""
+    """Sample two different views of each point, (P, 2); a point with one view gets it twice."""
     first = rng.integers(rng.fold_in(key, 0), num_views, tuple(num_views.shape))
     second = rng.integers(rng.fold_in(key, 1), num_views - 1, tuple(num_views.shape))
     return torch.stack([first, (second + (second >= first)) % num_views], 1)
 
 
 def several_views(key: Tensor, num_views: Tensor, wanted: int, most: int) -> tuple[Tensor, Tensor]:
-    """Up to ``wanted`` different views of each point in random order, (P, wanted), and which of them exist.
+    """Sample up to ``wanted`` different views of each point, (P, wanted), and a mask of those that exist.
 
     ``most`` is the largest number of views of any point of the source. A place without a view repeats view 0.
     """

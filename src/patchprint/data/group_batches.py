@@ -1,4 +1,4 @@
-"""Batches of whole groups for DOAP: all views of a point, groups of any size one after the other, flat.
+"""Batches of whole groups for DOAP: all views of a point, concatenated into flat rows.
 
 A batch has a fixed number of rows, each one patch, labeled by its group. Groups are taken until the rows are full. The last
 one may not fit: its first patches fill the rows that are left, so that batch norm sees a patch in every row and none twice;
@@ -17,11 +17,11 @@ from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.data.batches import POINTS, SCENES, PatchBatch, Share, StepBatcher
 from patchprint.data.patch_source import PatchSource
-from patchprint.data.permutation import grid_of, shuffled
+from patchprint.data.permutation import grid_of, permuted
 
 
 class GroupBatcher(StepBatcher):
-    """Whole groups in ``num_patches`` rows, each about once in an epoch.
+    """Fill ``num_patches`` rows with whole groups; each group occurs about once per epoch.
 
     Points with fewer views than ``min_views`` or more than ``max_views`` are left out. With ``ignore_same_scene`` different
     points of one scene are ignored: HPatches without label mining.
@@ -65,14 +65,14 @@ class GroupBatcher(StepBatcher):
 
     @property
     def _num_shuffled(self) -> int:
-        """How many groups come in random order."""
+        """Number of groups taken from the random permutation."""
         return len(self.groups)
 
     def _points(self, step: Tensor) -> Tensor:
-        """The groups of a step in their order, (most,)."""
+        """Return the groups of a step in order, (most,)."""
         epoch, number = step // self.steps_per_epoch, step % self.steps_per_epoch
         place = (number * self.stride + torch.arange(self.most, device=step.device)) % self.reach
-        return self.groups[shuffled(self._key(epoch, POINTS), place, len(self.groups), self.grid)]
+        return self.groups[permuted(self._key(epoch, POINTS), place, len(self.groups), self.grid)]
 
 
 class LeadingGroupBatcher(GroupBatcher):
@@ -92,7 +92,7 @@ class LeadingGroupBatcher(GroupBatcher):
 
     def _points(self, step: Tensor) -> Tensor:
         place = torch.arange(self.most, device=step.device)
-        behind = 1 + shuffled(self._key(step, POINTS), place[:-1], self._num_shuffled, self.grid)
+        behind = 1 + permuted(self._key(step, POINTS), place[:-1], self._num_shuffled, self.grid)
         return self.groups[(step + torch.cat([place[:1], behind])) % len(self.groups)]
 
 
@@ -193,7 +193,7 @@ class _Scenes:
         place = torch.arange(count, device=key.device)[:, None] % self.reach[scenes]
         rows, columns = self.grid[:, scenes]
         return self.points[
-            self.first[scenes] + shuffled(rng.fold_in(key, scenes), place, self.size[scenes], (rows, columns))
+            self.first[scenes] + permuted(rng.fold_in(key, scenes), place, self.size[scenes], (rows, columns))
         ]
 
 
@@ -246,7 +246,7 @@ def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
 
 
 def _batch(rows: _Rows, ignore: Tensor | None, share: Share) -> PatchBatch:
-    """What one process takes of the rows, each a point in one view; ``ignore`` is of all of them."""
+    """Return the rows of this rank as a batch, each row a point in one view; ``ignore`` is of all of them."""
     point, view, is_whole, group = (share.of(values) for values in rows)
     return PatchBatch(point, view[:, None], is_whole[:, None], ignore, label=group)
 

@@ -1,4 +1,4 @@
-"""Augmentation of whole images on the device: crops and mirrors of each image alone, and colors.
+"""Augment whole images on the device: crops, mirroring and color changes per image.
 
 Like that of patches, geometry only says where the source shall read the pixels, and everything is a pure function of a key.
 """
@@ -24,7 +24,7 @@ _TO_RGB = tuple(map(tuple, np.linalg.inv(_TO_YIQ).tolist()))
 
 @dataclass(frozen=True)
 class ImageAugmentation:
-    """A random resized crop of ``crop`` to all of the area, mirrored half of the time, colors changed.
+    """Random resized crop of ``crop`` to all of the area, random mirroring, color jitter.
 
     ``colors`` is the strength of SimCLR's jitter, for 8 images of 10: brightness, contrast and saturation are multiplied by
     1 +- 0.8 of it, the hue is turned by +- 0.2 of it (a full turn is 1), in this order (SimCLR's is random). ``gray`` is the

@@ -1,8 +1,7 @@
-"""The photos behind a TrackStore: all pyramids on the device where they fit, else decoded when they are needed."""
+"""Images of a TrackStore: pyramids resident on the device where they fit, else decoded on demand."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,37 +9,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common.lru import Lru
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 _PYRAMID_BYTES_PER_PIXEL = 4 / 3
 
 
 def pyramid_bytes(sizes: np.ndarray) -> int:
-    """Memory of the pyramids of photos of ``sizes`` (N, 2) width, height."""
+    """Return the memory of the pyramids of images of ``sizes`` (N, 2) width, height."""
     return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
 
 
 class ImageBank(Protocol):
-    """Something patches can be cut out of; the arguments are those of ``sample_patches``."""
+    """A set of images to sample patches from; the arguments are those of ``sample_patches``."""
 
     def __len__(self) -> int: ...
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the photos that this process holds now, as pyramids."""
+        """Memory of the images that this process holds now, as pyramids."""
         ...
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor: ...
 
     def pixels(self, number: int) -> np.ndarray:
-        """Pixels of one photo, (H, W) uint8."""
+        """Pixels of one image, (H, W) uint8."""
         ...
 
     def to(self, device: torch.device | str) -> ImageBank: ...
 
 
 class ResidentImages:
-    """All photos as pyramids in one buffer on the device. Cutting never touches the host."""
+    """All images as pyramids in one buffer on the device. Cutting never touches the host."""
 
     def __init__(self, pyramids: ImagePyramids) -> None:
         self.pyramids = pyramids
@@ -65,22 +65,21 @@ class ResidentImages:
 
 
 class StreamedImages:
-    """Photos decoded on demand; the latest ones stay in memory up to ``cache_bytes``. For sets larger than memory."""
+    """Images decoded on demand, with an LRU cache of ``cache_bytes``; for sets larger than memory."""
 
     def __init__(
         self, count: int, decode: Callable[[int], np.ndarray], cache_bytes: int, device: torch.device | str = "cpu"
     ) -> None:
         self._count, self._decode, self._cache_bytes = count, decode, cache_bytes
         self._device = torch.device(device)
-        self._cache: OrderedDict[int, ImagePyramids] = OrderedDict()
-        self._held = 0
+        self._cache: Lru[ImagePyramids] = Lru(cache_bytes, cost=lambda pyramids: pyramids.pixels.numel())
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def held_bytes(self) -> int:
-        return self._held
+        return self._cache.held
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         patches = torch.empty(len(image), 1, size, size, device=self._device)
@@ -97,10 +96,4 @@ class StreamedImages:
         return StreamedImages(self._count, self._decode, self._cache_bytes, device)
 
     def _pyramids(self, number: int) -> ImagePyramids:
-        if number not in self._cache:
-            self._cache[number] = ImagePyramids.build([self._decode(number)], self._device)
-            self._held += self._cache[number].pixels.numel()
-            while self._held > self._cache_bytes and len(self._cache) > 1:
-                self._held -= self._cache.popitem(last=False)[1].pixels.numel()
-        self._cache.move_to_end(number)
-        return self._cache[number]
+        return self._cache.get(number, lambda: ImagePyramids.build([self._decode(number)], self._device))

@@ -1,4 +1,4 @@
-"""Labeled images on disk, as a source for training: a class is a point, an image of it is a view.
+"""Store of labeled images: a class takes the place of a point, an image that of a view.
 
 Images are kept at their size in one memory-mapped array, each in the corner of a box that holds the largest; so a batch of
 images of different shapes is one gather. What is read by default is the central square of an image, as tests of retrieval do.
@@ -28,7 +28,7 @@ BOTH, QUERY, GALLERY = 0, 1, 2
 
 
 class ImageStore(PatchSource):
-    """Color images with classes. They lie on the device where they fit, else stay on disk.
+    """Color images with classes, resident on the device where they fit, else memory-mapped.
 
     Shape:
         label (C,) int64: the class of each point, by its place in ``class_names``; where the parts of a set share classes
@@ -72,6 +72,7 @@ class ImageStore(PatchSource):
         point_label: np.ndarray,
         class_names: Sequence[str],
         names: Sequence[str],
+        *,
         role: np.ndarray | None = None,
         facts: dict[str, Any] | None = None,
         force: bool = False,
@@ -160,7 +161,7 @@ def _numbers(folder: Path, name: str) -> Tensor:
 
 
 def _check(folder: Path, facts: dict[str, Any]) -> None:
-    """Arrays that contradict each other would be found in the middle of a training, or show images of other classes."""
+    """Refuse inconsistent arrays before training begins."""
     images, num_views = manifest.load(folder, "images"), manifest.load(folder, "num_views")
     count, points = len(images), len(num_views)
     manifest.check_shape(folder, "images", images, "u", (None, 3, None, None))

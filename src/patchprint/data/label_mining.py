@@ -1,4 +1,4 @@
-"""Label mining of DOAP: which patches of one sequence surely show different points.
+"""DOAP's label mining: find patches of a sequence that surely show different points.
 
 HPatches' sequences show planes with repeated texture, and their points are numbered apart even where two detections lie
 on the same spot. So patches of one sequence count as negatives of each other only where their clusters are far apart:
@@ -21,7 +21,7 @@ from patchprint.data import manifest
 
 @dataclass(frozen=True, eq=False)
 class MinedLabels:
-    """Cluster of each patch, and which clusters of a sequence are distractors of each other.
+    """The cluster of each patch, and which clusters of a sequence are distractors of each other.
 
     Shape:
         cluster (M,) int16 for the rows of the patch array; distractor (S, C, C) bool for the sequences.
@@ -82,11 +82,11 @@ def describe(patches: Tensor, chunk: int = 4096) -> Tensor:
 def hog31(images: Tensor, cell: int = 8) -> Tensor:
     """The HOG of deformable part models: 18 signed, 9 unsigned orientations and 4 texture sums per cell.
 
-    Each cell is normalised by the energy of its four 2x2 neighbourhoods, clipped at 0.2, as Felzenszwalb et al. do.
+    Each cell is normalized by the energy of its four 2x2 neighborhoods, clipped at 0.2, as Felzenszwalb et al. do.
     Gradients vote for their nearest orientation and, bilinearly, for the four nearest cells.
 
     Shape:
-        pictures (N, S, S) float -> (N, 31, S / cell, S / cell)
+        images (N, S, S) float -> (N, 31, S / cell, S / cell)
     """
     padded = torch.nn.functional.pad(images[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
     dx, dy = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2], padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]

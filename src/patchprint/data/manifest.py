@@ -1,4 +1,4 @@
-"""The ``manifest.json`` of a store: what kind it is, how much it holds, and how large every file must be.
+"""Read, write and verify the ``manifest.json`` of a store: its kind, contents and file sizes.
 
 A store is a folder that appears under its name only when it is complete. Opening it compares the sizes of its files with
 the manifest, which catches truncated copies at once; ``verify`` also reads everything and compares checksums.
@@ -21,7 +21,7 @@ from patchprint.common.provenance import sha256_of_file
 from patchprint.common.safe_io import inside, parsing, read_json
 
 VERSION = 3  # 2: every store says its patch scale; 3: a published test part is "test", not "val"
-LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any photo
+LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any image
 NAME = "manifest.json"
 MADE_BY = "patchprint data build"
 KINDS = ("patches", "tracks", "images")  # of stores that patches are cut out of
@@ -39,7 +39,7 @@ def write(folder: Path, kind: str, facts: dict[str, Any]) -> None:
 
 
 def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
-    """The manifest of a store whose files all have the recorded size."""
+    """Read the manifest of a store and check the sizes of its files."""
     folder = Path(folder)
     path = folder / NAME
     if not path.is_file():
@@ -67,13 +67,8 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
 
 
 def new_store(folder: str | Path, force: bool) -> AbstractContextManager[Path]:
-    """A temporary folder that becomes the store when all is written."""
+    """Context manager: a temporary folder that becomes the store on success."""
     return files.atomic_folder(folder, MADE_BY, force)
-
-
-def refuse_overwrite(folder: str | Path, force: bool) -> None:
-    """Raise ValueError where `new_store` would."""
-    files.refuse_folder(folder, MADE_BY, force)
 
 
 def verify(folder: str | Path) -> None:
@@ -85,19 +80,19 @@ def verify(folder: str | Path) -> None:
 
 
 def load(folder: Path, name: str, in_memory: bool = False) -> np.ndarray:
-    """One array of the store, memory-mapped unless it is wanted in memory."""
+    """Load an array of the store, memory-mapped unless ``in_memory``."""
     # Mapped first in any case, since that compares the size with the file before memory is taken.
     mapped = _map(folder, name, "r")
     return np.array(mapped) if in_memory else mapped
 
 
 def load_tensor(folder: Path, name: str) -> Tensor:
-    """One array of the store as a tensor whose memory is the mapped file; the file never changes with it."""
+    """Load an array as a tensor over the copy-on-write mapped file; the file itself never changes."""
     return torch.from_numpy(_map(folder, name, "c"))
 
 
 def check_shape(folder: Path, name: str, array: np.ndarray, kind: str, shape: tuple[int | None, ...]) -> None:
-    """UserError where an array is of another kind ("i", "u", "f" or several, as in numpy.dtype.kind) or shape; None: any."""
+    """Raise UserError where an array has another kind (characters of numpy.dtype.kind) or shape (None: any length)."""
     fits = len(array.shape) == len(shape) and all(
         wanted in (None, have) for wanted, have in zip(shape, array.shape, strict=True)
     )
@@ -109,7 +104,7 @@ def check_shape(folder: Path, name: str, array: np.ndarray, kind: str, shape: tu
 
 
 def check_range(folder: Path, name: str, array: np.ndarray, least: int, below: int) -> None:
-    """UserError where a whole number of an array lies outside of its bounds."""
+    """Raise UserError where an integer of an array is out of bounds."""
     if array.size and not least <= int(array.min()) <= int(array.max()) < below:
         file = folder / f"{name}.npy"
         raise UserError(f"{file} is damaged: it holds numbers that are not {least} to {below - 1}; {REMEDY}")
@@ -130,7 +125,7 @@ def save(folder: Path, name: str, value: np.ndarray) -> None:
 
 
 def expect_random_reads(mapped: np.ndarray) -> None:
-    """Tell the system not to read ahead: single patches of a huge file are wanted, not their neighbours."""
+    """Turn off read-ahead of a mapped file, of which single patches are read at random."""
     pages = getattr(mapped, "_mmap", None)
     if pages is not None and hasattr(mmap, "MADV_RANDOM"):
         pages.madvise(mmap.MADV_RANDOM)

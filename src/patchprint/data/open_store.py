@@ -1,4 +1,4 @@
-"""Opening stores by folder, and several of them as one source."""
+"""Open one or several stores as one patch source."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def open_source(
     patch_scale: float | None = None,
     divided: bool = False,
 ) -> PatchSource:
-    """The store in ``folder``, or several as one source.
+    """Open the store in ``folder``, or several as one source.
 
     ``patch_scale`` sets the side of patches that are cut out of images, in sigma; by default it is the one of the stored
     patches that they are learned together with, else the one the store was built for. Stored patches have theirs; sets of
     stored patches whose scales differ are joined only where ``patch_scale`` says which one the mix is to be known by.
-    ``divided`` is for photos: of several processes each holds its share (``TrackStore.open``).
+    ``divided`` is for images: of several processes each holds its share (``TrackStore.open``).
     """
     folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(name) for name in folder]
     facts = [manifest.read(name) for name in folders]
     whole = [name for name, fact in zip(folders, facts, strict=True) if fact["kind"] != "tracks"]
     if divided and whole:
         raise UserError(
-            f"--divide-photos divides photos that patches are cut from, and {whole[0]} holds none; leave it out, or give "
+            f"--divide-photos divides images that patches are cut from, and {whole[0]} holds none; leave it out, or give "
             "stores with tracks"
         )
     if any(fact["kind"] == image_store.KIND for fact in facts):
@@ -57,7 +57,7 @@ def open_source(
 
 
 class ConcatSource(PatchSource):
-    """Several sources as one: their points and scenes follow each other.
+    """Concatenation of several sources: points and scenes are numbered consecutively.
 
     Every source is asked for every patch and the right answer is kept, which costs as many times the work as there are
     sources and needs no host synchronization. Several folders of images are opened as one TrackStore instead.

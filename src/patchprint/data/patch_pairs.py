@@ -1,4 +1,4 @@
-"""Pairs of patches, half of them matching, on which FPR95 is measured.
+"""Labeled pairs of patches, half of them matching, to measure FPR95.
 
 A store built from the original UBC files brings their list; from any other source pairs are drawn with a seed: a matching
 pair is two views of one point, a non-matching pair two points of one scene.
@@ -35,7 +35,7 @@ class PairList:
     is_match: np.ndarray
 
     def distances(self, descriptors: Tensor) -> np.ndarray:
-        """Distance of each pair.
+        """Return the distance of each pair.
 
         Shape:
             descriptors (U, D) floats or packed bits -> (L,) float64.
@@ -56,7 +56,7 @@ def pairs_of(source: PatchSource, count: int, seed: int) -> tuple[PairList, str]
 
 
 def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
-    """Half matching, half non-matching pairs, a function of the seed alone."""
+    """Sample matching and non-matching pairs, as many of each; a function of the seed alone."""
     num_views, scene = source.num_views.cpu(), source.scene.cpu()
     usable = torch.nonzero((num_views >= 2) & (torch.bincount(scene)[scene] >= 2) if len(scene) else num_views >= 2)[
         :, 0
@@ -79,7 +79,7 @@ def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
 
 
 def official_pairs(store: PatchStore) -> PairList:
-    """The pair list of the original files."""
+    """Return the pair list of the original data set."""
     rows = torch.from_numpy(store.pairs(OFFICIAL_PAIRS))
     num_views = store.num_views.cpu()
     points = torch.repeat_interleave(torch.arange(len(num_views)), num_views)

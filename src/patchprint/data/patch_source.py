@@ -1,4 +1,4 @@
-"""The one interface through which training and benchmarks see patches, wherever they come from."""
+"""PatchSource: the interface of all stores that training and benchmarks read patches from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def resident_budget(device: torch.device | str, max_gb: float | None) -> int:
 
 
 class PatchSource(ABC):
-    """Points of the world, each seen in several views, each view a patch.
+    """3D points with several views each; a view is a patch.
 
     A source of K patches per point may lie on disk, be cut out of images, or be several sources in one; all of them can be
     split, reduced to some points and moved. ``patch_scale`` is the side of a patch in units of its keypoint's sigma: weights
@@ -69,7 +69,7 @@ class PatchSource(ABC):
         return self._scene
 
     def fingerprint(self) -> str:
-        """A checksum by which other points are told from these, wherever they lie: of their scenes and numbers of views."""
+        """Return a checksum of scenes and view counts that identifies the data wherever they are stored."""
         told = torch.stack([self.num_views, self.scene]).cpu().numpy().astype("<i8")
         return hashlib.sha256(told.tobytes()).hexdigest()
 

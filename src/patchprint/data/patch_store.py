@@ -1,4 +1,4 @@
-"""Patches on disk: one memory-mapped uint8 array, with the point of each patch and the scene of each point."""
+"""Store of patches: one memory-mapped uint8 array, the point of each patch, the scene of each point."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KIND = "patches"
 
 
 class PatchStore(PatchSource):
-    """Patches of one size. They lie on the device where they fit, else stay on disk.
+    """Patches of one size, resident on the device where they fit, else memory-mapped.
 
     Shape:
         patches (M, S, S) uint8 in the order of the original files; point_id (N,) and pairs keep the original numbers:
@@ -64,6 +64,7 @@ class PatchStore(PatchSource):
         scene: np.ndarray,
         scene_names: Sequence[str],
         patch_scale: float,
+        *,
         pairs: Mapping[str, np.ndarray] | None = None,
         part: np.ndarray | None = None,
         mine_labels: bool = False,
@@ -78,7 +79,7 @@ class PatchStore(PatchSource):
             patch_scale: side of the patches in units of sigma;
             part (N,) split of the points in the order of their numbers; without it whole scenes are held out;
             mine_labels adds DOAP's label mining, for which the patches must be ordered by scene, 0, 1, 2 ...;
-            extra: further arrays (M, ...) that stand beside the patches, such as the photo of each.
+            extra: further arrays (M, ...) that stand beside the patches, such as the image of each.
         """
         order = np.argsort(point, kind="stable")
         point_id, first, num_views = np.unique(point[order], return_index=True, return_counts=True)
@@ -191,7 +192,7 @@ def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
 
 
 def _check(folder: Path, facts: dict[str, Any]) -> None:
-    """Arrays that contradict each other would be found in the middle of a training, or read patches of other points."""
+    """Refuse inconsistent arrays before training begins."""
     patches, num_views, order = (manifest.load(folder, name) for name in ("patches", "num_views", "order"))
     manifest.check_shape(folder, "patches", patches, "u", (None, None, None))
     manifest.check_shape(folder, "num_views", num_views, "iu", (None,))

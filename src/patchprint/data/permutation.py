@@ -1,4 +1,4 @@
-"""A random order of many things that can be read at any place without being written down.
+"""Random permutation with O(1) random access (Feistel network); no index is stored.
 
 Training on N points needs a new order each epoch. Sorting N random numbers would have to happen on the host's command or
 at every step; here the thing at place i of an order is computed from the key alone, on the device, in a few additions.
@@ -17,14 +17,14 @@ _ROUNDS = 6
 
 
 def grid_of(count: int) -> tuple[int, int]:
-    """Two sides a, b with a * b <= ``count`` that leave out as little as possible (nothing, for most numbers)."""
+    """Return sides a, b with a * b <= ``count`` that leave out as little as possible (usually nothing)."""
     root = max(1, math.isqrt(count))
     side = min(range(root, root // 2, -1), key=lambda a: count % a)
     return side, count // side
 
 
-def shuffled(key: Tensor, place: Tensor, count: Tensor | int, grid: tuple[Tensor | int, Tensor | int]) -> Tensor:
-    """What stands at ``place`` of the order of range(count) that belongs to ``key``; distinct for distinct places.
+def permuted(key: Tensor, place: Tensor, count: Tensor | int, grid: tuple[Tensor | int, Tensor | int]) -> Tensor:
+    """Return the elements at ``place`` of the permutation of range(count) given by ``key``.
 
     A place (l, r) on the a x b grid goes through rounds that add a hash of one coordinate to the other, each of which can
     be undone, so the whole is one-to-one (a Feistel network). The few numbers beyond a * b that cannot be reached are other

@@ -1,4 +1,4 @@
-"""Changes of light, lens and camera on batches of patches (N, 1, S, S) in [0, 1], one strength per patch."""
+"""Photometric augmentation (light, lens, camera) of batches of patches (N, 1, S, S) in [0, 1], one strength per patch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LUMINANCE_ROWS = tuple(sum(value << (7 * column) for column, value in enumerate
 
 
 def relight(patches: Tensor, contrast: Tensor, brightness: Tensor) -> Tensor:
-    """Contrast (N,) around the middle grey of each patch, then an offset (N,); clipped like a sensor."""
+    """Scale contrast (N,) around the mean of each patch, add an offset (N,), and clip."""
     mean = patches.mean((-2, -1), keepdim=True)
     changed = (patches - mean) * contrast[:, None, None, None] + mean + brightness[:, None, None, None]
     return changed.clamp(0.0, 1.0)
@@ -45,7 +45,7 @@ def blur(patches: Tensor, sigma: Tensor) -> Tensor:
 
 
 def jpeg(patches: Tensor, quality: Tensor) -> Tensor:
-    """Rounding of 8x8 cosine coefficients as a grey JPEG of ``quality`` (N,) in (1, 100] does it; no entropy coding."""
+    """Simulate JPEG artifacts: quantize 8x8 DCT coefficients as ``quality`` (N,) in (1, 100] does."""
     count, _, size, _ = patches.shape
     padding = -size % 8
     padded = F.pad(patches, (0, padding, 0, padding), mode="replicate") if padding else patches

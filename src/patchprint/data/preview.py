@@ -1,4 +1,4 @@
-"""Contact sheets: rows of patches that should all show the same point, for a person to look at."""
+"""Contact sheets: one row of patches per point, for visual inspection."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def some_points(
     # In blocks, since sampling reads whole images where the views are images.
     blocks = zip(points.split(_BLOCK), views.split(_BLOCK), strict=True)
     sampled = torch.cat([source.sample(*block, size) for block in blocks]).movedim(2, -1)
-    return (stretched(sampled, 3) * 255).round().to(torch.uint8), valid
+    return (stretch_contrast(sampled, 3) * 255).round().to(torch.uint8), valid
 
 
-def stretched(patches: torch.Tensor, axes: int = 2) -> torch.Tensor:
+def stretch_contrast(patches: torch.Tensor, axes: int = 2) -> torch.Tensor:
     """Each patch with its darkest pixel at 0 and its brightest at 1; the last ``axes`` axes are its pixels.
 
     Shape:

@@ -1,4 +1,4 @@
-"""Random resized crops, as a place and a size for each patch or image."""
+"""Random resized crops: center and size per patch or image."""
 
 from __future__ import annotations
 

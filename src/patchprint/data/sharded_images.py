@@ -1,7 +1,7 @@
-"""Photos divided among processes: each holds some of them, and cuts patches out of these for all.
+"""Images sharded over processes: each process holds some, and samples patches of these for all.
 
-A photo never travels. A process that wants patches tells the others where to cut, seven numbers each, and gets pixels of
-patches back. So batches, and whatever else a ``TrackStore`` is asked for, are the same as with all photos at hand. But all
+An image never travels. A process that wants patches tells the others where to cut, seven numbers each, and gets pixels of
+patches back. So batches, and whatever else a ``TrackStore`` is asked for, are the same as with all images at hand. But all
 processes must ask at the same time, each for as many patches as it likes.
 """
 
@@ -19,15 +19,15 @@ from patchprint.common.errors import UserError
 from patchprint.data.image_bank import ImageBank
 
 
-def holders(sizes: np.ndarray, count: int) -> np.ndarray:
-    """Which of ``count`` processes holds which photo; all of them hold about as many pixels, and at least one photo.
+def assign_images(sizes: np.ndarray, count: int) -> np.ndarray:
+    """Assign images to ``count`` processes with about equal numbers of pixels, at least one image each.
 
     Shape:
         sizes (N, 2) width, height -> (N,) int64.
     """
     if count > len(sizes):
         raise UserError(
-            f"{count} processes cannot divide {len(sizes)} photos; start at most {len(sizes)}, or leave --divide-photos out"
+            f"{count} processes cannot divide {len(sizes)} images; start at most {len(sizes)}, or leave --divide-photos out"
         )
     holder = np.zeros(len(sizes), np.int64)
     least = [(0, number) for number in range(count)]
@@ -40,10 +40,10 @@ def holders(sizes: np.ndarray, count: int) -> np.ndarray:
 
 
 class DividedImages:
-    """All photos of a store, of which this process holds ``held``; cutting is done by all processes together.
+    """All images of a store, of which this process holds ``held``; sampling is a collective operation.
 
     Shape:
-        holder (N,) int64: who holds each photo. ``held`` has those of this process, in their order.
+        holder (N,) int64: who holds each image. ``held`` has those of this process, in their order.
     """
 
     def __init__(self, held: ImageBank, holder: Tensor) -> None:
@@ -65,28 +65,28 @@ class DividedImages:
         holder = self._holder[image]
         order = torch.argsort(holder, stable=True)
         asked = torch.bincount(holder, minlength=world_size())
-        # Float64 holds the number of a photo and the float32 beside it without loss.
+        # Float64 holds the number of an image and the float32 beside it without loss.
         where = torch.cat([self._place[image][:, None].double(), center.double(), frame.double().flatten(1)], 1)
-        to_cut = _sent(asked, [1] * len(asked), [1] * len(asked)).tolist()
+        to_cut = _exchange(asked, [1] * len(asked), [1] * len(asked)).tolist()
         to_get = asked.tolist()
-        theirs = _sent(where[order], to_get, to_cut)
+        theirs = _exchange(where[order], to_get, to_cut)
         place, there = theirs[:, 0].long(), theirs[:, 1:].to(center.dtype)
         cut = self.held.cut(place, there[:, :2].contiguous(), there[:, 2:].unflatten(1, (2, 2)), size)
         patches = torch.empty(len(image), *cut.shape[1:], dtype=cut.dtype, device=cut.device)
-        patches[order] = _sent(cut, to_cut, to_get)
+        patches[order] = _exchange(cut, to_cut, to_get)
         return patches
 
     def pixels(self, number: int) -> np.ndarray:
         if self._holder[number] != rank():
-            raise UserError(f"photo {number} is held by process {int(self._holder[number])}; open the store undivided")
+            raise UserError(f"image {number} is held by process {int(self._holder[number])}; open the store undivided")
         return self.held.pixels(int(self._place[number]))
 
     def to(self, device: torch.device | str) -> DividedImages:
         return DividedImages(self.held.to(device), self._holder.to(device))
 
 
-def _sent(values: Tensor, to_each: list[int], from_each: list[int]) -> Tensor:
-    """What the others sent to this process, while it sent so many rows of ``values`` to each of them, in order.
+def _exchange(values: Tensor, to_each: list[int], from_each: list[int]) -> Tensor:
+    """Exchange rows of ``values`` with all processes (all-to-all); returns the rows received.
 
     Shape:
         (sum(to_each), ...) -> (sum(from_each), ...).

@@ -1,9 +1,9 @@
-"""Which points are for training, which for validation and which are a published test, so that no held-out point is seen in
+"""Split points into training, validation and published test parts, so that no held-out point is seen in
 training and no test point chooses weights.
 
-Neighbouring points share pixels, so holding out random points would show most of them to the network. Each scene is cut
+Neighboring points share pixels, so holding out random points would show most of them to the network. Each scene is cut
 by a plane instead: the points beyond it along the scene's longest direction are held out. Training points whose patch, in
-any photo, shows a held-out point are then used for neither.
+any image, shows a held-out point are then used for neither.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_part(name: str) -> int:
 
 
 def by_region(tracks: Tracks, fraction: float = 0.12, patch_scale: float = _WIDEST_PATCH_SCALE) -> np.ndarray:
-    """TRAIN, VAL or NEITHER for every point, (N,) uint8; ``fraction`` of each scene's points are held out.
+    """Return TRAIN, VAL or NEITHER for every point, (N,) uint8; ``fraction`` of each scene's points are held out.
 
     ``patch_scale`` is how wide a patch is taken to be when looking for training patches that show a held-out point.
     """
@@ -45,7 +45,7 @@ def by_region(tracks: Tracks, fraction: float = 0.12, patch_scale: float = _WIDE
 
 
 def by_scene(scene: np.ndarray, fraction: float = 0.12) -> np.ndarray:
-    """TRAIN or VAL for every point, (N,) uint8: whole scenes are held out, the last ones; with one scene, its last points."""
+    """Return TRAIN or VAL for every point, (N,) uint8: the last scenes are held out, or of one scene the last points."""
     names, first = np.unique(scene, return_index=True)
     part = np.zeros(len(scene), np.uint8)
     if len(names) == 1:
@@ -78,14 +78,14 @@ def _along_longest_axis(position: np.ndarray) -> np.ndarray:
 
 
 def _mean_position(tracks: Tracks) -> np.ndarray:
-    """Without 3D positions, the mean position in the photos stands in for them, (N, 2)."""
+    """Without 3D positions, the mean position in the images stands in for them, (N, 2)."""
     count = np.bincount(tracks.point, minlength=len(tracks.scene))
     sums = [np.bincount(tracks.point, tracks.xy[:, axis], len(tracks.scene)) for axis in (0, 1)]
     return np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
 
 
 def _shows_held_out(tracks: Tracks, held: np.ndarray, patch_scale: float) -> np.ndarray:
-    """Whether the patch of a point reaches, in some photo, the centre of a held-out point, (N,) bool."""
+    """Whether the patch of a point reaches, in some image, the center of a held-out point, (N,) bool."""
     shows = np.zeros(len(held), bool)
     order = np.argsort(tracks.image, kind="stable")
     bounds = np.flatnonzero(np.diff(tracks.image[order])) + 1

@@ -1,6 +1,6 @@
-"""The folder of a TrackStore: encoded photos in one file, tracks as memory-mapped arrays, names as text.
+"""Files of a TrackStore: encoded images in one file, tracks as memory-mapped arrays, names as text.
 
-``images.bin`` holds the photos as they were encoded, one after the other; ``image_offset.npy`` (N + 1,) says where each
+``images.bin`` holds the images as they were encoded, one after the other; ``image_offset.npy`` (N + 1,) says where each
 begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and no track is read, before it is asked for.
 """
 
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_gray, encode_jpeg
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits
-from patchprint.data.codecs import decode_gray, encode_jpeg
 
 if TYPE_CHECKING:
     from patchprint.data.tracks import Tracks
@@ -31,7 +31,7 @@ _JPEG_QUALITIES = (92, 85, 78, 70, 60, 50, 40)
 
 @dataclass(frozen=True)
 class Names:
-    """What photos and scenes are called."""
+    """Names of images and scenes."""
 
     images: list[str]
     scenes: list[str]
@@ -53,13 +53,13 @@ class StoredTracks:
     arrays: dict[str, np.ndarray]
 
     def image(self, number: int) -> np.ndarray:
-        """Decoded photo, (H, W) uint8."""
+        """Decode an image, (H, W) uint8."""
         with open(self.folder / "images.bin", "rb") as stream:
             stream.seek(int(self.offset[number]))
             data = stream.read(int(self.offset[number + 1] - self.offset[number]))
-        image = decode_gray(data, f"photo {self.names.images[number]} of {self.folder}")
+        image = decode_gray(data, f"image {self.names.images[number]} of {self.folder}")
         if image.shape != (self.sizes[number, 1], self.sizes[number, 0]):
-            raise UserError(f"photo {self.names.images[number]} of {self.folder} does not have the recorded size")
+            raise UserError(f"image {self.names.images[number]} of {self.folder} does not have the recorded size")
         return image
 
 
@@ -78,15 +78,16 @@ def write(
     images: Iterable[bytes],
     tracks: Tracks,
     names: Names,
+    *,
     patch_scale: float = 12.0,
     max_mb: float | None = None,
     facts: dict[str, Any] | None = None,
     force: bool = False,
 ) -> None:
-    """Write a store of encoded photos and their tracks; without a given split the points are split by region.
+    """Write a store of encoded images and their tracks; without a given split the points are split by region.
 
-    Every photo is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, photos are
-    encoded again as grey JPEG of falling quality until all of them together are small enough.
+    Every image is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, images are
+    encoded again as gray JPEG of falling quality until all of them together are small enough.
     """
     check_numbers(patch_scale, max_mb)
     tracks.check(names.images)
@@ -114,7 +115,7 @@ def write(
 
 
 def read(folder: str | Path) -> StoredTracks:
-    """Open a folder without reading its photos or tracks."""
+    """Open a folder without reading its images or tracks."""
     folder = Path(folder)
     facts = manifest.read(folder, KIND)
     arrays = {name: manifest.load(folder, name) for name in _REQUIRED}
@@ -138,7 +139,7 @@ def _read_names(path: Path) -> list[str]:
 
 
 def _check(stored: StoredTracks) -> None:
-    """Arrays that contradict each other would be found in the middle of a training, or cut patches out of other photos."""
+    """Refuse inconsistent arrays before training begins."""
     folder, num_images = stored.folder, len(stored.names.images)
     views, points = (len(stored.arrays[name]) for name in ("point", "scene"))
     manifest.check_shape(folder, "image_size", stored.sizes, "iu", (num_images, 2))
@@ -146,7 +147,7 @@ def _check(stored: StoredTracks) -> None:
     manifest.check_range(folder, "image_size", stored.sizes, 1, 2**31)
     manifest.check_range(folder, "image_offset", stored.offset, 0, (folder / "images.bin").stat().st_size + 1)
     if (np.diff(stored.offset.astype(np.int64)) < 0).any():
-        raise UserError(f"{folder / 'image_offset.npy'} is damaged: photos overlap; {manifest.REMEDY}")
+        raise UserError(f"{folder / 'image_offset.npy'} is damaged: images overlap; {manifest.REMEDY}")
     shapes = {"xy": (views, 2), "xyz": (points, 3), "scene": (points,), "part": (points,)}
     for name, values in stored.arrays.items():
         kind = "iu" if name in ("image", "point", "scene", "part") else "f"
@@ -157,7 +158,7 @@ def _check(stored: StoredTracks) -> None:
 def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
     sizes, offset = [], [0]
     with open(path, "wb") as stream:
-        for name, data in zip(progress(names, "storing photos", "photo"), images, strict=True):
+        for name, data in zip(progress(names, "storing images", "image"), images, strict=True):
             height, width = decode_gray(data, name).shape
             sizes.append((width, height))
             stream.write(data)
@@ -166,7 +167,7 @@ def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tupl
 
 
 def _shrink_images(folder: Path, offset: np.ndarray, names: list[str], max_mb: float) -> np.ndarray:
-    """Encode the photos of ``images.bin`` again until they fit; the new offsets."""
+    """Encode the images of ``images.bin`` again until they fit; the new offsets."""
     path, limit = folder / "images.bin", max_mb * 2**20
     if offset[-1] <= limit:
         return offset
@@ -182,11 +183,11 @@ def _shrink_images(folder: Path, offset: np.ndarray, names: list[str], max_mb: f
         if shrunk[-1] <= limit:
             original.unlink()
             return np.array(shrunk, np.int64)
-    raise UserError(f"{len(names)} photos do not fit into --max-mb {max_mb:g}: {shrunk[-1] / 2**20:.1f} MiB remain")
+    raise UserError(f"{len(names)} images do not fit into --max-mb {max_mb:g}: {shrunk[-1] / 2**20:.1f} MiB remain")
 
 
 def _refuse_outside(tracks: Tracks, sizes: np.ndarray, names: list[str]) -> None:
-    """A keypoint far outside of its photo means that the photo was resized after its tracks were made."""
+    """A keypoint far outside of its image means that the image was resized after its tracks were made."""
     limit = sizes[tracks.image] - 0.5
     outside = ((tracks.xy < -1.5) | (tracks.xy > limit + 1.0)).any(1)
     if outside.any():
@@ -194,5 +195,5 @@ def _refuse_outside(tracks: Tracks, sizes: np.ndarray, names: list[str]) -> None
         image = int(tracks.image[row])
         raise UserError(
             f"{names[image]} is {sizes[image, 0]}x{sizes[image, 1]}, but a track lies at ({tracks.xy[row, 0]:.0f}, "
-            f"{tracks.xy[row, 1]:.0f}) in it; the photo was resized or exchanged after its tracks were made"
+            f"{tracks.xy[row, 1]:.0f}) in it; the image was resized or exchanged after its tracks were made"
         )

@@ -1,4 +1,4 @@
-"""Photos with tracks: where each 3D point is seen in which photo. Patches are cut out of the photos when they are needed.
+"""Store of images with tracks (which image shows a 3D point where); patches are sampled on demand.
 
 Since the pixels around a patch are at hand, noise of scale, rotation and position shows real surroundings instead of a
 border, and the side of the patch (``patch_scale`` times sigma) is free until training starts.
@@ -17,16 +17,16 @@ from torch import Tensor
 
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits, track_files
-from patchprint.data.codecs import encode_png
 from patchprint.data.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
 from patchprint.data.patch_source import PatchSource, resident_budget
-from patchprint.data.sharded_images import DividedImages, holders
+from patchprint.data.sharded_images import DividedImages, assign_images
 from patchprint.ops.sampling import ImagePyramids
 
-LARGEST_SIGMA = 1e6  # pixels; no photo has a keypoint as large
+LARGEST_SIGMA = 1e6  # pixels; no image has a keypoint as large
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Tracks:
     """V observations of N points, sorted by point; positions in the convention of ``patchprint.types``.
 
     Shape:
-        photo (V,) int32, xy (V, 2) float32 pixels, scale (V,) float32 sigma, angle (V,) float32 radians,
+        image (V,) int32, xy (V, 2) float32 pixels, scale (V,) float32 sigma, angle (V,) float32 radians,
         point (V,) int32 from 0 to N - 1 without gaps; scene (N,) int32; xyz (N, 3) float32 or None;
         part (N,) uint8 or None: for training, validation or neither (``patches.splits``).
     """
@@ -75,7 +75,7 @@ class Tracks:
 
     @staticmethod
     def concatenate(parts: Sequence[Tracks], num_images: Sequence[int]) -> Tracks:
-        """Several sets as one; photos, points and scenes of each are numbered after those of the one before."""
+        """Several sets as one; images, points and scenes of each are numbered after those of the one before."""
         if len(parts) == 1:
             return parts[0]
         images = np.cumsum([0, *num_images])
@@ -98,27 +98,27 @@ class Tracks:
         return np.bincount(self.point, minlength=self.num_points)
 
     def check(self, image_names: Sequence[str]) -> None:
-        """Raise ValueError where the arrays contradict each other or name a photo that does not exist."""
+        """Raise ValueError where the arrays contradict each other or name an image that does not exist."""
         count = len(self.point)
         if any(len(values) != count for values in (self.image, self.xy, self.scale, self.angle)):
-            raise UserError("photo, xy, scale, angle and point of tracks must have the same length")
+            raise UserError("image, xy, scale, angle and point of tracks must have the same length")
         if count == 0:
-            raise UserError("there are no tracks: not a single point is seen in the photos")
+            raise UserError("there are no tracks: not a single point is seen in the images")
         step = np.diff(self.point, prepend=-1)
         if not np.isin(step, (0, 1)).all() or self.point[0] != 0 or self.point[-1] + 1 != self.num_points:
             raise UserError("the observations of tracks must be sorted by point, with points numbered without gaps")
         if self.image.min() < 0 or self.image.max() >= len(image_names):
             missing = int(self.image[(self.image < 0) | (self.image >= len(image_names))][0])
-            raise UserError(f"a track names photo {missing}, but there are only {len(image_names)} photos")
+            raise UserError(f"a track names image {missing}, but there are only {len(image_names)} images")
         is_size = (self.scale > 0) & (self.scale < LARGEST_SIGMA)
         bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & is_size)
         if bad.any():
             name = image_names[int(self.image[bad][0])]
-            raise UserError(f"a track has a position, scale or angle that is not a number, or no size, in photo {name}")
+            raise UserError(f"a track has a position, scale or angle that is not a number, or no size, in image {name}")
 
 
 class TrackStore(PatchSource):
-    """Patches cut out of photos when they are needed. With resident photos ``sample`` never waits for the host."""
+    """Patches sampled from images on demand. With resident images ``sample`` never waits for the host."""
 
     _of_points = (*PatchSource._of_points, "_start")
     _others = (*PatchSource._others, "images", "_image", "_xy", "_axis")
@@ -142,7 +142,7 @@ class TrackStore(PatchSource):
         patch_scale: float = 12.0,
         device: torch.device | str = "cpu",
     ) -> TrackStore:
-        """A store in memory from grey uint8 images (H, W); without a given split the points are split by region."""
+        """A store in memory from gray uint8 images (H, W); without a given split the points are split by region."""
         names = track_files.Names.numbered(len(images), int(tracks.scene.max()) + 1 if tracks.num_points else 0)
         tracks.check(names.images)
         if tracks.part is None:
@@ -159,15 +159,15 @@ class TrackStore(PatchSource):
     ) -> TrackStore:
         """The store in ``folder``, or those in several folders as one.
 
-        Photos beyond the budget (``resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
-        the one the first store was written with. ``divided`` among several processes, each holds its share of the photos only,
+        Images beyond the budget (``resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
+        the one the first store was written with. ``divided`` among several processes, each holds its share of the images only,
         and ``sample`` is something that all of them do together.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
         if divided and distributed.world_size() > 1:
-            holder = holders(sizes, distributed.world_size())
+            holder = assign_images(sizes, distributed.world_size())
             held = np.flatnonzero(holder == distributed.rank())
             images: ImageBank = DividedImages(
                 _open_images(stored, held, sizes, device, max_resident_gb), torch.from_numpy(holder).to(device)
@@ -183,9 +183,9 @@ class TrackStore(PatchSource):
         return TrackStore(images, tracks, track_files.Names(*names), patch_scale or stored[0].patch_scale).to(device)
 
     def save(self, folder: str | Path, force: bool = False) -> None:
-        """Write the store with losslessly encoded photos."""
+        """Write the store with losslessly encoded images."""
         images = (encode_png(self.images.pixels(i)) for i in range(len(self.images)))
-        track_files.write(folder, images, self.tracks, self.names, self.patch_scale, force=force)
+        track_files.write(folder, images, self.tracks, self.names, patch_scale=self.patch_scale, force=force)
 
     @property
     def is_resident(self) -> bool:
@@ -223,10 +223,10 @@ def _open_images(
     device: torch.device | str,
     max_resident_gb: float | None,
 ) -> ImageBank:
-    """Those photos of the stores that are ``wanted``, in memory where they fit.
+    """Those images of the stores that are ``wanted``, in memory where they fit.
 
     Shape:
-        wanted (W,) numbers of photos, counted over all stores; sizes (N, 2) width, height of all of them.
+        wanted (W,) numbers of images, counted over all stores; sizes (N, 2) width, height of all of them.
     """
     every = [(part, number) for part in stored for number in range(len(part.sizes))]
     photos = [every[number] for number in wanted]
@@ -239,5 +239,5 @@ def _open_images(
     if pyramid_bytes(sizes[wanted]) > budget:
         return StreamedImages(len(photos), decode, budget, device)
     return ResidentImages(
-        ImagePyramids.build(map(decode, progress(range(len(photos)), "reading photos", "photo")), device)
+        ImagePyramids.build(map(decode, progress(range(len(photos)), "reading images", "image")), device)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from patchprint.common.errors import UserError
 from patchprint.detectors import MAX_KEYPOINTS, check_detector

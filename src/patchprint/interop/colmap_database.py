@@ -7,14 +7,13 @@ disguised as SIFT give no matches or wrong ones. We match ourselves and let COLM
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -91,21 +90,6 @@ def write_features(
                         if not store.exists_keypoints(ids[name]):
                             store.write_keypoints(ids[name], from_keypoints(keypoints[name]))
     return ids
-
-
-def set_cameras(database: str | Path, intrinsics: Mapping[str, Any]) -> None:
-    """Give photos of the database, by name, known intrinsics (``pycolmap.Camera``) in place of guessed ones.
-
-    Photos that share a camera in the database must be given the same.
-    """
-    from patchprint.interop.colmap_models import pycolmap
-
-    with writing(database), pycolmap.Database.open(database) as store:
-        for image in store.read_all_images():
-            if image.name in intrinsics:
-                camera = copy.copy(intrinsics[image.name])
-                camera.camera_id, camera.has_prior_focal_length = image.camera_id, True
-                store.update_camera(camera)
 
 
 def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> None:

@@ -11,7 +11,6 @@ are stored as N x 2 (positions), N x 4 (with scale and angle) or N x 6 (with the
 from __future__ import annotations
 
 import contextlib
-import copy
 import sqlite3
 import struct
 import zlib  # noqa: F401  (before pycolmap, see above)
@@ -90,15 +89,6 @@ def poses_of_model(model: Any) -> dict[str, Pose]:
             rotation = np.asarray(image.cam_from_world().rotation.matrix())
             poses[image.name] = Pose(rotation, np.asarray(image.projection_center()))
     return poses
-
-
-def cameras_of_model(model: Any) -> dict[str, tuple[Any, Any]]:
-    """Intrinsics (``pycolmap.Camera``) and pose (``pycolmap.Rigid3d``, camera from world) by photo name of a reconstruction."""
-    return {
-        image.name: (copy.copy(model.cameras[image.camera_id]), image.cam_from_world())
-        for image in model.images.values()
-        if image.has_pose
-    }
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from patchprint.interop.colmap_database import (
     Cameras,
     Pair,
     copy_database,
-    set_cameras,
     verify,
     write_features,
     write_matches,
@@ -80,40 +79,6 @@ def reconstruct(
         verify(work / "database.db", max_error, seed)
         _map(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
     return read_model(work / "sparse")
-
-
-def triangulate(
-    image_folder: str | Path,
-    keypoints: Mapping[str, Keypoints],
-    matches: Mapping[Pair, np.ndarray],
-    work_folder: str | Path,
-    cameras: Mapping[str, tuple[Any, Any]],
-    max_error: float = 4.0,
-    seed: int = 0,
-) -> Any:
-    """The points that matches give where all cameras are known, as a ``pycolmap.Reconstruction``.
-
-    No camera is sought, so that it takes seconds, and differs with the matches alone.
-
-    Args:
-        work_folder: an empty folder, for the database.
-        cameras: intrinsics and pose by name of the photo (`cameras_of_model`).
-    """
-    from patchprint.interop.colmap_models import pycolmap
-
-    database = Path(work_folder) / "database.db"
-    write_features(database, image_folder, keypoints)
-    set_cameras(database, {name: camera for name, (camera, _) in cameras.items()})
-    write_matches(database, matches)
-    verify(database, max_error, seed)
-    model = pycolmap.Reconstruction()
-    with pycolmap.Database.open(database) as store:
-        for camera in store.read_all_cameras():
-            model.add_camera_with_trivial_rig(camera)
-        for image in store.read_all_images():
-            bare = pycolmap.Image(name=image.name, camera_id=image.camera_id, image_id=image.image_id)
-            model.add_image_with_trivial_frame(bare, cameras[image.name][1])
-    return pycolmap.triangulate_points(model, database, image_folder, work_folder)
 
 
 def extend(

@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_color, decode_gray, size_in_header, to_uint8
 from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, note
 from patchprint.common.safe_io import leads_outside
@@ -25,24 +26,6 @@ from patchprint.interop.object_storage import is_url
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
 LONGEST_NAME = 240  # bytes; file systems have 255, and what is named after a photo has an ending more
-# Deflate packs a byte into a 1032nd of one, and a byte of a PNG file may hold eight pixels.
-_MOST_PIXELS_PER_BYTE = 8 * 1032
-_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"
-_JPEG_FRAMES = {
-    0xC0,
-    0xC1,
-    0xC2,
-    0xC3,
-    0xC5,
-    0xC6,
-    0xC7,
-    0xC9,
-    0xCA,
-    0xCB,
-    0xCD,
-    0xCE,
-    0xCF,
-}  # markers of a frame header
 
 _CHANNELS = (1, 3, 4)
 
@@ -63,7 +46,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
     """
     if isinstance(image, (str, Path)):
         return decode_gray(_contents(image), str(image), exif)
-    array = _to_uint8(_as_array(image), "the picture")
+    array = to_uint8(_as_array(image), "the picture")
     if array.ndim == 3:
         channels = array.shape[2]
         if channels not in _CHANNELS:
@@ -80,29 +63,9 @@ def read_color(image: ImageLike, exif: bool = False) -> np.ndarray:
     """
     if isinstance(image, (str, Path)):
         return decode_color(_contents(image), str(image), exif)
-    array = _to_uint8(_as_array(image), "the picture")
+    array = to_uint8(_as_array(image), "the picture")
     array = array[..., None] if array.ndim == 2 else array
     return np.ascontiguousarray(np.broadcast_to(array[..., :3], (*array.shape[:2], 3)))
-
-
-def decode_gray(data: bytes, name: str, exif: bool = False) -> np.ndarray:
-    """The picture in a file that is in memory, as `read_gray` gives it; ``name`` is how an error calls it.
-
-    Shape:
-        -> uint8 (H, W)
-    """
-    cv2 = require("cv2", extra="images")
-    return _decode(data, name, cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH, exif)
-
-
-def decode_color(data: bytes, name: str, exif: bool = False) -> np.ndarray:
-    """The picture in a file that is in memory, as out of an archive; ``name`` is how an error calls it.
-
-    Shape:
-        -> uint8 (H, W, 3), RGB
-    """
-    cv2 = require("cv2", extra="images")
-    return np.ascontiguousarray(_decode(data, name, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH, exif)[..., ::-1])
 
 
 @overload
@@ -180,16 +143,11 @@ def turned_by_exif(image: str | Path) -> bool:
 
 def image_size(path: str | Path) -> tuple[int, int]:
     """Width and height of a picture; JPEG, PNG, BMP and WebP files say it in their header, others are decoded."""
-    announced = announced_size(_contents(path))
+    announced = size_in_header(_contents(path))
     if announced is not None:
         return announced
     height, width = read_gray(path).shape
     return width, height
-
-
-def announced_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height as the header of a JPEG, PNG, BMP or WebP file says them, without decoding; None for others."""
-    return _announced_size(data) or _webp_size(data)
 
 
 def find_mask(folder: str | Path, name: str) -> Path | None:
@@ -243,80 +201,6 @@ def _contents(image: str | Path) -> bytes:
     return path.read_bytes()
 
 
-def _decode(data: bytes, name: str, flags: int, exif: bool) -> np.ndarray:
-    cv2 = require("cv2", extra="images")
-    if not data:
-        raise UserError(f"{name} is empty (0 bytes); expected a picture")
-    if _is_cut_short(data):
-        raise UserError(f"{name} is cut short; copy or download it again")
-    width, height = _announced_size(data) or (0, 0)
-    if width * height > _MOST_PIXELS_PER_BYTE * len(data):
-        raise UserError(f"{name} announces {width}x{height} pixels, more than its {len(data)} bytes can hold")
-    # Decoding from memory also avoids OpenCV's own opening of files, which fails on non-ASCII names on some systems.
-    log = cv2.utils.logging
-    level = log.setLogLevel(log.LOG_LEVEL_SILENT)  # what is wrong is said below, in one sentence
-    try:
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags | (0 if exif else cv2.IMREAD_IGNORE_ORIENTATION))
-    except cv2.error:
-        image = None
-    finally:
-        log.setLogLevel(level)
-    if image is None:
-        raise UserError(f"{name} is not a picture that OpenCV can read")
-    return _to_uint8(image, name)
-
-
-def _announced_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height as the header of a JPEG, PNG or BMP file says them; None for others."""
-    if data.startswith(_PNG):
-        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-    if data.startswith(b"BM"):
-        return int.from_bytes(data[18:22], "little"), abs(int.from_bytes(data[22:26], "little", signed=True))
-    if data.startswith(_JPEG):
-        for marker, start, _ in _jpeg_segments(data):
-            if marker in _JPEG_FRAMES:  # one byte of precision, two of height, two of width
-                sides = data[start + 1 : start + 3], data[start + 3 : start + 5]
-                return int.from_bytes(sides[1], "big"), int.from_bytes(sides[0], "big")
-    return None
-
-
-def _webp_size(data: bytes) -> tuple[int, int] | None:
-    """The same of a WebP file, of any of its three kinds: extended, lossless, lossy."""
-    if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
-        return None
-    if data[12:16] == b"VP8X":
-        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
-    if data[12:16] == b"VP8L":  # 14 bits each, after a byte that is always the same
-        both = int.from_bytes(data[21:25], "little")
-        return 1 + (both & 0x3FFF), 1 + (both >> 14 & 0x3FFF)
-    return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
-
-
-def _is_cut_short(data: bytes) -> bool:
-    """Whether a JPEG or PNG file lacks its end; the decoders would fill the rest with gray and say nothing."""
-    if data.startswith(_PNG):
-        return b"IEND" not in data[8:]
-    if data.startswith(_JPEG):
-        return data.find(b"\xff\xd9", _jpeg_scan_start(data)) < 0
-    return False
-
-
-def _jpeg_scan_start(data: bytes) -> int:
-    """Where the pixels begin: after the header segments, one of which may hold a whole thumbnail with its own end."""
-    return max((stop for _, _, stop in _jpeg_segments(data)), default=2)
-
-
-def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Of each header segment: its marker, where what it holds begins, and where the next one begins."""
-    position = 2
-    while position + 4 <= len(data) and data[position] == 0xFF and data[position + 1] != 0xDA:
-        if data[position + 1] == 0xFF:  # filler
-            position += 1
-            continue
-        start, position = position, position + 2 + int.from_bytes(data[position + 2 : position + 4], "big")
-        yield data[start + 1], start + 4, position
-
-
 def _as_array(image: Any) -> np.ndarray:
     if image is None:
         raise UserError(
@@ -333,21 +217,3 @@ def _as_array(image: Any) -> np.ndarray:
     if array.ndim not in (2, 3):
         raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
     return array
-
-
-def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
-    if image.size == 0:
-        raise UserError(f"{name} has no pixels (shape {image.shape})")
-    if image.dtype == np.uint8:
-        return image
-    if image.dtype == np.bool_:
-        return image.astype(np.uint8) * np.uint8(255)
-    if image.dtype == np.uint16:
-        # Cameras store 10, 12 or 14 bits in 16: keep the upper eight bits of those in use.
-        used = max(8, int(image.max()).bit_length())
-        return (image >> np.uint16(used - 8)).astype(np.uint8)
-    if np.issubdtype(image.dtype, np.floating):
-        if not np.isfinite(image).all() or image.min() < -1e-3 or image.max() > 1 + 1e-3:
-            raise UserError(f"{name} holds floats outside of [0, 1]; divide by its white level first")
-        return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
-    raise UserError(f"{name} holds {image.dtype} values; expected uint8, uint16, bool or float in [0, 1]")

@@ -1,8 +1,8 @@
-"""A descriptor tuned to your own photos: reconstruct them, learn from their tracks, and say what was gained.
+"""Tune a descriptor to a folder of images: reconstruct them, train on their tracks, and measure the gain.
 
-Two things are held out of the tuning: a region of the scene (points that no training batch holds) and some of the photos, which
-are matched with others and mapped afterwards (``adapt_judge``). The start model, SIFT and RootSIFT are measured on the same
-keypoints. Written is what does better: where nothing was gained, the start weights.
+Two things are held out of the tuning: a region of the scene (points that no training batch holds) and some of the images, which
+are matched with others afterwards (``adapt_judge``), beside the start model, SIFT and RootSIFT. The tuned weights are written
+only where they gained something; otherwise the start weights are.
 """
 
 from __future__ import annotations
@@ -27,120 +27,134 @@ from patchprint.features.model import NetworkModel, load
 from patchprint.interop.image_files import list_images
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, spread_over
 from patchprint.networks import ModelInfo, weights
-from patchprint.pipelines.adapt_judge import HeldOutPhotos, Scores, measured_in, verdict
+from patchprint.pipelines.adapt_judge import HeldOutPairs, verdict
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 
 SFM = "sfm"  # folder in the work folder
-FEWEST_POINTS = 200
+MIN_POINTS = 200
 BASELINES = ("sift", "rootsift")
-NEIGHBORS = 64  # points of one photo that stand together in a batch
+NEIGHBORS = 64  # points of one image that stand together in a batch
 BESIDE = (".json", ".html")  # what `patchprint adapt` writes beside the weights
 
 
-@dataclass(frozen=True)
-class AdaptPlan:
-    """How to tune. ``held_out`` is the part of the photos that training never sees."""
+@dataclass(frozen=True, kw_only=True)
+class AdaptSettings:
+    """How to tune a model; ``held_out`` images measure the gain."""
 
+    # Where to start: a name or a file of trained weights.
     model: str = "sdgmnet"
+    # Training steps.
     steps: int = 200
+    # Points in a batch, two images of each.
     batch: int = 128
+    # Learning rate at the start.
     lr: float = 0.1
+    # Part of the images that training never sees.
     held_out: float = 0.1
+    # Seed of everything random.
     seed: int = 0
+    # cpu, cuda, mps or auto.
     device: str = "auto"
-    # Stop at a photo that cannot be read; otherwise it is named and left out.
+    # Stop at the first image that cannot be read; by default it is named and left out.
     strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise UserError(f"--held-out is {self.held_out}; it is a part of the images, above 0 and below 1")
 
 
 def adapt(
-    folder: str | Path,
+    images: str | Path,
+    *,
     out: str | Path,
-    work: str | Path,
-    plan: AdaptPlan | None = None,
+    work: str | Path | None = None,
+    settings: AdaptSettings | None = None,
     force: bool = False,
     report: Callable[[str], None] = print,
 ) -> Result:
-    """Tune ``plan.model`` to the photos in ``folder`` and write the weights to ``out``.
+    """Tune a model to the images in a folder and write the weights to ``out``.
 
-    ``folder`` holds pictures, or ``images/`` and ``sparse/`` of a COLMAP model. ``work`` keeps the reconstruction and the
-    training run; what is there already is not done again.
+    Args:
+        images: folder of images, or of ``images/`` and ``sparse/`` of a COLMAP model.
+        out: weights to write (.safetensors).
+        work: folder for the reconstruction and the training run, which are not done again; default: ``out`` with the suffix
+            ``.work``.
+        settings: how to tune.
+        force: replace ``out`` if it exists.
+        report: called with a line on each step.
     """
-    plan, work, started = plan or AdaptPlan(), Path(work), time.monotonic()
-    for written in (out, *map(Path(out).with_suffix, BESIDE)):
+    settings, folder, out, started = settings or AdaptSettings(), Path(images), Path(out), time.monotonic()
+    work = Path(work) if work is not None else out.with_suffix(".work")
+    for written in (out, *map(out.with_suffix, BESIDE)):
         refuse_file(written, force)
-    if Path(out).suffix != ".safetensors":
+    if out.suffix != ".safetensors":
         raise UserError(f"--out {out}: weights are written as .safetensors")
-    if not 0 < plan.held_out < 1:
-        raise UserError(f"--held-out is {plan.held_out}; it is a part of the photos, above 0 and below 1")
-    start = load(plan.model).for_keypoints()
+    start = load(settings.model).for_keypoints()
     if not isinstance(start, NetworkModel):
-        raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
+        raise UserError(f"{settings.model} has no weights to tune; start from the name or file of trained weights")
     config = resolve(
         "sdgmnet",
         network=start.info.network,
         network_options=start.info.options,
         loss="doap-binary" if start.kind == "binary" else "sdgm",
-        # Against other places of the same photo, and with frames as wrong as a detector's, as the shipped weights learned.
+        # Against other places of the same image, and with frames as wrong as a detector's, as the shipped weights learned.
         batcher="neighbors",
-        batcher_options={"run": math.gcd(plan.batch, NEIGHBORS)},
+        batcher_options={"run": math.gcd(settings.batch, NEIGHBORS)},
         augmentation="wide",
-        init=plan.model,
-        steps=plan.steps,
-        batch=plan.batch,
-        lr=plan.lr,
-        seed=plan.seed,
-        device=plan.device,
-        validate_every=max(plan.steps // 4, 1),
-        checkpoint_every=max(plan.steps // 4, 1),
-        log_every=max(plan.steps // 40, 1),
+        init=settings.model,
+        steps=settings.steps,
+        batch=settings.batch,
+        lr=settings.lr,
+        seed=settings.seed,
+        device=settings.device,
+        validate_every=max(settings.steps // 4, 1),
+        checkpoint_every=max(settings.steps // 4, 1),
+        log_every=max(settings.steps // 40, 1),
         tensorboard=False,
     )
     if not (work / "tracks").is_dir():
         require("pycolmap", extra="sfm")
-        if not _has_model(Path(folder)):
-            list_images(folder)  # says what is wrong with the folder
-    report("1/3  points that several photos show")
-    store = _tracks(Path(folder), work / "tracks", start.info.patch_scale, plan.strict)
-    learned, unseen_images = _hold_images_out(store, plan.held_out, plan.seed)
-    points = learned.split("train").num_points
-    if points < max(FEWEST_POINTS, plan.batch):
+        if not _has_model(folder):
+            list_images(folder)  # raises where there are none
+    report("1/3  points that several images show")
+    store = _tracks(folder, work / "tracks", start.info.patch_scale, settings.strict)
+    learned, held_out = _hold_images_out(store, settings.held_out, settings.seed)
+    points, fewest = learned.split("train").num_points, max(MIN_POINTS, settings.batch)
+    if points < fewest:
         raise UserError(
-            f"the photos in {folder} share only {points} points for training, fewer than {max(FEWEST_POINTS, plan.batch)}; "
-            "give photos that overlap more, or more of them"
+            f"the images in {folder} share only {points} points for training, fewer than {fewest}; "
+            "give images that overlap more, or more of them"
         )
-    report(f"2/3  tuning {plan.model} on {points} points, {plan.steps} steps")
-    run = work / "training"
+    report(f"2/3  tuning {settings.model} on {points} points, {settings.steps} steps")
     # A run that was stopped before its first checkpoint starts again.
+    run = work / "training"
     begun = checkpoint.any_in(run / "checkpoints")
-    outcome = train(config, learned, run, resume=begun, force=not begun)
-    report("3/3  measuring on what was held out")
+    outcome = train(config, learned, out=run, resume=begun, force=not begun)
+    report("3/3  matching the images that were held out")
     candidates = {name: work / f"{name}.safetensors" for name in ("start", "tuned")}
-    # One threshold of the ratio test for both: a looser one alone gives more matches and points.
-    ratio = _ratio(plan.model, store)
+    # One threshold of the ratio test for both: a looser one alone gives more matches.
+    ratio = _ratio(settings.model, store)
     weights.save(start.network, candidates["start"], dataclasses.replace(start.info, ratio=ratio), half=True)
-    _write_tuned(outcome.last, candidates["tuned"], Path(out).stem, start.info, store, ratio)
-    judge = HeldOutPhotos(store, unseen_images, reconstruction_in(Path(folder), work), plan.seed)
+    _write_tuned(outcome.last, candidates["tuned"], out.stem, start.info, store, ratio)
+    judge = HeldOutPairs(store, held_out)
     models = {**{name: str(path) for name, path in candidates.items()}, **{name: name for name in BASELINES}}
-    measured, mapped = judge.compare({name: load(model, engine="float32") for name, model in models.items()})
-    if "left_out" in mapped:
-        report(str(mapped["left_out"]))
-    scores = {name: each.scores for name, each in measured.items()}
-    answer = verdict(measured["start"], measured["tuned"])
-    info = _write_chosen(answer, candidates, Path(out), scores, store)
+    counts = {name: judge.verified_matches(load(model, engine="float32")) for name, model in models.items()}
+    answer = verdict(counts["start"], counts["tuned"])
+    scores = {name: {"inliers": float(values.mean())} for name, values in counts.items()}
+    info = _write_chosen(answer, candidates, out, scores, store)
     return provenance.record(
         "adapt",
-        settings=dataclasses.asdict(plan),
+        settings=dataclasses.asdict(settings),
         model={"name": info.name, "sha256": info.sha256, "start": start.info.name, "verdict": answer},
         data={
             "path": str(folder),
             "photos": len(store.images),
-            "held_out_photos": len(unseen_images),
+            "held_out_photos": len(held_out),
             "pairs": len(judge.pairs),
             "points": store.num_points,
-            "mapped": mapped,
         },
-        seed=plan.seed,
+        seed=settings.seed,
         scores=scores,
         started=started,
     )
@@ -169,7 +183,7 @@ def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> Trac
 
 
 def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackStore, np.ndarray]:
-    """The store without the observations in some photos, and those photos."""
+    """The store without the observations in some images, and those images."""
     count = len(store.images)
     unseen = np.random.default_rng(seed).permutation(count)[: max(1, round(part * count))]
     tracks = store.tracks
@@ -196,7 +210,7 @@ def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: T
         name=f"{start.network}.{name}",
         training=dataclasses.replace(
             network.info.training,
-            data=f"{start.training.data}; then {len(store.images)} photos of {', '.join(store.names.scenes)}",
+            data=f"{start.training.data}; then {len(store.images)} images of {', '.join(store.names.scenes)}",
             start=start.name,
         ),
         sha256="",
@@ -207,29 +221,26 @@ def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: T
 
 
 def _write_chosen(
-    answer: str, candidates: dict[str, Path], out: Path, scores: dict[str, Scores], store: TrackStore
+    answer: str, candidates: dict[str, Path], out: Path, scores: dict[str, dict[str, float]], store: TrackStore
 ) -> ModelInfo:
-    """The tuned weights where they gained something, else those they started from, calibrated; the notes say which and why."""
-    change = ", ".join(
-        f"{measure.label} {measure.shown(scores['start'][name])} to {measure.shown(scores['tuned'][name])}"
-        for name, measure in measured_in(scores).items()
-    )
+    """Write the tuned weights where they gained something, else the start weights; the notes in the file say which."""
+    before, after = (scores[name]["inliers"] for name in ("start", "tuned"))
+    change = f"verified matches on held-out images {before:.1f} to {after:.1f}"
     start = weights.load_network(candidates["start"]).info
-    if answer == "gained":
-        chosen, notes = candidates["tuned"], f"tuned from {start.name} by patchprint adapt; {change}"
-    else:
-        chosen, notes = (
-            candidates["start"],
-            f"the weights of {start.name}, since patchprint adapt ended with {answer!r}: {change}",
-        )
+    has_gained = answer == "gained"
+    notes = (
+        f"tuned from {start.name} by patchprint adapt; {change}"
+        if has_gained
+        else f"the weights of {start.name}, since patchprint adapt ended with {answer!r}: {change}"
+    )
+    chosen = candidates["tuned" if has_gained else "start"]
     network = weights.load_network(chosen)
-    # That of the start weights is their own already.
-    ratio = _ratio(chosen, store) if answer == "gained" else start.ratio
+    ratio = _ratio(chosen, store) if has_gained else start.ratio
     return weights.save(network, out, dataclasses.replace(network.info, notes=notes, ratio=ratio), half=True)
 
 
 def _ratio(model: str | Path, store: TrackStore) -> float | None:
-    """The threshold of the ratio test on warped copies of some of the photos; None where they have too little to match."""
+    """The threshold of the ratio test on warped copies of some of the images; None where they have too little to match."""
     try:
         chosen = spread_over(len(store.images), CALIBRATION_IMAGES)
         return calibrate(model, map(store.images.pixels, chosen)).ratio

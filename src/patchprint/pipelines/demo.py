@@ -64,7 +64,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
         tensorboard=False,
     )
     _say(f"2/4  training from scratch: {steps} steps of {BATCH} pairs, {source.num_points} points")
-    train(config, source, out / "training", force=True)
+    train(config, source, out=out / "training", force=True)
     weights = out / "training" / "last.safetensors"
 
     _say("3/4  measuring on held-out photographs and on the stereo pair")

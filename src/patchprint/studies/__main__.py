@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[], help="in place of those of the study")
     parser.add_argument("--set", nargs="+", action="extend", default=[], metavar="SETTING=VALUE", help="of all runs")
     parser.add_argument("--only", default="*", help="pattern of the names of runs to do")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="auto", help="cpu, cuda, mps or auto")
     parser.add_argument("--engine", default=EXACT, help="how networks are computed where they are measured")
     parser.add_argument("--keep", action="store_true", help="leave the weights of the runs in their folders")
@@ -39,7 +39,7 @@ def main() -> int:
             seeds=tuple(given.seeds),
             changes=read_changes(given.set),
             only=given.only,
-            jobs=given.jobs,
+            workers=given.workers,
             device=given.device,
             engine=given.engine,
             keep=given.keep,

@@ -15,9 +15,10 @@ from tqdm import tqdm
 
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
+from patchprint.common.processes import run_tasks
 from patchprint.common.safe_io import read_json
 from patchprint.report.page import write
-from patchprint.studies import _figures, _one_run, _page, _tables, _workers
+from patchprint.studies import _figures, _one_run, _page, _tables
 from patchprint.studies._plan import DataSet, Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._study import Study
@@ -91,7 +92,7 @@ def _do(plans: Sequence[Plan], options: Options) -> dict[str, str]:
                 for each in ready
                 if each not in able and each.start
             }
-            for each, error in _workers.each(_one_run.attempt, able, options.jobs):
+            for each, error in run_tasks(_one_run.attempt, able, options.workers):
                 number += 1
                 bar.update()
                 if error:

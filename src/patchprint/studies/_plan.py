@@ -39,7 +39,7 @@ class Options:
         seeds: in place of those of the study.
         changes: settings of all runs, by the names of TrainConfig.
         only: pattern of the names of runs to do; the others are shown where they were done before.
-        jobs: runs at a time.
+        workers: runs at a time.
         device: cpu, cuda, mps or auto.
         engine: how networks are computed where they are measured; float32 is exact.
         keep: leave the weights of the runs in their folders.
@@ -52,7 +52,7 @@ class Options:
     seeds: tuple[int, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
     only: str = "*"
-    jobs: int = 1
+    workers: int = 1
     device: str = "auto"
     engine: str = EXACT
     keep: bool = False
@@ -61,8 +61,8 @@ class Options:
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 100:
             raise UserError(f"--budget is {self.budget:g}; it is a factor of the steps, above 0 and at most 100")
-        if self.jobs < 1:
-            raise UserError(f"--jobs is {self.jobs}; at least one run is done at a time")
+        if self.workers < 1:
+            raise UserError(f"--workers is {self.workers}; at least one run is done at a time")
         if len(set(self.seeds)) < len(self.seeds):
             raise UserError("--seeds names a seed twice; every run is done once")
         for name, flag in (("seed", "--seeds"), ("data", "--data"), ("device", "--device")):

@@ -27,7 +27,7 @@ def main() -> int:
         if file.recipe is None or file.out is None or "data" not in file.settings:
             missing = "recipe" if file.recipe is None else "out" if file.out is None else "data"
             raise UserError(f"{arguments.config} lacks {missing!r}")
-        outcome = train(resolve(file.recipe, file), None, file.out, resume=arguments.resume)
+        outcome = train(resolve(file.recipe, file), out=file.out, resume=arguments.resume)
         if ranks.rank() == 0:
             print(json.dumps(outcome.to_json(), indent=2))
     except (UserError, OSError) as error:

@@ -1,4 +1,4 @@
-"""From a config to the parts of a run: network, loss, optimiser, weight average."""
+"""Create the parts of a run from its config: network, loss, optimizer, weight average."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Checkpoints: one safetensors file for each, written beside its final name and renamed, never unpickled.
 
-A checkpoint holds the weights, their running average, the optimiser, the statistics of the loss and the step, what data the
+A checkpoint holds the weights, their running average, the optimizer, the statistics of the loss and the step, what data the
 run learns from, and a checksum of all of it. Random numbers need no state, since they are functions of the seed and the step.
 """
 
@@ -43,7 +43,7 @@ class Validated:
 class TrainState:
     """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name; ``best`` are the
     judgements whose weights are kept, best first; ``data`` is the fingerprint of what is learned from; ``divided_among`` is the
-    number of processes that hold its photos together, 0 where each holds all."""
+    number of processes that hold its images together, 0 where each holds all."""
 
     network: PatchNetwork
     loss: Loss
@@ -106,7 +106,7 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
         divided_among = int(header.get("divided_among", 0))
         if divided_among != state.divided_among:
             raise UserError(
-                f"{path} was learned from photos divided among {divided_among} processes, not {state.divided_among}; "
+                f"{path} was learned from images divided among {divided_among} processes, not {state.divided_among}; "
                 f"resume it with {divided_among}"
             )
         state.network.load_state_dict(_part(tensors, "network"))

@@ -1,10 +1,11 @@
-"""What a training run is made of: one flat, typed record, written beside every run and into every weight file."""
+"""TrainConfig: all settings of a training run, saved beside the run and in its weight files."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import tomllib
 import types
 import typing
 from dataclasses import dataclass, field
@@ -20,10 +21,18 @@ Schedule = Literal["constant", "linear", "drops", "cosine", "one-cycle"]
 Precision = Literal["auto", "bf16", "float32", "float64"]
 Acceleration = Literal["auto", "eager", "compile", "record", "graph"]
 
+# Settings with a flag of their own on the command line; --config and --set reach the others.
+FLAGS = (
+    "data", "network", "network_options", "loss", "loss_settings", "sec", "teacher", "patch_scale", "batcher",
+    "batcher_options", "batch", "views", "augmentation", "steps", "optimizer", "lr", "weight_decay", "schedule", "average",
+    "seed", "init", "freeze", "validate_every", "keep_best", "select_on_test", "device", "precision", "divide_photos",
+    "deterministic",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A resolved run. Lengths inside a run (drops, warm-up) are fractions of it, so that ``steps`` rescales all of them.
+    """All settings of a training run. Drops and warm-up are fractions of the run, so that ``steps`` rescales them.
 
     ``batch`` counts points over all processes; with ``views`` patches of each, a step sees ``batch * views`` patches.
     Batchers of whole groups have ``views`` 1: there ``batch`` counts patches, and a point has all of its own in the batch.
@@ -66,7 +75,7 @@ class TrainConfig:
     # What a step sees.
     data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
     patch_scale: Annotated[
-        float | None, "side of patches cut from photos, in sigma of the keypoint; if not given, that of the store"
+        float | None, "side of patches cut from images, in sigma of the keypoint; if not given, that of the store"
     ] = None
     batcher: Annotated[str, "which points make a batch"] = "pairs"
     batch: Annotated[int, "points in a batch, over all processes; in batches of whole groups, patches"] = 1024
@@ -125,7 +134,7 @@ class TrainConfig:
     precision: Annotated[Precision, "precision of the network; the loss is computed in float32 at least"] = "auto"
     acceleration: Annotated[Acceleration, "eager, compiled, recorded as a CUDA graph, or both (graph)"] = "auto"
     divide_photos: Annotated[
-        bool, "of several processes each holds its share of the photos, and cuts patches out of them for all"
+        bool, "of several processes each holds its share of the images, and cuts patches out of them for all"
     ] = False
     deterministic: Annotated[bool, "the same bits in every run on this machine (always so on a CPU)"] = False
 
@@ -145,7 +154,7 @@ class TrainConfig:
         if self.batch == 1:
             raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
         if self.watch < 0:
-            raise UserError(f"--watch is {self.watch}; it is a number of samples")
+            raise UserError(f"watch is {self.watch}; it is a number of samples")
         weights = ("sec", "norm_penalty", "ranking", "teacher_cosine", "teacher_similarity", "loss_weight")
         for name in ("lr", "weight_decay", *weights):
             value = getattr(self, name)
@@ -157,13 +166,13 @@ class TrainConfig:
             )
         self._check_teacher()
         if not 0 < self.sec_momentum <= 1:
-            raise UserError(f"--sec-momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
+            raise UserError(f"sec_momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
         if self.sec and self.norm_penalty:
             raise UserError(
-                "--sec and --norm-penalty pull the norms to different places; give one of them, the other as 0"
+                "--sec and norm_penalty pull the norms to different places; give one of them, the other as 0"
             )
         if not 0 <= self.warm_up < 1:
-            raise UserError(f"--warm-up is {self.warm_up}; it is a part of the run, at least 0 and below 1")
+            raise UserError(f"warm_up is {self.warm_up}; it is a part of the run, at least 0 and below 1")
         if not 0 <= self.average < 1:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 
@@ -171,10 +180,10 @@ class TrainConfig:
         for scale in self.teacher_scales:
             if not 0 < scale <= LARGEST_SCALE:
                 raise UserError(
-                    f"--teacher-scales has {scale:g}; sides of patches are numbers above 0, and at most {LARGEST_SCALE:g}"
+                    f"teacher_scales has {scale:g}; sides of patches are numbers above 0, and at most {LARGEST_SCALE:g}"
                 )
         if self.teacher and not (self.teacher_cosine or self.teacher_similarity):
-            raise UserError("--teacher-cosine and --teacher-similarity are 0, so that --teacher teaches nothing")
+            raise UserError("teacher_cosine and teacher_similarity are 0, so that --teacher teaches nothing")
         if not self.teacher and (self.loss_weight != 1 or self.teacher_scales):
             name = "teacher_scales" if self.teacher_scales else "loss_weight"
             raise UserError(f"{flag(name)} is for distillation; give --teacher WEIGHTS too")
@@ -215,7 +224,7 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
-    """Names of the settings in which two configs differ, those that only say what is written or where left out."""
+    """Return the names of the settings in which two runs differ, without those that only concern output and place."""
     harmless = {
         "data",
         "teacher",  # wherever its file lies, its checksum is the same
@@ -232,12 +241,19 @@ def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a file; UserError where there is none."""
-    return read_json(path, "a JSON file with settings")
+    """Read the settings in a JSON or TOML file."""
+    if Path(path).suffix != ".toml":
+        return read_json(path, "a JSON file with settings")
+    if not Path(path).is_file():
+        raise UserError(f"{path} is not there, or a folder; expected a TOML file with settings")
+    with parsing(path, "TOML"):
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def flag(name: str) -> str:
-    """The flag of a setting. Choosing on test data is spelled out, so that nobody does it unawares."""
+    """Return the flag of a setting, or its name where it has none. Choosing on test data is spelled out as a warning."""
+    if name not in FLAGS:
+        return name
     return "--" + ("select-on-test-as-the-papers-did" if name == "select_on_test" else name.replace("_", "-"))
 
 

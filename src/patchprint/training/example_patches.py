@@ -61,4 +61,4 @@ def _patches(judge: HeldOutPoints, first: Tensor, second: Tensor, size: int) -> 
         chosen = rows.to(judge.points.device)
         views = judge.views[chosen, view]
         sides.append(judge.source.sample(judge.points[chosen], views[:, None], min(size, LARGEST_SIDE))[:, 0, 0])
-    return (preview.stretched(torch.stack(sides, 1)) * 255).round().to(torch.uint8).cpu().numpy()
+    return (preview.stretch_contrast(torch.stack(sides, 1)) * 255).round().to(torch.uint8).cpu().numpy()

@@ -1,7 +1,7 @@
 """How good descriptors are on points that training never saw: the one judge of training, `adapt` and the choice of weights.
 
 Held-out points of the training data judge by FPR95 and confusion together (`create`); where no point has two views, as in
-photos without tracks, the teacher of the run judges by how far similarities are from its own. Published test sets judge as in
+images without tracks, the teacher of the run judges by how far similarities are from its own. Published test sets judge as in
 the papers (`create_for_test_sets`): FPR95 of each on its official pairs, and the mean over the sets chooses.
 """
 

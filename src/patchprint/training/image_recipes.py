@@ -1,6 +1,7 @@
 """Recipes for whole images: SEC's metric learning on four sets with five losses, SimCLR, and a quick one of our own.
 
-``metric-SET-LOSS`` has the rates, lengths and batches of the paper's hyper-parameter tables; the first of its two rates is that
+``metric-SET`` has the rates, length and batches of the paper's hyper-parameter tables for the semi-hard loss, and `published`
+those for each of its losses; the first of the two rates there is that
 of the head, as in the released code (the table's header has it the other way round). The paper's backbone, BN-Inception, comes
 without weights that could be had here, so all of them start from EfficientNet-Lite0's. SEC is left out unless ``--sec`` asks
 for it: published weights are 1 (CUB, triplet), 0.5 (Cars, semi-hard) and 0.1 (SimCLR), the others are not on record.
@@ -51,8 +52,12 @@ _RATES = {
 }
 
 
+# Multi-similarity without SEC: rates of head and backbone, and parts of the run before the first and between all drops.
+_PLAIN_MULTI_SIMILARITY = {"cub": ((1e-5, 5e-6), (3 / 8, 3 / 8)), "cars": ((2e-5, 2e-5), (1 / 4, 1.0))}
+
+
 def metric_lite0() -> TrainConfig:
-    """Metric learning, a short run of ours: EfficientNet-Lite0 at 128 pixels, 2000 steps; --loss chooses the loss."""
+    """Metric learning, short (ours): EfficientNet-Lite0 at 128 pixels, 2000 steps; --loss chooses the loss."""
     return TrainConfig(
         recipe="metric-lite0",
         network="embedding",
@@ -108,57 +113,44 @@ def simclr() -> TrainConfig:
     )
 
 
-def _published(data: str, loss: str) -> Callable[[], TrainConfig]:
-    def recipe() -> TrainConfig:
-        head, backbone = _RATES[data][loss]
-        batch, views = BATCHES[loss]
-        schedule = _SCHEDULES[data] | (_CARS_MS if (data, loss) == ("cars", "multi-similarity") else {})
-        base = metric_lite0()
-        return dataclasses.replace(
-            base,
-            recipe=f"metric-{data}-{loss}",
-            network_options={**base.network_options, "input_size": 227, "backbone_rate": backbone / head},
-            loss=loss,
-            batch=batch,
-            views=views,
-            lr=head,
-            **schedule,
-        )
+def published(data: str, loss: str = "semihard", plain: bool = False) -> TrainConfig:
+    """Return SEC's experiment on one of SETS with one of BATCHES' losses, but for its backbone.
 
-    recipe.__doc__ = f"SEC's experiment on {SETS[data]} with the {loss} loss, but for its backbone; --sec adds SEC."
-    return recipe
+    Args:
+        data: a key of SETS.
+        loss: a key of BATCHES.
+        plain: multi-similarity without SEC: its own lower rates, and no batch norm before the head.
+    """
+    head, backbone = _RATES[data][loss]
+    batch, views = BATCHES[loss]
+    drops = _SCHEDULES[data] | (_CARS_MS if (data, loss) == ("cars", "multi-similarity") else {})
+    options = {**metric_lite0().network_options, "input_size": 227}
+    if plain:
+        (head, backbone), (first, every) = _PLAIN_MULTI_SIMILARITY[data]
+        drops |= {"first_drop": first, "drop_every": every, "drop_factor": 0.1}
+        options["feature_norm"] = False
+    return dataclasses.replace(
+        metric_lite0(),
+        recipe=f"metric-{data}",
+        network_options={**options, "backbone_rate": backbone / head},
+        loss=loss,
+        batch=batch,
+        views=views,
+        lr=head,
+        **drops,
+    )
 
 
 def _of_set(data: str) -> Callable[[], TrainConfig]:
     def recipe() -> TrainConfig:
-        return dataclasses.replace(_published(data, "semihard")(), recipe=f"metric-{data}")
+        return published(data)
 
-    what = f"SEC's experiment on {SETS[data]}, rates and batches of its semi-hard loss"
-    recipe.__doc__ = f"{what}; metric-{data}-LOSS has others'."
-    return recipe
-
-
-# Rates of head and backbone without SEC, and parts of the run before the first and between all drops.
-_PLAIN_MULTI_SIMILARITY = {"cub": ((1e-5, 5e-6), (3 / 8, 3 / 8)), "cars": ((2e-5, 2e-5), (1 / 4, 1.0))}
-
-
-def _plain_multi_similarity(data: str) -> Callable[[], TrainConfig]:
-    def recipe() -> TrainConfig:
-        (head, backbone), (first, every) = _PLAIN_MULTI_SIMILARITY[data]
-        base = _published(data, "multi-similarity")()
-        options = {**base.network_options, "backbone_rate": backbone / head, "feature_norm": False}
-        drops: dict[str, Any] = {"first_drop": first, "drop_every": every, "drop_factor": 0.1}
-        name = f"metric-{data}-multi-similarity-plain"
-        return dataclasses.replace(base, recipe=name, network_options=options, lr=head, **drops)
-
-    recipe.__doc__ = f"Multi-similarity without SEC on {SETS[data]}: lower rates, no batch norm before the head."
+    recipe.__doc__ = f"SEC's experiment on {SETS[data]} with its semi-hard loss, but for its backbone; --sec adds SEC."
     return recipe
 
 
 IMAGE_RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "metric-lite0": metric_lite0,
     **{f"metric-{data}": _of_set(data) for data in SETS},
-    **{f"metric-{data}-{loss}": _published(data, loss) for data in SETS for loss in BATCHES},
-    **{f"metric-{data}-multi-similarity-plain": _plain_multi_similarity(data) for data in _PLAIN_MULTI_SIMILARITY},
     "simclr": simclr,
 }

@@ -1,4 +1,4 @@
-"""The training loop: steps on the device, and now and then a look at them from the host.
+"""The training loop: steps on the device; logging, validation and checkpoints from the host.
 
 ``train`` is the whole of it. A run is decided by its config, its data and its seed; it can be stopped at any moment and
 goes on from its last checkpoint with ``resume`` as if nothing had happened.
@@ -50,6 +50,7 @@ class Outcome:
     last: Path
     seconds: float
     kept: tuple[checkpoint.Validated, ...] = ()
+    ratio: float | None = None  # of the ratio test, where it was calibrated
 
     def mean(self) -> dict[str, float]:
         """Of each number that was measured, over ``kept``."""
@@ -70,7 +71,8 @@ class Outcome:
 
 def train(
     config: TrainConfig,
-    source: PatchSource | None,
+    source: PatchSource | None = None,
+    *,
     out: str | Path,
     resume: bool = False,
     force: bool = False,
@@ -104,7 +106,7 @@ def train(
 def _shares(
     config: TrainConfig, source: PatchSource, validation: PatchSource | None, teacher: Teacher | None
 ) -> tuple[PatchSource, held_out.Judge, str]:
-    """The points that are learned from, the judge that chooses weights, and what data it looks at."""
+    """Return the points to learn from, the judge that selects weights, and the name of its data."""
     most, seed = config.validation_pairs, config.seed
     if config.select_on_test and validation is None:
         judge = held_out.create_for_test_sets(config.select_on_test, source.device, source.patch_scale, most, seed)
@@ -148,8 +150,8 @@ class _Run:
             )
         if teacher and not config.teacher_similarity and teacher.dim != self.state.network.dim:
             raise UserError(
-                f"--teacher-similarity is 0, and descriptors of {self.state.network.dim} numbers have no cosine to the "
-                f"teacher's of {teacher.dim}; give --teacher-similarity, which compares any"
+                f"teacher_similarity is 0, and descriptors of {self.state.network.dim} numbers have no cosine to the "
+                f"teacher's of {teacher.dim}; give teacher_similarity, which compares any"
             )
         self.step = TrainStep(config, source, self.state, teacher)
         if resume:
@@ -290,7 +292,7 @@ class _Run:
             self._save("best")
 
     def _show_hardest(self) -> None:
-        """Where the last weights go wrong, in pictures."""
+        """Where the last weights go wrong, in images."""
         if self.takes_part and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
             pairs = example_patches.hardest_pairs(self.judge, self._judged().in_evaluation())
             if self.folder:

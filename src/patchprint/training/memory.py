@@ -1,4 +1,4 @@
-"""Which batch would fit, asked of the device itself after it ran out of memory."""
+"""Find the largest batch that fits after the GPU ran out of memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchprint.training.step import TrainStep
 
 
 def largest_batch(config: TrainConfig, source: PatchSource) -> int | None:
-    """The largest half, quarter, ... of the batch whose first step runs through, or None."""
+    """Return the largest half, quarter, ... of the batch whose first step fits, or None."""
     batch = config.batch // 2
     while batch >= 2:
         if _fits(dataclasses.replace(config, batch=batch, acceleration="eager"), source):

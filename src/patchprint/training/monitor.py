@@ -1,4 +1,4 @@
-"""Numbers about a batch that tell a person how training goes; computed when a line is logged, not at every step."""
+"""Diagnostics of a batch, computed when a line is logged."""
 
 from __future__ import annotations
 

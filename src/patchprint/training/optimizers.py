@@ -1,4 +1,4 @@
-"""Optimiser and learning rate. The rate is a tensor on the device, so that a captured step reads it without the host."""
+"""Optimizer and learning rate. The rate is a tensor on the device, so that a captured step reads it without the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RISING, _RISE = 0.3, 25.0  # one cycle: part of the run in which the rate rises
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """Rate of step ``step`` (from 0): a pure function, so that nothing about it needs to be saved."""
+    """Return the learning rate of step ``step`` (from 0): a pure function, so that no state is saved."""
     rise = config.warm_up * config.steps
     return _scheduled(config, step) * (min(1.0, (step + 1) / rise) if rise else 1.0)
 
@@ -48,7 +48,7 @@ def _between(start: float, end: float, done: float) -> float:
 
 
 def freeze(network: nn.Module, layers: tuple[str, ...]) -> None:
-    """Stop learning in ``layers``, given by name; ``train_mode`` also keeps their batch statistics as they are."""
+    """Freeze ``layers``, given by name; ``train_mode`` also keeps their batch statistics as they are."""
     names = [name for name, _ in network.named_modules() if name]
     for layer in layers:
         if layer not in names:
@@ -74,7 +74,7 @@ def _lies_in(name: str, layers: tuple[str, ...]) -> bool:
 
 
 def create(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
-    """The fused optimiser of ``network``; ``set_rates`` fills the rates of its groups."""
+    """Create the fused optimizer of ``network``; ``set_rates`` fills the rates of its groups."""
     device = next(network.parameters()).device
     parameters = []
     for group in network.parameter_groups():

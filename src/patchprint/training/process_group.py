@@ -1,4 +1,4 @@
-"""Many processes, one batch: every rank describes its share of the points, and all ranks see the loss of all of them.
+"""Distributed training: every rank describes its share of the batch, all ranks compute the loss of all.
 
 In-batch negatives must span all ranks, so the descriptors are gathered before the loss. Each rank then computes the same
 loss over the global batch, of its tables of all pairs only the rows of its own anchors (``ranks.Rows``). The gradient flows
@@ -37,7 +37,7 @@ def stop() -> None:
 
 
 def agree(flag: bool, device: torch.device) -> bool:
-    """Whether any rank raises ``flag``; all ranks must ask at the same step."""
+    """Return whether ``flag`` is set on any rank; a collective operation."""
     if distributed.world_size() == 1:
         return flag
     value = torch.tensor(float(flag), device=device)
@@ -46,7 +46,7 @@ def agree(flag: bool, device: torch.device) -> bool:
 
 
 def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
-    """The batch of all ranks, in the order of the ranks.
+    """Gather the batch of all ranks, in the order of the ranks.
 
     ``ignore`` is left as it is: every rank knows it for the global batch already.
 

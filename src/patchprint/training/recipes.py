@@ -1,4 +1,4 @@
-"""The published methods: which network, loss, data order, augmentation, optimiser and schedule belong together.
+"""The published methods: which network, loss, data order, augmentation, optimizer and schedule belong together.
 
 One function for each method, with the numbers of the papers and their code; docstrings say where sources leave a gap.
 Steps are those of training on Liberty of the UBC sets where nothing else is said: where a paper counts epochs, another set
@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 from patchprint.training.config import TrainConfig
 
@@ -131,7 +130,7 @@ def _in_bits(method: TrainConfig, name: str) -> TrainConfig:
 
 
 def tfeat() -> TrainConfig:
-    """TFeat: random triplets with anchor swap; optimiser and length after its public code, since no paper is at hand."""
+    """TFeat: random triplets with anchor swap; optimizer and length after its public code, since no paper is at hand."""
     return TrainConfig(
         recipe="tfeat",
         network="tfeat",
@@ -162,7 +161,7 @@ def hardnet() -> TrainConfig:
 
 
 def hardnet_gor() -> TrainConfig:
-    """HardNet with global orthogonal regularisation, weight 1."""
+    """HardNet with global orthogonal regularization, weight 1."""
     return dataclasses.replace(hardnet(), recipe="hardnet-gor", loss_settings={"gor": 1.0})
 
 
@@ -198,7 +197,7 @@ def cdf() -> TrainConfig:
 
 
 def hynet() -> TrainConfig:
-    """HyNet: hybrid similarity and equal norms, on filter response normalisation; Adam at 0.01 throughout."""
+    """HyNet: hybrid similarity and equal norms, on filter response normalization; Adam at 0.01 throughout."""
     return TrainConfig(
         recipe="hynet",
         network="hynet",
@@ -253,51 +252,6 @@ def sdgmnet_standardized() -> TrainConfig:
     )
 
 
-def sdgmnet_theta() -> TrainConfig:
-    """SDGMNet's ablation: the self weight of the angle, 1."""
-    return _sdgm_ablation("sdgmnet-theta", self_weight="theta")
-
-
-def sdgmnet_s() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the cosine implies, sin(theta)."""
-    return _sdgm_ablation("sdgmnet-s", self_weight="s")
-
-
-def sdgmnet_l2() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the L2 distance implies, cos(theta / 2)."""
-    return _sdgm_ablation("sdgmnet-l2", self_weight="l2")
-
-
-def sdgmnet_theta_no_power() -> TrainConfig:
-    """SDGMNet's ablation: the self weight of the angle, 1, and no power adjustment."""
-    return _sdgm_ablation("sdgmnet-theta-no-power", self_weight="theta", power_adjustment=False)
-
-
-def sdgmnet_s_no_power() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the cosine implies, sin(theta), and no power adjustment."""
-    return _sdgm_ablation("sdgmnet-s-no-power", self_weight="s", power_adjustment=False)
-
-
-def sdgmnet_l2_no_power() -> TrainConfig:
-    """SDGMNet's ablation: the self weight that the L2 distance implies, cos(theta / 2), and no power adjustment."""
-    return _sdgm_ablation("sdgmnet-l2-no-power", self_weight="l2", power_adjustment=False)
-
-
-def sdgmnet_step() -> TrainConfig:
-    """SDGMNet with the hard threshold of the released code in place of the paper's distribution function."""
-    return _sdgm_ablation("sdgmnet-step", coupled="step")
-
-
-def sdgmnet_no_coupling() -> TrainConfig:
-    """SDGMNet without its coupled weight: every triplet counts. An ablation of ours, the paper has none such."""
-    return _sdgm_ablation("sdgmnet-no-coupling", coupled="none")
-
-
-def sdgmnet_no_power() -> TrainConfig:
-    """SDGMNet's ablation: auto-focus weights, no power adjustment."""
-    return _sdgm_ablation("sdgmnet-no-power", power_adjustment=False)
-
-
 def hardnet_frn() -> TrainConfig:
     """HardNet+FRN of SDGMNet's paper: its network and settings, no negatives nearer than 0.6 rad, mean over active triplets.
 
@@ -312,12 +266,8 @@ def hardnet_frn_hynet() -> TrainConfig:
     return dataclasses.replace(hynet(), recipe="hardnet-frn-hynet", loss="hardnet")
 
 
-def _sdgm_ablation(name: str, **settings: Any) -> TrainConfig:
-    return dataclasses.replace(sdgmnet(), recipe=name, loss_settings=settings)
-
-
 def distill() -> TrainConfig:
-    """A small network that learns what the shipped sdgmnet.plain says: patches of any photos, no labels; AdamW, one cycle."""
+    """A small network that learns what the shipped sdgmnet.plain says: patches of any images, no labels; AdamW, one cycle."""
     # The loss is what --loss-weight adds where points have two views; by itself the teacher teaches alone, and the two views
     # are one patch under two jitters and lights. Views share batch statistics, as all patches are of one kind.
     return TrainConfig(
@@ -342,7 +292,6 @@ def distill() -> TrainConfig:
 _ALL: tuple[Callable[[], TrainConfig], ...] = (
     l2net, l2net_cs, doap, doap_binary, doap_st, doap_st_binary, doap_hpatches, doap_st_hpatches, doap_st_lm, doap_rome,
     doap_binary_rome, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_bn, hynet_sosr, hardnet_frn, hardnet_frn_hynet,
-    sosnet_frn, sdgmnet, sdgmnet_standardized, sdgmnet_theta, sdgmnet_s, sdgmnet_l2, sdgmnet_theta_no_power,
-    sdgmnet_s_no_power, sdgmnet_l2_no_power, sdgmnet_no_power, sdgmnet_step, sdgmnet_no_coupling, distill,
+    sosnet_frn, sdgmnet, sdgmnet_standardized, distill,
 )  # fmt: skip
 METHOD_RECIPES = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}

@@ -1,4 +1,4 @@
-"""From a recipe, a file and flags to the config of a run; what comes later wins."""
+"""Resolve recipe, file and flags to the config of a run; later ones win."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RunFile:
 
 
 def resolve(recipe: str, file: RunFile | None = None, **changes: Any) -> TrainConfig:
-    """The config of a recipe, changed by a file and then by ``changes``, both named like the fields of TrainConfig.
+    """Return the config of a recipe, changed by a file and then by ``changes`` (fields of TrainConfig).
 
     Options of network, loss and batcher are merged with those that the recipe has. Where another network is chosen, it takes
     over the options that it knows, and the others fall away; options that are given must be known. Likewise loss and batcher.
@@ -61,7 +61,7 @@ def resolve(recipe: str, file: RunFile | None = None, **changes: Any) -> TrainCo
 
 
 def read_options(words: Iterable[str]) -> dict[str, Any]:
-    """name=value words; values are read as JSON where they are, else as text."""
+    """Read name=value words; values are JSON, or else text."""
     options = {}
     for word in words:
         name, separator, text = word.partition("=")
@@ -75,7 +75,7 @@ def read_options(words: Iterable[str]) -> dict[str, Any]:
 
 
 def registered(choice: str) -> Registry[Any]:
-    """What there is to choose from for one of CHOICES."""
+    """Return the registry of one of CHOICES."""
     everything: dict[str, Registry[Any]] = {
         "network": catalog.NETWORKS,
         "loss": losses.LOSSES,

@@ -1,4 +1,4 @@
-"""What a run leaves behind: config.json, metrics.jsonl, TensorBoard events, checkpoints, best and last weights.
+"""Files of a run: config.json, metrics.jsonl, TensorBoard events, checkpoints, best and last weights.
 
 For those who look at it: angles.jsonl (histograms, now and then), patches.npz and hardest.npz (`training.examples`), and
 calls.jsonl, a line for each call of ``train`` with what it cost.
@@ -102,7 +102,7 @@ class RunFolder:
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl; a last line that a crash cut short is left out."""
+    """Read the lines of a metrics.jsonl; a last line that a crash cut short is left out."""
     read = read_lines(path, "the metrics of a run")
     return [
         {name: value for name, value in line.items() if isinstance(value, int | float)}
@@ -112,7 +112,7 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
 
 
 def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
-    """The JSON objects of a file with one in each line; lines that are none are left out."""
+    """Read a file of JSON lines; invalid lines are left out."""
     with parsing(path, what):
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     return [value for line in lines if (value := _object(line)) is not None]

@@ -1,4 +1,4 @@
-"""The runs that made the weights of the package, each called after them: ours, built on the methods of ``recipes``."""
+"""Recipes of the shipped weights, named after them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def sdgmnet_large_shipped() -> TrainConfig:
 
 
 def sdgmnet_plain_shipped() -> TrainConfig:
-    """The weights sdgmnet.plain of the package, for ready-made patches: sdgmnet-standardized on photos, against neighbors in
-    the photo, strong changes."""
+    """The weights sdgmnet.plain of the package, for ready-made patches: sdgmnet-standardized on images, against neighbors in
+    the image, strong changes."""
     return _shipped(
         sdgmnet_standardized(),
         "sdgmnet-plain-shipped",
@@ -52,12 +52,12 @@ def sdgmnet_fast_shipped() -> TrainConfig:
 
 
 def sdgmnet_64_shipped() -> TrainConfig:
-    """The weights sdgmnet.64 of the package: sdgmnet.fast with prints of 64 floats, whose similarities are those of sdgmnet."""
+    """The weights sdgmnet.64 of the package: sdgmnet.fast with 64 floats and the similarities of sdgmnet."""
     return _taught("sdgmnet-64-shipped", width=32, extra=1, fovea=3, dim=64)
 
 
 def sdgmnet_32_shipped() -> TrainConfig:
-    """The weights sdgmnet.32 of the package: sdgmnet.fast with prints of 32 floats."""
+    """The weights sdgmnet.32 of the package: sdgmnet.fast with descriptors of 32 floats."""
     return _taught("sdgmnet-32-shipped", width=32, extra=1, fovea=3, dim=32)
 
 
@@ -74,13 +74,13 @@ def sdgmnet_tiny_shipped() -> TrainConfig:
 
 
 def hynet_shipped() -> TrainConfig:
-    """The weights hynet of the package: HyNet on photos, patches standardized first, rate falling to zero."""
+    """The weights hynet of the package: HyNet on images, patches standardized first, rate falling to zero."""
     options = {"dropout": 0.3, "input_norm": "standard"}
     return _shipped(hynet(), "hynet-shipped", steps=20_000, network_options=options, schedule="linear")
 
 
 def hardnet_shipped() -> TrainConfig:
-    """The weights hardnet of the package: HardNet on photos."""
+    """The weights hardnet of the package: HardNet on images."""
     return _shipped(hardnet(), "hardnet-shipped", steps=15_000)
 
 
@@ -103,7 +103,7 @@ def _taught(name: str, **network_options: Any) -> TrainConfig:
 
 
 def _shipped(method: TrainConfig, name: str, **changes: Any) -> TrainConfig:
-    """What all shipped weights share: patches of 24 sigma cut from photos, averaged weights, the best of few validations."""
+    """What all shipped weights share: patches of 24 sigma cut from images, averaged weights, the best of few validations."""
     shared = {"patch_scale": 24.0, "augmentation": "photos", "average": 0.999, "validate_every": 5000}
     return dataclasses.replace(method, recipe=name, **{**shared, **changes})
 

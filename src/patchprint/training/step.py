@@ -1,4 +1,4 @@
-"""One training step, from batch indices to new weights, all of it on the device.
+"""One training step on the device, from batch indices to new weights.
 
 Everything in a step is a function of a step counter that lives on the device, so that nothing waits for the host and, on
 a GPU, the whole step is captured once in a CUDA graph and replayed. Anchors and positives go through the network in one
@@ -36,7 +36,7 @@ Cut = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, tuple[Tensor, .
 
 
 class TrainStep:
-    """The moving parts of a run, and ``run()``, which does the next step.
+    """The state of a run; ``run()`` does the next step.
 
     After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and the raw vectors (P, K, D) it saw and their
     labels (P,) or None, ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them
@@ -72,7 +72,7 @@ class TrainStep:
         self._stream = torch.cuda.Stream(device) if self._wants_graph else None
 
     def run(self) -> None:
-        """Do one step; returns as soon as its work is queued."""
+        """Queue one step on the device and return."""
         with self._on_own_stream():
             optimizers.set_rates(self.config, self.state.optimizer, self.state.step)
             self._seed_dropout()

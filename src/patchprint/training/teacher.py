@@ -1,4 +1,4 @@
-"""The teacher of a run: trained networks, what they see of a patch, and what they say of it."""
+"""Distillation teacher: networks, their input views, their outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from patchprint.training.config import TrainConfig
 
 @dataclass(frozen=True)
 class Sight:
-    """A way to look at a keypoint: the side of the patch, as a multiple of the learning network's, and its pixels."""
+    """An input view of a keypoint: side of the patch relative to the student's, and its pixels."""
 
     ratio: float
     size: int
@@ -58,7 +58,7 @@ class Teacher(nn.Module):
 
     @staticmethod
     def load(config: TrainConfig, source: PatchSource, bf16: bool) -> Teacher | None:
-        """The teacher that ``config`` names, for a network that learns from ``source``; None where it names none.
+        """Load the teacher that ``config`` names, for a student that learns from ``source``; None without one.
 
         UserError where the source cannot show what the teacher is to see, or the weights are not those that the run began with.
         """
@@ -71,15 +71,15 @@ class Teacher(nn.Module):
         widest = max(config.teacher_scales, default=0.0)
         if widest > source.patch_scale and source.first_image is None:
             raise UserError(
-                f"--teacher-scales {widest:g} is wider than the stored patches, which show {source.patch_scale:g} sigma; "
-                "give a store that was built from photos"
+                f"teacher_scales {widest:g} is wider than the stored patches, which show {source.patch_scale:g} sigma; "
+                "give a store that was built from images"
             )
         ratios = [scale / source.patch_scale for scale in config.teacher_scales] or [1.0]
         teacher = Teacher(networks, ratios, bf16)
         if config.teacher_sha256 not in ((), teacher.sha256):
             raise UserError(
                 f"--teacher {' '.join(config.teacher)} has other weights than this run began with; "
-                "give the file whose checksum is --teacher-sha256"
+                "give the file whose checksum is teacher_sha256"
             )
         return teacher.double() if config.precision == "float64" else teacher
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from patchprint.common.errors import UserError
-from patchprint.interop.image_files import announced_size
+from patchprint.common.image_codec import size_in_header
 
 
 class RequestError(UserError):
@@ -61,7 +61,7 @@ class Limits:
         if len(data) > self.upload_mb * 1e6:
             size = f"{len(data) / 1e6:.1f} MB"
             raise RequestError(f"{name} has {size}, the limit is {self.upload_mb:g} MB; make it smaller", 413)
-        pixels = announced_size(data)
+        pixels = size_in_header(data)
         if pixels is None:
             raise RequestError(f"{name} is not an image that can be read here; choose a JPEG, PNG, WebP or BMP file")
         width, height = pixels

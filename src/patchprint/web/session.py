@@ -22,11 +22,11 @@ import torch
 
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError, suggest
+from patchprint.common.image_codec import decode_gray
 from patchprint.common.lru import Lru
 from patchprint.features import load
 from patchprint.features.draw_matches import encode
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, Model, list_models
-from patchprint.interop.image_files import decode_gray
 from patchprint.matching.image_pair import MatchSettings, answer
 from patchprint.matching.nearest_neighbors import RATIO_MODES
 from patchprint.matching.two_view_geometry import THRESHOLD

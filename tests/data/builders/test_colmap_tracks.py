@@ -76,7 +76,7 @@ def shifted_keypoints(root):
             lambda root: (root / "images" / "photo2.png").unlink(),
             r"photo2.png is missing, but the model has tracks in it",
         ),
-        (resized, r"photo1.png is 100x80, but its camera in the model is 200x160; the photo was resized"),
+        (resized, r"photo1.png is 100x80, but its camera in the model is 200x160; the image was resized"),
         (
             lambda root: (root / "images" / "photo0.png").write_bytes(b"\x89PNG\r\n\x1a\njunk"),
             r"photo0.png is cut short",
@@ -111,7 +111,7 @@ def test_a_photo_that_is_gone_is_left_out_with_its_tracks(tmp_path, capsys):
     assert np.max(spread) < 3, "views of a point still show one place of the wall"
     shutil.rmtree(root / "images")
     (root / "images").mkdir()
-    with pytest.raises(ValueError, match="holds none of the 5 photos of the model"):
+    with pytest.raises(ValueError, match="holds none of the 5 images of the model"):
         colmap_tracks.build(root, tmp_path / "none")
 
 

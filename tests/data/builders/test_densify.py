@@ -1,4 +1,4 @@
-"""Further views of the points of a model, found in the photos."""
+"""Further views of the points of a model, found in the images."""
 
 import numpy as np
 import torch

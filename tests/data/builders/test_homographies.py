@@ -1,4 +1,4 @@
-"""Pairs made from pictures alone: the geometry is exact, and what is called the same point is the same point."""
+"""Pairs made from images alone: the geometry is exact, and what is called the same point is the same point."""
 
 from __future__ import annotations
 
@@ -75,26 +75,26 @@ def test_build_writes_a_store_that_opens(tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()
     cv2.imwrite(str(folder / "ä b.png"), bundled.image("camera"))
-    homographies.build(folder, tmp_path / "store", num_views=2, max_keypoints=200, max_side=256)
+    homographies.build(folder, tmp_path / "store", views=2, max_keypoints=200, max_size=256)
     store = TrackStore.open(tmp_path / "store")
     assert store.num_points > 30
     assert store.num_views.min() >= 2
     with pytest.raises(ValueError, match="exists already"):
-        homographies.build(folder, tmp_path / "store", num_views=2, max_keypoints=200, max_side=256)
+        homographies.build(folder, tmp_path / "store", views=2, max_keypoints=200, max_size=256)
 
 
 def test_a_broken_picture_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cv2 = pytest.importorskip("cv2")
     folder = tmp_path / "pictures"
     folder.mkdir()
-    (folder / "a.png").write_bytes(b"no picture")
+    (folder / "a.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match="none of the images"):
         homographies.build(folder, tmp_path / "none")
     cv2.imwrite(str(folder / "b.png"), bundled.image("camera"))
-    homographies.build(folder, tmp_path / "store", num_views=1, max_keypoints=200, max_side=256)
-    assert "a.png is not a picture" in capsys.readouterr().err
+    homographies.build(folder, tmp_path / "store", views=1, max_keypoints=200, max_size=256)
+    assert "a.png is not an image" in capsys.readouterr().err
     assert TrackStore.open(tmp_path / "store").names.images == ["b.png view 0", "b.png view 1"]
-    with pytest.raises(ValueError, match=r"a\.png is not a picture"):
+    with pytest.raises(ValueError, match=r"a\.png is not an image"):
         homographies.build(folder, tmp_path / "strict", strict=True)
 
 
@@ -104,7 +104,9 @@ def test_stored_pictures_can_be_limited_in_size(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "pictures" / "a.png"), bundled.image("camera"))
     sizes = {}
     for name, limit in (("large", None), ("small", 0.05)):
-        homographies.build(tmp_path / "pictures", tmp_path / name, 2, max_keypoints=200, max_side=256, max_mb=limit)
+        homographies.build(
+            tmp_path / "pictures", tmp_path / name, views=2, max_keypoints=200, max_size=256, max_mb=limit
+        )
         sizes[name] = (tmp_path / name / "images.bin").stat().st_size
     assert sizes["small"] <= 0.05 * 2**20 < sizes["large"]
 
@@ -114,5 +116,5 @@ def test_flat_pictures_and_empty_folders_are_refused(tmp_path: Path) -> None:
         homographies.make_tracks([np.full((100, 100), 9, np.uint8)], num_views=1, seed=0)
     with pytest.raises(ValueError, match="pictures"):
         homographies.build(tmp_path, tmp_path / "out")
-    with pytest.raises(ValueError, match="--num-views is 0; it must be at least 1"):
-        homographies.build(tmp_path, tmp_path / "out", num_views=0)
+    with pytest.raises(ValueError, match="--views is 0; it must be at least 1"):
+        homographies.build(tmp_path, tmp_path / "out", views=0)

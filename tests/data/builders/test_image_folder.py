@@ -1,4 +1,4 @@
-"""Bare photos to tracks. COLMAP itself is replaced by a ready model except where its own matching is what is tested."""
+"""Bare images to tracks. COLMAP itself is replaced by a ready model except where its own matching is what is tested."""
 
 import shutil
 
@@ -57,17 +57,17 @@ def test_one_photo_or_a_broken_one_is_refused_before_any_work(ready):
         path.unlink()
     with pytest.raises(ValueError, match="needs at least two"):
         bare_images.build(root / "wall" / "images", root / "out")
-    (root / "wall" / "images" / "b.jpg").write_bytes(b"no picture")
-    with pytest.raises(ValueError, match=r"b.jpg is not a picture"):
+    (root / "wall" / "images" / "b.jpg").write_bytes(b"no image")
+    with pytest.raises(ValueError, match=r"b.jpg is not an image"):
         bare_images.build(root / "wall" / "images", root / "out", strict=True)
-    with pytest.raises(ValueError, match="holds 1 readable photo"):
+    with pytest.raises(ValueError, match="holds 1 readable image"):
         bare_images.build(root / "wall" / "images", root / "out")
     assert asked == []
 
 
 def test_a_broken_photo_is_named_and_left_out(ready, capsys):
     root, asked = ready
-    (root / "wall" / "images" / "b.jpg").write_bytes(b"no picture")
+    (root / "wall" / "images" / "b.jpg").write_bytes(b"no image")
     bare_images.build(root / "wall" / "images", root / "out")
-    assert "b.jpg is not a picture" in capsys.readouterr().err
+    assert "b.jpg is not an image" in capsys.readouterr().err
     assert asked == [("exhaustive", False, 5)]

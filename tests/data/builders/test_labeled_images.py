@@ -154,7 +154,7 @@ def spoil(folder: Path, case: str) -> str:
     """Make the set of four classes bad; returns what is to be said of it."""
     if case == "unreadable":
         (folder / "c" / "0001.png").write_bytes(b"no image")
-        return "c/0001.png in .* is not a picture that OpenCV can read"
+        return "c/0001.png in .* is not an image that can be read"
     if case == "cut short":
         data = (folder / "c" / "0001.png").read_bytes()
         (folder / "c" / "0001.png").write_bytes(data[: len(data) // 2])

@@ -1,4 +1,4 @@
-"""RomePatches: groups of ten 51 x 51 patches, as single pictures or strips."""
+"""RomePatches: groups of ten 51 x 51 patches, as single images or strips."""
 
 import cv2
 import numpy as np

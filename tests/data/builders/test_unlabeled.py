@@ -1,4 +1,4 @@
-"""Photos without tracks: every keypoint is a point with one view, and whole photos are held out."""
+"""Images without tracks: every keypoint is a point with one view, and whole images are held out."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def test_the_last_photos_are_held_out(photos: Path, tmp_path: Path) -> None:
 def test_photos_are_made_smaller_left_out_or_refused(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (photos / "broken.png").write_bytes(b"no picture")
-    unlabeled.build(photos, tmp_path / "store", max_side=128, max_mb=0.03)
-    assert "broken.png is not a picture" in capsys.readouterr().err
+    (photos / "broken.png").write_bytes(b"no image")
+    unlabeled.build(photos, tmp_path / "store", max_size=128, max_mb=0.03)
+    assert "broken.png is not an image" in capsys.readouterr().err
     assert (tmp_path / "store" / "images.bin").stat().st_size <= 0.03 * 2**20
     store = TrackStore.open(tmp_path / "store")
     assert max(store.images.pixels(0).shape) == 128
-    with pytest.raises(UserError, match=r"broken\.png is not a picture"):
+    with pytest.raises(UserError, match=r"broken\.png is not an image"):
         unlabeled.build(photos, tmp_path / "strict", strict=True)
 
 
 def test_what_cannot_be_is_said_before_work_begins(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--max-side is 0"):
-        unlabeled.build(photos, tmp_path / "store", max_side=0)
+    with pytest.raises(UserError, match="--max-size is 0"):
+        unlabeled.build(photos, tmp_path / "store", max_size=0)
     with pytest.raises(UserError, match="max_keypoints must be at least 1"):
         unlabeled.build(photos, tmp_path / "store", max_keypoints=0)
     with pytest.raises(UserError, match="there is no detector 'dogg'"):

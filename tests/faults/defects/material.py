@@ -26,7 +26,7 @@ def write_photos(folder: Path, first: int = 0) -> None:
 
 def build_store(tree: Tree, folder: Path, first: int = 0) -> Path:
     write_photos(folder / "photos", first)
-    ended = tree.command("data build homographies photos store --num-views 3 --max-keypoints 60", folder)
+    ended = tree.command("data build homographies photos store --views 3 --max-keypoints 60", folder)
     assert ended.code == 0, ended.said
     return folder / "store"
 

@@ -150,7 +150,7 @@ def test_l1_odd_names_are_named_and_left_out_and_the_others_described(tree: Tree
 def test_l9_a_store_has_a_name_for_each_photo(tree: Tree, tmp_path: Path) -> None:
     """A line separator in a name shifted all that followed it."""
     write_photos_named(tmp_path / "photos", [b"plain.png", "line\u2028separator.png".encode(), b"new\nline.png"])
-    built = tree.command("data build homographies photos store --num-views 2 --max-keypoints 30", tmp_path)
+    built = tree.command("data build homographies photos store --views 2 --max-keypoints 30", tmp_path)
     assert built.code == 0, built
     count = """
 from patchprint.data.tracks import TrackStore

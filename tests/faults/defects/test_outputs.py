@@ -10,13 +10,13 @@ from faults.defects.material import SMALL, forged_weights, killed_when, snapshot
 from faults.defects.tree import Tree
 from support.scenes import THREE_VIEWS, write_sequence
 
-BUILD = "data build homographies photos {} --num-views 2 --max-keypoints 30"
+BUILD = "data build homographies photos {} --views 2 --max-keypoints 30"
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "data build homographies photos {} --num-views 2",
+        "data build homographies photos {} --views 2",
         f"describe photos --out {{}} --format opencv-yml {SMALL}",
         f"describe photos --out {{}} {SMALL}",
         f"sfm photos --out {{}} {SMALL}",

@@ -22,7 +22,7 @@ from patchprint.training import resolve, train
 
 recipe, store, settings, out, resume = sys.argv[1:]
 try:
-    train(resolve(recipe, **json.loads(settings), data=(store,)), None, out, resume=resume == "True")
+    train(resolve(recipe, **json.loads(settings), data=(store,)), None, out=out, resume=resume == "True")
 except ValueError as error:
     sys.exit(print("patchprint:", error) or 2)
 """
@@ -56,7 +56,7 @@ def assert_goes_on_as_without_a_break(
 def test_h4_a_tuning_killed_before_its_first_checkpoint_goes_on(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     cv2.imwrite(str(tmp_path / "photos" / "a.png"), data.camera()[130:490, 80:440])
-    build = "data build homographies photos work/tracks --num-views 7 --max-keypoints 600"
+    build = "data build homographies photos work/tracks --views 7 --max-keypoints 600"
     assert tree.command(build, tmp_path).code == 0
     tune = "adapt photos --out new.safetensors --model hardnet.small --work work --device cpu --steps 4 --batch 64"
     kill = killed_when("event == 'tempfile.mkstemp' and 'checkpoints' in str(arguments[0])")

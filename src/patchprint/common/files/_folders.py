@@ -1,4 +1,4 @@
-"""Folders that patchprint made: their marker, replacing them without a gap, and leaving alone what lies in others."""
+"""Output folders: marker files, atomic replacement, and protection of foreign files."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
     """Raise UserError unless all in ``folder`` is patchprint's.
 
     A marked folder with foreign files is refused as a whole: replacing it would lose them, and keeping only them would leave
-    notes and pictures about something that is gone.
+    notes and images about something that is gone.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is a file, which no folder replaces; give another --out, or move it away")

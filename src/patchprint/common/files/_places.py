@@ -1,4 +1,4 @@
-"""Where things may be written: what is there already, what would be harmed, and the folder of caches."""
+"""Checks of output paths, and the cache folder."""
 
 from __future__ import annotations
 

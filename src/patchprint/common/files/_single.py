@@ -1,4 +1,4 @@
-"""Single files: written beside their name, flushed, renamed when they are whole; leftovers of killed writers are removed."""
+"""Atomic writing of single files; leftovers of killed writers are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a folder, a zip or a tar, read where they are: nothing is unpacked to disk.
+"""Read the files of a folder, a zip or a tar in place, without unpacking to disk.
 
 An archive whose names or links lead out of it is refused as a whole: it was made by mistake, or to harm whoever unpacks it.
 """
@@ -22,7 +22,7 @@ _LIST_BYTES = 1 << 24
 
 
 class FileTree:
-    """Files by their names below ``path``, with forward slashes; hidden ones are left out.
+    """Files by their relative POSIX names below ``path``, without hidden files.
 
     ``names`` are in the order in which they are read best: sorted, or that of a tar, which is read from front to back.
     """
@@ -42,13 +42,13 @@ class FileTree:
         return name in self._files
 
     def read(self, name: str) -> bytes:
-        """What is in a file."""
+        """Return the contents of a file."""
         return self._read(self._files[name])
 
 
 @contextlib.contextmanager
 def open_tree(path: str | Path) -> Iterator[FileTree]:
-    """A folder, a zip, or a tar that may be compressed; the first bytes say which of them a file is."""
+    """Open a folder, a zip, or a (compressed) tar; the type is detected by the contents."""
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path} is not there; expected a folder, a zip or a tar")
@@ -92,7 +92,7 @@ def _zip_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
                 raise UserError(f"{path} is encrypted; unpack it with its password and give the folder")
             if stat.S_ISLNK(member.external_attr >> 16):
                 target = read(member).decode(errors="replace")
-                links[name] = _link_inside(name, posixpath.join(posixpath.dirname(name), target), path)
+                links[name] = _inside(posixpath.join(posixpath.dirname(name), target), path, name)
             elif not member.is_dir():
                 found[name] = member
     return FileTree(path, dict(sorted(_with_links(found, links).items())), read)
@@ -114,9 +114,9 @@ def _tar_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
         for member in bundle:
             name = _inside(member.name, path)
             if member.issym():
-                links[name] = _link_inside(name, posixpath.join(posixpath.dirname(name), member.linkname), path)
+                links[name] = _inside(posixpath.join(posixpath.dirname(name), member.linkname), path, name)
             elif member.islnk():
-                links[name] = _link_inside(name, member.linkname, path)
+                links[name] = _inside(member.linkname, path, name)
             elif member.isfile():
                 # Going back in a compressed tar means unpacking it again from its start, so lists are kept as they pass.
                 is_list = name.endswith((".txt", ".mat")) and member.size <= _LIST_BYTES
@@ -124,18 +124,17 @@ def _tar_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
     return FileTree(path, _with_links(found, links), read)
 
 
-def _inside(name: str, archive: Path) -> str:
-    """The name without ``./``, with forward slashes; one that is absolute or goes up is refused."""
-    if leads_outside(name):
-        raise UserError(f"{archive} is refused: the name {name!r} in it leads out of it")
-    return posixpath.normpath(name.replace("\\", "/"))
-
-
-def _link_inside(name: str, target: str, archive: Path) -> str:
-    resolved = posixpath.normpath(target.replace("\\", "/"))
-    if resolved.startswith("/") or resolved.split("/")[0] == "..":
-        raise UserError(f"{archive} is refused: the link {name!r} in it leads out of it, to {target!r}")
-    return resolved
+def _inside(name: str, archive: Path, link: str | None = None) -> str:
+    """Return the normalized name of a member, or the target of ``link``; one that is absolute or goes up is refused."""
+    name = name.replace("\\", "/")
+    if leads_outside(name if link is None else posixpath.normpath(name)):
+        what = (
+            f"name {name!r} in it leads out of it"
+            if link is None
+            else f"link {link!r} in it leads out of it, to {name!r}"
+        )
+        raise UserError(f"{archive} is refused: the {what}")
+    return posixpath.normpath(name)
 
 
 def _with_links(found: dict[str, Any], links: dict[str, str]) -> dict[str, Any]:

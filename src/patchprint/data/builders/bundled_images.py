@@ -1,7 +1,7 @@
 """Data that needs no download: photographs that the scikit-image package ships, under homographies and other light.
 
 Training, held-out photographs and the stereo pair never mix. The pair ``motorcycle`` has a measured disparity, so it
-tests matching on real depth; it is not among the training pictures and must stay out of them.
+tests matching on real depth; it is not among the training images and must stay out of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StereoPair:
 
 
 def image(name: str) -> np.ndarray:
-    """One of scikit-image's photographs as grey uint8 (H, W), at most 640 pixels wide or high."""
+    """One of scikit-image's photographs as gray uint8 (H, W), at most 640 pixels wide or high."""
     return limit(read_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
 
 

@@ -1,7 +1,7 @@
 """More views for the points of a model: keypoints that lie where a point must be, although SIFT could not match them.
 
 Tracks made by SIFT hold only what SIFT recognises, and a network trained on them alone learns little more. The model knows
-where each point is in every registered photo. A keypoint there is taken as a further view if its distance to the
+where each point is in every registered image. A keypoint there is taken as a further view if its distance to the
 projection, its scale (by the depth) and its angle (by the camera's turn) all agree, the surface there is not hidden, and its
 patch bears a weak likeness to the nearest view of the track: a passer-by in front of the wall is not in any model.
 """
@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class AddedViews:
-    """Shape: photo, point, scale, angle (A,), xy (A, 2); reference (A,) is the observation of the nearest view."""
+    """Shape: image, point, scale, angle (A,), xy (A, 2); reference (A,) is the observation of the nearest view."""
 
     image: np.ndarray
     point: np.ndarray
@@ -71,7 +71,7 @@ def add_views(
     rays, widths, tips = _appearance(scene, scale, angle)
     size = np.exp(np.add.reduceat(np.log(widths), start) / np.diff(np.r_[start, len(scene.point)]))
     parts = []
-    for image, path in enumerate(progress(paths, "densifying", "photo")):
+    for image, path in enumerate(progress(paths, "densifying", "image")):
         seen = scene.image == image
         unseen = np.ones(len(scene.xyz), bool)
         unseen[scene.point[seen]] = False
@@ -109,7 +109,7 @@ def _appearance(scene: SfmScene, scale: np.ndarray, angle: np.ndarray) -> tuple[
 def _visible(
     scene: SfmScene, image: int, points: np.ndarray, seen: np.ndarray, seen_xy: np.ndarray, limits: Limits
 ) -> np.ndarray:
-    """Those of ``points`` that lie in the picture and on the surface that the photo's own points show there."""
+    """Those of ``points`` that lie in the image and on the surface that the image's own points show there."""
     camera = scene.images[image].camera
     xy, depth = scene.project(image, scene.xyz[points])
     inside = (xy > 0).all(1) & (xy < (camera.width - 1, camera.height - 1)).all(1)
@@ -120,7 +120,7 @@ def _visible(
     distance, index = _tree(seen_xy).query(xy, k=limits.neighbors, distance_upper_bound=limits.radius)
     near = np.isfinite(distance)
     ratio = depth[:, None] / surface[np.where(near, index, 0)]
-    # Every neighbour must agree: beside a depth edge one cannot know what is seen.
+    # Every neighbor must agree: beside a depth edge one cannot know what is seen.
     agrees = ((ratio > 1 - limits.depth) & (ratio < 1 + limits.depth)) | ~near
     return points[agrees.all(1) & near[:, 0]]
 

@@ -1,4 +1,4 @@
-"""Training data from pictures alone: each picture is shown again under random homographies and other light.
+"""Training data from images alone: each image is shown again under random homographies and other light.
 
 The truth is exact, so no reconstruction is needed. A view of a point is a keypoint that the detector *found again* where
 the homography says it must be, with its own small errors of position, scale and angle; a network trained on projected,
@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import encode_png
 from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import track_files
-from patchprint.data.codecs import encode_png
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
 from patchprint.interop.image_files import limit, list_images, read_gray
@@ -33,14 +33,14 @@ MAX_ANGLE = 0.35  # radians
 
 @dataclass(frozen=True)
 class View:
-    """A picture (H, W) uint8 and the homography (3, 3) that takes the original's pixels to its own."""
+    """An image (H, W) uint8 and the homography (3, 3) that takes the original's pixels to its own."""
 
     image: np.ndarray
     homography: np.ndarray
 
 
 def render_views(image: np.ndarray, count: int, seed: int, strength: float = 1.0) -> list[View]:
-    """The picture itself, then ``count`` warped and re-lit copies of the same size."""
+    """The image itself, then ``count`` warped and re-lit copies of the same size."""
     cv2 = require("cv2", extra="images")
     generator = np.random.default_rng(seed)
     height, width = image.shape
@@ -76,7 +76,7 @@ def warped_pairs(
 
 
 def random_homography(generator: np.random.Generator, width: int, height: int, strength: float = 1.0) -> np.ndarray:
-    """A random turn, zoom, stretch and tilt about the middle of the picture, (3, 3) in pixels."""
+    """A random turn, zoom, stretch and tilt about the middle of the image, (3, 3) in pixels."""
     turn = generator.normal(0, 0.35 * strength)
     zoom = np.exp(generator.uniform(-0.45, 0.45) * strength)
     stretch = np.exp(generator.uniform(-0.3, 0.3) * strength)
@@ -93,7 +93,7 @@ def random_homography(generator: np.random.Generator, width: int, height: int, s
 
 
 def relight(generator: np.random.Generator, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
-    """Another exposure of the same picture: gamma, contrast, a slope of light, blur, noise and JPEG traces."""
+    """Another exposure of the same image: gamma, contrast, a slope of light, blur, noise and JPEG traces."""
     cv2 = require("cv2", extra="images")
     height, width = image.shape
     value = (image / 255.0) ** np.exp(generator.uniform(-0.5, 0.5) * strength)
@@ -125,7 +125,7 @@ def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
 def make_tracks(
     originals: Iterable[np.ndarray], num_views: int, seed: int, max_keypoints: int = 1500, strength: float = 1.0
 ) -> tuple[list[np.ndarray], Tracks]:
-    """Rendered photos and the tracks of the keypoints found in at least two of them; one scene per picture."""
+    """Rendered images and the tracks of the keypoints found in at least two of them; one scene per image."""
     images: list[np.ndarray] = []
     observations: list[dict[str, np.ndarray]] = []
     num_points = 0
@@ -151,7 +151,7 @@ def make_tracks(
         num_points += len(original)
         images.extend(view.image for view in views)
     if sum(len(part["point"]) for part in observations) == 0:
-        raise UserError("no keypoint was found again in any warped picture; give pictures with more texture")
+        raise UserError("no keypoint was found again in any warped image; give images with more texture")
     columns = {name: np.concatenate([part[name] for part in observations]) for name in observations[0]}
     return images, Tracks.from_observations(**columns)
 
@@ -159,11 +159,12 @@ def make_tracks(
 def build(
     src: str | Path,
     out: str | Path,
-    num_views: int = 8,
+    *,
+    views: int = 8,
     seed: int = 0,
     max_keypoints: int = 1500,
     strength: float = 1.0,
-    max_side: int = 1024,
+    max_size: int = 1024,
     max_mb: float | None = None,
     strict: bool = False,
     force: bool = False,
@@ -173,16 +174,16 @@ def build(
     Args:
         src: folder with images.
         out: store to write; rendered images are stored losslessly, or as JPEG where their size is limited.
-        num_views: warped copies of each image.
+        views: warped copies of each image.
         seed: of everything random.
         max_keypoints: keypoints in an image.
         strength: of warps and light changes, 1 is the usual one.
-        max_side: larger images are made smaller first.
+        max_size: larger images are made smaller first.
         max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    for name, value in {"num-views": num_views, "max-keypoints": max_keypoints, "max-side": max_side}.items():
+    for name, value in {"views": views, "max-keypoints": max_keypoints, "max-size": max_size}.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
     if not 0 <= strength < np.inf:
@@ -193,7 +194,7 @@ def build(
     def originals() -> Iterator[np.ndarray]:
         for name in progress(list_images(src), "warping images", "image"):
             try:
-                image = limit(read_gray(Path(src) / name), max_side)
+                image = limit(read_gray(Path(src) / name), max_size)
             except (UserError, OSError) as error:
                 leave_out(error, strict)
                 continue
@@ -202,8 +203,8 @@ def build(
         if not names:
             raise UserError(f"none of the images in {src} could be read")
 
-    images, tracks = make_tracks(originals(), num_views, seed, max_keypoints, strength)
-    labels = [f"{name} view {view}" for name in names for view in range(num_views + 1)]
+    images, tracks = make_tracks(originals(), views, seed, max_keypoints, strength)
+    labels = [f"{name} view {view}" for name in names for view in range(views + 1)]
     encoded = map(encode_png, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
 

@@ -12,11 +12,12 @@ from typing import Literal
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
 from patchprint.data import manifest, splits
 from patchprint.data.builders.hpatches_splits import Split, is_test
-from patchprint.data.codecs import decode_gray
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 65
@@ -29,6 +30,7 @@ LEVELS: tuple[Level, ...] = ("easy", "hard", "tough")
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     split: Split | None = None,
     levels: tuple[Level, ...] = LEVELS,
     mine_labels: bool = False,
@@ -44,7 +46,7 @@ def build(
         mine_labels: mine which patches of a sequence surely differ (DOAP).
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
     if not sequences:
@@ -106,10 +108,7 @@ def read_strip(path: Path) -> np.ndarray:
     """Patches of one strip, (N, 65, 65)."""
     if not path.is_file():
         raise UserError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
-    data = path.read_bytes()
-    if b"IEND" not in data[-16:]:
-        raise UserError(f"{path} is cut short or no PNG file; unpack the set again")
-    strip = decode_gray(data, str(path))
+    strip = decode_gray(path.read_bytes(), str(path))
     if strip.shape[1] != SIDE or strip.shape[0] % SIDE:
         raise UserError(
             f"{path} is {strip.shape[1]}x{strip.shape[0]}; a strip is {SIDE} wide and a multiple of it high"

@@ -1,7 +1,7 @@
 """HPatches-like data out of image sequences with homographies, so that its tasks run on any sequences.
 
 The reference is searched for DoG, Hessian and Harris keypoints; of detections that lie on each other one stays. The region of a
-keypoint has a radius of 5 sigma and one orientation. In the other pictures the homography says where it is, and random
+keypoint has a radius of 5 sigma and one orientation. In the other images the homography says where it is, and random
 affine jitter of three strengths (easy, hard, tough) stands for the errors of a detector.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.data import manifest
 from patchprint.data.builders import hpatches_patches
@@ -45,6 +46,7 @@ class Jitter:
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     max_keypoints: int = 1000,
     split: Split | None = None,
     levels: tuple[hpatches_patches.Level, ...] = hpatches_patches.LEVELS,
@@ -64,12 +66,12 @@ def build(
         seed: of everything random.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     sequences = [_six_images(sequence) for sequence in find_sequences(src)]
     regions = [find_regions(sequence, max_keypoints, seed) for sequence in sequences]
     for sequence, found in zip(sequences, regions, strict=True):
         if len(found) == 0:
-            raise UserError(f"no keypoint of {sequence.paths[1]} lies inside of all pictures of its sequence")
+            raise UserError(f"no keypoint of {sequence.paths[1]} lies inside of all images of its sequence")
     blocks = (cut(*pair, seed=seed + i) for i, pair in enumerate(zip(sequences, regions, strict=True)))
     names = [sequence.name for sequence in sequences]
     hpatches_patches.write(out, blocks, names, [len(found) for found in regions], split, mine_labels, force, levels)
@@ -87,7 +89,7 @@ def _six_images(sequence: ImageSequence) -> ImageSequence:
 
 
 def find_regions(sequence: ImageSequence, max_keypoints: int, seed: int) -> Keypoints:
-    """Keypoints of the reference whose regions lie inside of all pictures, one of every cluster."""
+    """Keypoints of the reference whose regions lie inside of all images, one of every cluster."""
     reference = sequence.read(1)
     found = [detect(reference, detector, max_keypoints, spread=False) for detector in DETECTORS]
     keypoints = Keypoints.concatenate(found)
@@ -167,7 +169,7 @@ def _frames(keypoints: Keypoints) -> Tensor:
 
 
 def _inside(center: Tensor, frame: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Whether the ellipse ``frame @ circle`` around ``centre`` lies in a picture of ``shape``, (N,)."""
+    """Whether the ellipse ``frame @ circle`` around ``centre`` lies in an image of ``shape``, (N,)."""
     half = frame.norm(dim=2)
     limit = torch.tensor([shape[1] - 1.0, shape[0] - 1.0])
     return ((center - half >= 0) & (center + half <= limit)).all(1)

@@ -1,4 +1,4 @@
-"""Tracks from bare photos: COLMAP finds cameras and points, then the model is read like any other."""
+"""Tracks from bare images: COLMAP finds cameras and points, then the model is read like any other."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ EXHAUSTIVE_BELOW = 150
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     pairs: Literal["auto", "exhaustive", "sequential", "retrieval"] = "auto",
     single_camera: bool = False,
     work: str | Path | None = None,
     max_keypoints: int = 8192,
-    max_image_size: int = 3200,
+    max_size: int = 3200,
     densify: bool = False,
     patch_scale: float = 12.0,
     max_mb: float | None = None,
@@ -33,28 +34,28 @@ def build(
     strict: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Bare photos that overlap; COLMAP finds cameras and points first.
+    """Bare images that overlap; COLMAP finds cameras and points first.
 
     Args:
-        src: folder with photos.
+        src: folder with images.
         out: store to write.
-        pairs: which are matched; auto is exhaustive below 150 photos, above each with those that look like it.
+        pairs: which are matched; auto is exhaustive below 150 images, above each with those that look like it.
         single_camera: one camera took them all, with one zoom.
         work: folder for the reconstruction, which goes on from there if it was stopped; if none is given, a hidden one beside
             the store, removed at the end.
-        max_keypoints: keypoints in a photo.
-        max_image_size: longer sides are reduced for SIFT.
+        max_keypoints: keypoints in an image.
+        max_size: longer sides are reduced for SIFT.
         densify: add views that SIFT did not match but the model predicts.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
-        memory: gigabytes that finding keypoints may take, several photos side by side.
+        max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
+        memory: gigabytes that finding keypoints may take, several images side by side.
         seed: of everything random.
-        strict: stop at the first photo that cannot be read; by default it is named and left out.
+        strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     track_files.check_numbers(patch_scale, max_mb)
-    for name, value in {"max-keypoints": max_keypoints, "max-image-size": max_image_size}.items():
+    for name, value in {"max-keypoints": max_keypoints, "max-size": max_size}.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
     root, target = Path(src), Path(out)
@@ -62,27 +63,27 @@ def build(
     cameras.check()
     names = readable_images(root, list_images(root), strict)
     if len(names) < 2:
-        raise UserError(f"{root} holds {len(names)} readable photo; a reconstruction needs at least two")
+        raise UserError(f"{root} holds {len(names)} readable image; a reconstruction needs at least two")
     if pairs == "auto":
         pairs = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
     place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
     with files.only_writer(place):
         if work is None and force:
             files.remove_folder(place)
-        threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_image_size)
-        model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_image_size, seed, pairs, threads)
+        threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_size)
+        model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_size, seed, pairs, threads)
         facts = colmap_tracks.build(
             root,
             out,
-            root,
-            place / "sparse",
-            place / "database.db",
-            densify,
-            patch_scale,
-            max_mb,
-            root.resolve().name,
-            strict,
-            force,
+            images=root,
+            sparse=place / "sparse",
+            database=place / "database.db",
+            densify=densify,
+            patch_scale=patch_scale,
+            max_mb=max_mb,
+            scene_name=root.resolve().name,
+            strict=strict,
+            force=force,
         )
         if work is None:
             files.remove_folder(place)

@@ -1,4 +1,4 @@
-"""Sets of labeled images for metric learning: decoded once, made small, and written as a store.
+"""Build stores of labeled images for metric learning: decode once, shrink, write.
 
 A class is a point and an image of it is a view, so that whole images are learned from as patches are.
 """
@@ -16,6 +16,7 @@ import numpy as np
 
 from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_color
 from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import image_store, manifest
@@ -24,7 +25,6 @@ from patchprint.data.builders.class_splits import part_of_images
 from patchprint.data.builders.labeled_layouts import LabeledImage, cifar_pixels, read_listing
 from patchprint.data.image_store import ImageStore
 from patchprint.data.splits import NEITHER
-from patchprint.interop.image_files import decode_color
 
 _ASPECT = 4 / 3
 _CACHE_VERSION = 1  # counted up when the same files give another store
@@ -33,6 +33,7 @@ _CACHE_VERSION = 1  # counted up when the same files give another store
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     layout: Literal["auto", "folders", "cub", "cars", "sop", "inshop", "cifar"] = "auto",
     train_classes: int | None = None,
     split: Path | None = None,
@@ -52,7 +53,7 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     if side < 1:
         raise UserError(f"--side {side}: an image has at least one pixel")
     with open_tree(src) as tree:
@@ -72,13 +73,13 @@ def build(
             points[1],
             listing.classes,
             [image.file if image.row is None else f"{image.file}/{image.row}" for image in images],
-            np.array([image.role for image in images], np.uint8),
+            role=np.array([image.role for image in images], np.uint8),
             force=force,
         )
 
 
 def cached_store(path: str | Path) -> Path:
-    """The store of a set of labeled images: ``path`` itself if it is one, else built once and kept in the cache.
+    """Return the store of a set of labeled images: ``path`` itself if it is one, else built once and cached.
 
     Of several processes that ask for the same set at once one builds, and the others wait for it.
     """

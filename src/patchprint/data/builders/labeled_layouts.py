@@ -1,4 +1,4 @@
-"""The layouts in which sets of labeled images are published: which files are images, of which class, in which part.
+"""Layouts of published sets of labeled images: which files are images, their class and part.
 
 A set is known by a file that no other has, such as its list of images; without one of these, the folder of an image is its
 class.
@@ -43,7 +43,7 @@ class LabeledImage(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """What a set says of itself; its classes are in the order by which it is split.
+    """Images and classes of a set; classes are in the order by which the set is split.
 
     ``shares_classes``: training and test images may be of one class, as in sets for classification.
     """
@@ -63,7 +63,7 @@ class Layout(NamedTuple):
 
 
 def read_listing(tree: FileTree, layout: str = "auto") -> Listing:
-    """The images of a set in one of the layouts; a list that names an image twice, or one that is not there, is refused."""
+    """List the images of a set in one of the layouts; a list with duplicate or missing images is refused."""
     for name, (marker, read, or_folders) in LAYOUTS.items():
         if layout in ("auto", name):
             places = [posixpath.dirname(file) for file in tree.names if posixpath.basename(file) == marker]

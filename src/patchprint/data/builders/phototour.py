@@ -1,7 +1,7 @@
 """The UBC / Brown patches (Photo Tour): Liberty, Notre Dame, Yosemite, found with DoG or Harris.
 
 ``patchesNNNN.bmp`` are sheets of 16 x 16 patches of 64 x 64, row by row; the last one is padded. Line i of ``info.txt`` begins
-with the point of patch i, line i of ``interest.txt`` with its photo. ``m50_*.txt`` list pairs: columns 0 and 3 are patches,
+with the point of patch i, line i of ``interest.txt`` with its image. ``m50_*.txt`` list pairs: columns 0 and 3 are patches,
 1 and 4 their points, and a pair matches where the points are equal (method-facts, section 9).
 """
 
@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
 from patchprint.data import manifest
-from patchprint.data.codecs import decode_gray
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 64
@@ -24,15 +25,15 @@ PER_SHEET = GRID * GRID
 PATCH_SCALE = 12.0  # as kornia and the published networks take it
 
 
-def build(src: str | Path, out: str | Path, force: bool = False) -> None:
-    """A set of the UBC / Brown patches (Photo Tour), with its pair lists and the photo of each patch.
+def build(src: str | Path, out: str | Path, *, force: bool = False) -> None:
+    """A set of the UBC / Brown patches (Photo Tour), with its pair lists and the image of each patch.
 
     Args:
         src: folder with patches*.bmp, info.txt, interest.txt and m50_*.txt.
         out: store to write.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     point = first_column(root / "info.txt")
     sheets = find_sheets(root, len(point))
@@ -101,13 +102,13 @@ def _numbers(path: Path, columns: tuple[int, ...]) -> np.ndarray:
     if not path.is_file():
         raise UserError(f"{path} is missing; a Photo Tour set holds patches*.bmp, info.txt and m50_*.txt")
     try:
-        # Some fields of interest.txt have fractions, and its photo numbers are written as such in the Harris sets.
+        # Some fields of interest.txt have fractions, and its image numbers are written as such in the Harris sets.
         rows = np.loadtxt(path, usecols=columns, ndmin=2)
     except (ValueError, IndexError):
         raise UserError(f"{path} is damaged: every line needs at least {max(columns) + 1} numbers") from None
     if not (np.abs(rows) < 2**53).all():  # "nan" is read as a number, and would become a point
         line = int(np.flatnonzero(~(np.abs(rows) < 2**53).all(1))[0]) + 1
-        raise UserError(f"{path} is damaged: line {line} holds something that is no number of a patch, point or photo")
+        raise UserError(f"{path} is damaged: line {line} holds something that is no number of a patch, point or image")
     if len(rows) == 0:
         raise UserError(f"{path} is empty")
     return rows.astype(np.int64)

@@ -1,6 +1,6 @@
 """RomePatches: 51 x 51 patches in groups of ten that show one point, a training and a test part.
 
-``train/`` and ``test/`` hold the patches as single pictures, taken in the order of their names, or as strips 51 pixels wide
+``train/`` and ``test/`` hold the patches as single images, taken in the order of their names, or as strips 51 pixels wide
 (patches below each other). Ten after each other are one group.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
 from patchprint.data import manifest, splits
@@ -21,7 +22,7 @@ SIDE = 51
 GROUP = 10
 
 
-def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bool = False) -> None:
+def build(src: str | Path, out: str | Path, *, patch_scale: float = 12.0, force: bool = False) -> None:
     """RomePatches; its test part is "test"; the last groups of the training part are held out.
 
     Args:
@@ -30,7 +31,7 @@ def build(src: str | Path, out: str | Path, patch_scale: float = 12.0, force: bo
         patch_scale: side of a patch in sigma, as far as it is known.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     parts = [root / "train", root / "test"]
     names = {folder: list_images(folder) for folder in parts}

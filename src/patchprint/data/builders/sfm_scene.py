@@ -1,6 +1,6 @@
-"""A COLMAP model as plain arrays: photos, cameras, points and observations, with scale and angle of every keypoint.
+"""A COLMAP model as plain arrays: images, cameras, points and observations, with scale and angle of every keypoint.
 
-A model holds only positions. Scale and angle come from the database that it was made from (same photos, same indices); where
+A model holds only positions. Scale and angle come from the database that it was made from (same images, same indices); where
 there is none, keypoints are detected again and the one nearest to an observation lends its frame.
 """
 
@@ -29,10 +29,10 @@ SAME_INDEX_PX = 1.0
 
 @dataclass(frozen=True, eq=False)
 class SfmScene:
-    """The registered photos of a model and what was seen in them; positions in our convention (pixel centre at 0).
+    """The registered images of a model and what was seen in them; positions in our convention (pixel center at 0).
 
     Shape:
-        names (I,), images (I,) of pycolmap; photo (V,), index (V,) of the keypoint, xy (V, 2), point (V,) row of xyz;
+        names (I,), images (I,) of pycolmap; image (V,), index (V,) of the keypoint, xy (V, 2), point (V,) row of xyz;
         xyz (N, 3). Rows are ordered by point.
     """
 
@@ -45,7 +45,7 @@ class SfmScene:
     xyz: np.ndarray
 
     def project(self, image: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions (M, 2) and depths (M,) of world points (M, 3) in a photo; not a number behind the camera."""
+        """Positions (M, 2) and depths (M,) of world points (M, 3) in an image; not a number behind the camera."""
         posed = self.images[image]
         in_camera = posed.cam_from_world() * points.astype(np.float64).reshape(-1, 3)
         depth = in_camera[:, 2]
@@ -62,13 +62,13 @@ class SfmScene:
     def select(self, rows: np.ndarray) -> SfmScene:
         """Only the observations ``rows`` (V,) bool, and the points that they show."""
         if not rows.any():
-            raise UserError("no point of the model is seen in two photos with a keypoint of known scale")
+            raise UserError("no point of the model is seen in two images with a keypoint of known scale")
         kept, dense = np.unique(self.point[rows], return_inverse=True)
         image, index, xy = (values[rows] for values in (self.image, self.index, self.xy))
         return SfmScene(self.names, self.images, image, index, xy, dense, self.xyz[kept])
 
     def with_images(self, kept: Sequence[int]) -> SfmScene:
-        """Only these photos, by their numbers, and the points that two of them show."""
+        """Only these images, by their numbers, and the points that two of them show."""
         if len(kept) == len(self.names):
             return self
         number = np.full(len(self.names), -1)
@@ -79,7 +79,7 @@ class SfmScene:
 
 
 def read_scene(model_folder: Path) -> SfmScene:
-    """Points seen in at least two photos, with one observation per photo."""
+    """Points seen in at least two images, with one observation per image."""
     model = colmap_models.read_model(model_folder)
     images = sorted((posed for posed in model.images.values() if posed.has_pose), key=lambda posed: posed.name)
     row_of = {posed.image_id: row for row, posed in enumerate(images)}
@@ -91,11 +91,11 @@ def read_scene(model_folder: Path) -> SfmScene:
         for element in point.track.elements:
             if element.image_id not in row_of:
                 raise UserError(
-                    f"a track of {model_folder} names photo {element.image_id}, which the model does not hold"
+                    f"a track of {model_folder} names image {element.image_id}, which the model does not hold"
                 )
             triples.append((number, row_of[element.image_id], element.point2D_idx))
     if not triples:
-        raise UserError(f"{model_folder} holds no 3D points that a photo shows")
+        raise UserError(f"{model_folder} holds no 3D points that an image shows")
     table = np.unique(np.array(triples, np.int64), axis=0)
     first = np.r_[True, (np.diff(table[:, :2], axis=0) != 0).any(1)]
     table = table[first]
@@ -109,14 +109,14 @@ def read_scene(model_folder: Path) -> SfmScene:
 
 
 def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[SfmScene, list[Path]]:
-    """The files of the photos, and the scene without those that cannot be used.
+    """The files of the images, and the scene without those that cannot be used.
 
-    A photo must be there, be readable and have the size that its camera has. Others are named and left out, or with ``strict``
+    An image must be there, be readable and have the size that its camera has. Others are named and left out, or with ``strict``
     the first is an error.
     """
     paths = [inside(folder, name, "the model") for name in scene.names]
     if not any(path.is_file() for path in paths):
-        raise UserError(f"{folder} holds none of the {len(paths)} photos of the model, such as {scene.names[0]}")
+        raise UserError(f"{folder} holds none of the {len(paths)} images of the model, such as {scene.names[0]}")
     kept = []
     for number, (path, image) in enumerate(zip(paths, scene.images, strict=True)):
         try:
@@ -134,7 +134,7 @@ def _check_image(path: Path, camera: Any) -> None:
     if (width, height) != (camera.width, camera.height):
         raise UserError(
             f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
-            f"the photo was resized after the model was made"
+            f"the image was resized after the model was made"
         )
 
 
@@ -162,7 +162,7 @@ def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, n
 def frames_from_detection(scene: SfmScene, paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
     """Scale (V,) and angle (V,) from the detected keypoint nearest to each observation; zero scale where none is near."""
     scale, angle = np.zeros(len(scene.xy)), np.zeros(len(scene.xy))
-    for image, path in enumerate(progress(paths, "detecting", "photo")):
+    for image, path in enumerate(progress(paths, "detecting", "image")):
         rows = np.flatnonzero(scene.image == image)
         keypoints = detect_keypoints(path)
         if len(rows) == 0 or len(keypoints) == 0:

@@ -1,4 +1,4 @@
-"""Any photos, each for itself: keypoints and nothing about which of them are the same, for learning from a teacher."""
+"""Any images, each for itself: keypoints and nothing about which of them are the same, for learning from a teacher."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import manifest, splits, track_files
-from patchprint.data.codecs import encode_png
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import check_detector, detect
 from patchprint.interop.image_files import limit, list_images, read_gray
@@ -19,41 +20,42 @@ from patchprint.interop.image_files import limit, list_images, read_gray
 def build(
     src: str | Path,
     out: str | Path,
+    *,
     detector: str = "dog-published",
     max_keypoints: int = 4000,
-    max_side: int = 1024,
+    max_size: int = 1024,
     patch_scale: float = 24.0,
     max_mb: float | None = None,
     strict: bool = False,
     force: bool = False,
 ) -> None:
-    """Any photos, without tracks: each keypoint is a point that is seen once, for distillation.
+    """Any images, without tracks: each keypoint is a point that is seen once, for distillation.
 
-    Whole photos are held out, the last ones by name.
+    Whole images are held out, the last ones by name.
 
     Args:
-        src: folder with photos.
-        out: store to write; photos are stored losslessly, or as JPEG where their size is limited.
+        src: folder with images.
+        out: store to write; images are stored losslessly, or as JPEG where their size is limited.
         detector: what finds the keypoints.
-        max_keypoints: keypoints in a photo, the strongest.
-        max_side: larger photos are made smaller first.
+        max_keypoints: keypoints in an image, the strongest.
+        max_size: larger images are made smaller first.
         patch_scale: side of a patch in sigma.
-        max_mb: encode the photos again until they take no more megabytes than this; no limit if not given.
-        strict: stop at the first photo that cannot be read; by default it is named and left out.
+        max_mb: encode the images again until they take no more megabytes than this; no limit if not given.
+        strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    manifest.refuse_overwrite(out, force)
+    files.refuse_folder(out, manifest.MADE_BY, force)
     check_detector(detector, max_keypoints)
-    if max_side < 1:
-        raise UserError(f"--max-side is {max_side}; it must be at least 1")
+    if max_size < 1:
+        raise UserError(f"--max-size is {max_size}; it must be at least 1")
     track_files.check_numbers(patch_scale, max_mb)
 
     def read(name: str) -> np.ndarray:
-        return limit(read_gray(Path(src) / name), max_side)
+        return limit(read_gray(Path(src) / name), max_size)
 
     names: list[str] = []
     found: list[dict[str, np.ndarray]] = []
-    for name in progress(list_images(src), "finding keypoints", "photo"):
+    for name in progress(list_images(src), "finding keypoints", "image"):
         try:
             keypoints = detect(read(name), detector, max_keypoints, spread=False)
         except (UserError, OSError) as error:
@@ -65,11 +67,13 @@ def build(
             names.append(name)
     if not names:
         raise UserError(
-            f"no keypoint was found in the photos in {src}; give photos that can be read and show something"
+            f"no keypoint was found in the images in {src}; give images that can be read and show something"
         )
     columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
     tracks = Tracks.from_observations(**columns, point=np.arange(len(columns["image"])), scene=columns["image"])
     tracks = dataclasses.replace(tracks, part=splits.by_scene(tracks.scene))
     # Read again, since there may be more of them than fit into memory.
     photos = (encode_png(read(name)) for name in names)
-    track_files.write(out, photos, tracks, track_files.Names(names, names), patch_scale, max_mb, force=force)
+    track_files.write(
+        out, photos, tracks, track_files.Names(names, names), patch_scale=patch_scale, max_mb=max_mb, force=force
+    )

@@ -1,0 +1,141 @@
+"""Worker processes: all tasks are answered, one that dies takes one task with it, and none is left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from patchprint.common.processes import Worker, WorkerDiedError, run_tasks
+
+
+def answer(task: int) -> str:
+    """Run in the workers; task 13 takes its process with it."""
+    if task == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"{task} in {os.getpid()} {os.environ.get('OMP_NUM_THREADS')}"
+
+
+def note_and_wait(path: Path) -> str:
+    path.write_text(str(os.getpid()))
+    signal.pause()
+    return "never"
+
+
+def adder(first: float) -> Callable[[float], float]:
+    def add(second: float) -> float:
+        time.sleep(second)
+        return first + second
+
+    return add
+
+
+def test_one_worker_is_this_process() -> None:
+    answers = list(run_tasks(answer, [1, 2], 1))
+    assert [task for task, _ in answers] == [1, 2]
+    assert {words.split()[2] for _, words in answers} == {str(os.getpid())}
+
+
+@pytest.mark.slow
+def test_workers_are_used_again_and_survive_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    answers = dict(run_tasks(answer, [1, 2, 13, 3, 4, 5], 2))
+    assert answers.pop(13) == "its process ended with exit code -9"
+    assert [words.split()[0] for _, words in sorted(answers.items())] == ["1", "2", "3", "4", "5"]
+    processes = {words.split()[2] for words in answers.values()}
+    assert str(os.getpid()) not in processes
+    assert len(processes) <= 3
+    assert all(1 <= int(words.split()[3]) <= os.cpu_count() / 2 + 1 for words in answers.values())
+    assert "OMP_NUM_THREADS" not in os.environ
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
+def test_stopping_ends_the_workers(tmp_path: Path) -> None:
+    """Tasks that never end are in hand when the caller goes away, as on Ctrl-C."""
+    tasks = [tmp_path / "one", tmp_path / "two"]
+
+    def press() -> None:
+        while not tasks[0].exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever tests before this one left
+    threading.Thread(target=press, daemon=True).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            for _ in run_tasks(note_and_wait, tasks, 2):
+                pass
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
+def test_a_request_has_a_deadline_and_the_next_one_another_process() -> None:
+    worker = Worker(adder, 0.5)
+    try:
+        worker.send(0.25)
+        assert worker.receive(60) == 0.75
+        worker.send(60)
+        with pytest.raises(TimeoutError, match=r"longer than 0\.2 seconds"):
+            worker.receive(0.2)
+        assert multiprocessing.active_children() == []
+        worker.send(0)
+        assert worker.receive(60) == 0.5
+        worker.send("no number")
+        with pytest.raises(WorkerDiedError, match="exit code 1"):
+            worker.receive(60)
+    finally:
+        worker.stop()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_parent(how: signal.Signals, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1].split(':')\n"
+        "from pathlib import Path\n"
+        "from common.test_processes import note_and_wait\n"
+        "from patchprint.common.processes import run_tasks\n"
+        "if __name__ == '__main__': list(run_tasks(note_and_wait, [Path(each) for each in sys.argv[2:]], 2))\n"
+    )
+    (tmp_path / "parent.py").write_text(code)
+    tasks = [tmp_path / "one", tmp_path / "two"]
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "parent.py", ":".join(sys.path), *tasks], stderr=subprocess.DEVNULL
+    )
+    try:
+        workers = [_process_in(task) for task in tasks]
+        parent.send_signal(how)
+        parent.wait(60)
+        deadline = time.monotonic() + 30
+        while any(_is_alive(worker) for worker in workers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(_is_alive(worker) for worker in workers)
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+def _process_in(path: Path) -> int:
+    while not path.exists() or not path.read_text():
+        time.sleep(0.05)
+    return int(path.read_text())
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
