@@ -36,7 +36,7 @@ def main() -> None:
         log_every=max(1, arguments.steps // 20),
         tensorboard=False,
     )
-    outcome = patchprint.train(config, None, arguments.work / "run")
+    outcome = patchprint.train(config, source=None, out=arguments.work / "run")
     print(f"held-out FPR95 {100 * outcome.measured['fpr95']:.2f} %")
 
     weights = arguments.work / "run" / "best.safetensors"

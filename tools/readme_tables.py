@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from patchprint.networks import weights
-from tools.markdown import read, table
 
 # Default settings where a program has them, one row each: files of results/pipelines without the name of the data.
 _PEERS = ("aliked-n16+lightglue", "sdgmnet", "aliked-n16rot", "disk", "xfeat", "rootsift", "opencv-sift", "orb")
@@ -16,22 +16,24 @@ _UNIT = "opencv-sift"  # whose time is one
 def models(results: Path) -> str:
     """Accuracy, time and size of every shipped model, best first, SIFT below."""
     cpu, gpu = (
-        read(results / "speed" / f"bench-{name}.json")["scores"]["keypoints"]["contenders"] for name in ("cpu", "h200")
+        _read(results / "speed" / f"bench-{name}.json")["scores"]["keypoints"]["contenders"] for name in ("cpu", "h200")
     )
     found = []
     for info in weights.list_weights():
-        score = read(results / "oxford" / f"{info.name}.json")["scores"]["map"]
+        score = _read(results / "oxford" / f"{info.name}.json")["scores"]["map"]
         megabytes = (weights.WEIGHTS_FOLDER / f"{info.name}.safetensors").stat().st_size / 1e6
         timed = ((cpu, ""), (cpu, ", int8"), (gpu, ""))
         times = [_time(contenders.get(f"patchprint {info.name}{engine}"), info.sha256) for contenders, engine in timed]
         found.append((score, f"`{info.name}`", *times, f"{megabytes:.1f}", info.license))
     for name in ("rootsift", "sift"):
-        score = read(results / "oxford" / f"{name}.json")["scores"]["map"]
+        score = _read(results / "oxford" / f"{name}.json")["scores"]["map"]
         found.append((score, f"`{name}` (OpenCV)", _time(cpu["OpenCV SIFT"]), "", "", "", "Apache-2.0"))
     rows = [[name, f"{score:.3f}", *rest] for score, name, *rest in sorted(found, reverse=True)]
     header = ["model", "Oxford mAP", "ms, CPU", "ms, CPU int8", "ms, GPU", "MB", "license"]
-    caption = "2000 keypoints of an image on 2 CPU cores and on one H200: results/speed/bench-*.json and results/oxford/."
-    return table(header, rows, caption)
+    caption = (
+        "2000 keypoints of an image on 2 CPU cores and on one H200: results/speed/bench-*.json and results/oxford/."
+    )
+    return _table(header, rows, caption)
 
 
 def peers(results: Path) -> str:
@@ -39,7 +41,7 @@ def peers(results: Path) -> str:
 
     def scores(data: str, name: str) -> dict[str, Any] | None:
         file = results / "pipelines" / f"{data}-{name}.json"
-        return read(file)["scores"] if file.is_file() else None
+        return _read(file)["scores"] if file.is_file() else None
 
     rows = []
     for name in _PEERS:
@@ -64,7 +66,7 @@ def peers(results: Path) -> str:
         "AUC 5 deg",
         *columns,
     ]
-    return table(
+    return _table(
         header, rows, f"30 Oxford and 83 calibrated pairs, CPU time in units of `{_UNIT}`: results/pipelines/."
     )
 
@@ -74,3 +76,12 @@ def _time(contender: dict[str, Any] | None, sha256: str | None = None) -> str:
     if contender is None or contender.get("sha256") != sha256:
         return "–"
     return f"{contender['best_ms']:,.0f}" if contender["best_ms"] >= 1000 else f"{contender['best_ms']:.3g}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _table(header: list[str], rows: list[list[str]], caption: str) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{caption}"
