@@ -22,4 +22,5 @@ def test_the_citation_has_it() -> None:
 
 def test_the_newest_release_of_the_changelog_is_not_newer() -> None:
     released = re.findall(r"^## \[(\d+)\.(\d+)\.(\d+)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
-    assert all(tuple(map(int, each)) <= tuple(map(int, patchprint.__version__.split("."))) for each in released)
+    own = [int(number) for number in re.findall(r"\d+", patchprint.__version__)[:3]]
+    assert len(own) == 3 and all([int(number) for number in each] <= own for each in released)

@@ -66,8 +66,8 @@ def match_and_draw(images: tuple[np.ndarray, np.ndarray], model: str, judge: Any
     )
     offset = np.array([images[0].shape[1], 0])
     for i in np.argsort(correct):
-        ends = (np.round(point).astype(int).tolist() for point in (in_a[i], in_b[i] + offset))
-        cv2.line(canvas, *ends, CORRECT if correct[i] else WRONG, 1, cv2.LINE_AA)
+        start, end = (np.round(point).astype(int).tolist() for point in (in_a[i], in_b[i] + offset))
+        cv2.line(canvas, start, end, CORRECT if correct[i] else WRONG, 1, cv2.LINE_AA)
     counts = {"matches": len(indices), "correct": int(correct.sum()), "keypoints": min(len(a), len(b))}
     text = f"{model}: {counts['correct']} of {counts['matches']} matches correct"
     cv2.rectangle(canvas, (0, 0), (30 + 17 * len(text), 44), (0, 0, 0), -1)
