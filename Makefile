@@ -96,7 +96,7 @@ lock: $(VENV)/.dev $(VENV)/.audit
 
 # The tables in the documents, the numbers of patchprint models and the picture of the README, from the files in results/.
 tables: $(VENV)/.dev
-	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md
+	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md docs/evidence/*.md
 	$(BIN)/python -m tools.measured
 	$(BIN)/python -m tools.speed_accuracy
 

@@ -2,8 +2,8 @@
 
 A file holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; what stands between them is replaced.
 
-    python -m tools.tables README.md MODELS.md docs/*.md            write
-    python -m tools.tables README.md MODELS.md docs/*.md --check    exit code 1 where a table is out of date
+    python -m tools.tables README.md MODELS.md docs/*.md docs/evidence/*.md            write
+    python -m tools.tables README.md MODELS.md docs/*.md docs/evidence/*.md --check    exit code 1 where a table is out of date
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from patchprint.pipelines.demo import table_rows
 from tools import (
     metric_tables,
     pipeline_tables,
+    readme_tables,
     reliability_tables,
     scale_tables,
     speed_tables,
@@ -116,6 +117,8 @@ TABLES: Registry[Callable[[Path], str]] = Registry(
     {
         "demo": demo,
         "training-speed": training_speed,
+        "models": readme_tables.models,
+        "peers": readme_tables.peers,
         "oxford": oxford,
         "oxford-seeds": oxford_seeds,
         "shipped": weights_tables.shipped,

@@ -73,12 +73,7 @@ def test_a_benchmark_is_two_files(tmp_path: Path) -> None:
     touched = trial(
         tmp_path,
         files={"src/patchprint/benchmarks/yours.py": BENCHMARK, "tests/benchmarks/test_yours.py": TEST},
-        run=[
-            "tests/benchmarks/test_yours.py",
-            "tests/benchmarks/test_benchmark.py",
-            "tests/cli/test_eval.py",
-            "-k",
-            "yours or key",
-        ],
+        run=["tests/benchmarks/test_yours.py", "tests/benchmarks/test_benchmark.py", "tests/cli/test_eval.py"],
+        keyword="yours or key",
     )
     assert touched == ["src/patchprint/benchmarks/yours.py", "tests/benchmarks/test_yours.py"]

@@ -81,7 +81,8 @@ def test_a_detector_is_two_files(tmp_path: Path) -> None:
             "src/patchprint/detectors/points.py": POINTS,
             "tests/detectors/test_yours.py": TEST,
         },
-        run=["tests/detectors", "-k", "yours or mask"],
+        run=["tests/detectors"],
+        keyword="yours or mask",
     )
     assert touched == [
         "src/patchprint/detectors/points.py",

@@ -110,7 +110,9 @@ def test_a_loss_is_four_files_and_its_curves(tmp_path: Path) -> None:
         },
         curves=[["tests/support/loss_training.py", "yours"], ["tests/support/pinned_curves.py", "yours"]],
         check=ASSEMBLED,
-        run=["tests/losses", "tests/training/test_recipes.py", "-k", "yours"],
+        run=["tests/losses", "tests/training/test_recipes.py"],
+        keyword="yours",
+        build_site=True,
     )
     assert touched == [
         "src/patchprint/losses/__init__.py",

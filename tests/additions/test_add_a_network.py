@@ -54,6 +54,7 @@ def test_a_network_is_two_files(tmp_path: Path) -> None:
                 after('"tfeat":', '        "yours": yours,\n'),
             ),
         },
-        run=["tests/networks", "tests/interop/test_onnx.py", "-k", "yours"],
+        run=["tests/networks", "tests/interop/test_onnx.py"],
+        keyword="yours",
     )
     assert touched == ["src/patchprint/networks/catalog.py", "src/patchprint/networks/yours.py"]

@@ -12,7 +12,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("pyproject.toml", "src", "tests")
+COPIED = (
+    *("src", "tests", "docs", "tools", "perf", "examples"),
+    *("pyproject.toml", "mkdocs.yml", "Makefile", "constraints.txt", "CITATION.cff"),
+    *sorted(file.name for file in ROOT.glob("*.md")),
+)
+LINKED = ("results",)  # read only
+
+# Tests that look over the whole repository, so that nothing else may ask for a further edit: run in every trial.
+OVERALL = ("docs/test_mentions.py", "docs/test_site.py", "test_architecture.py")
 
 New = str | Callable[[str], str]
 """The text of a new file, or what makes the new text of a file that is there from its old one."""
@@ -30,13 +38,21 @@ for sys.argv in json.loads(sys.argv[1]):
 
 
 def trial(
-    folder: Path, files: dict[str, New], run: list[str], curves: Sequence[list[str]] = (), check: str = ""
+    folder: Path,
+    files: dict[str, New],
+    run: Sequence[str],
+    keyword: str,
+    curves: Sequence[list[str]] = (),
+    check: str = "",
+    build_site: bool = False,
 ) -> list[str]:
-    """Copy source and tests into ``folder``, add ``files``, and run pytest there; fails where a test does or none is found.
+    """Copy the repository into ``folder``, add ``files``, and run pytest there; fails where a test does or none is found.
 
     Args:
         files: by path from the root of the repository.
-        run: arguments of pytest.
+        run: files and folders of tests, besides those in OVERALL.
+        keyword: which of the tests in ``run``, as pytest's ``-k``.
+        build_site: also build the documents.
         curves: scripts that come before it and pin a curve, with their arguments.
         check: a program that comes before it, in the same process.
 
@@ -52,7 +68,10 @@ def trial(
         path.write_text(text)
     if curves:
         _python(folder, ["-c", ONE_AFTER_THE_OTHER, json.dumps(curves)], OLDEST_PROCESSOR)
-    tests = ["-q", "-p", "no:cacheprovider", "-n", "0", *run]
+    overall = [f"tests/{name}" for name in OVERALL]
+    looking_over = " or ".join(Path(name).stem for name in OVERALL)
+    chosen = f"({keyword}) or (({looking_over}) {'' if build_site else 'and not site_builds'})"
+    tests = ["-q", "-p", "no:cacheprovider", "-n", "0", *run, *overall, "-k", chosen]
     _python(folder, ["-c", f"{check}\nimport sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))", *tests])
     after = _contents(folder)
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
@@ -89,6 +108,8 @@ def _copy(folder: Path) -> None:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
+    for name in LINKED:
+        (folder / name).symlink_to(ROOT / name)
 
 
 def _python(folder: Path, arguments: list[str], settings: Mapping[str, str] = MappingProxyType({})) -> None:

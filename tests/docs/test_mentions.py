@@ -65,8 +65,9 @@ def test_links_lead_to_files(file: Path) -> None:
 
 
 def test_the_index_links_every_page() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    pages = {file.name for file in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    docs = ROOT / "docs"
+    index = (docs / "index.md").read_text(encoding="utf-8")
+    pages = {file.relative_to(docs).as_posix() for file in docs.rglob("*.md")} - {"index.md"}
     assert [page for page in sorted(pages) if f"]({page})" not in index] == []
 
 

@@ -20,7 +20,7 @@ def cells(file: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_three() -> None:
-    assert [file.stem for file in NOTEBOOKS] == ["add-a-loss", "match-and-look", "train-on-your-photos"]
+    assert [file.stem for file in NOTEBOOKS] == ["add-a-loss", "match-and-look", "train-on-your-images"]
 
 
 @EVERY_NOTEBOOK

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -35,10 +36,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the pages take for granted."""
     folder = tmp_path_factory.mktemp("prepared")
     # Small: most of the time of a page goes into describing keypoints, of which these have some 200 each.
-    names = Room(views=4, height=84, width=112, focal=98.0).write(folder / "PHOTOS", "{}.jpg")
+    names = Room(views=4, height=84, width=112, focal=98.0).write(folder / "IMAGES", "{}.jpg")
+    (folder / "PHOTOS").symlink_to("IMAGES")
     for name, copies in zip(names, ("aA", "bB"), strict=False):
         for letter in copies:
-            shutil.copy(folder / "PHOTOS" / name, folder / f"{letter}.jpg")
+            shutil.copy(folder / "IMAGES" / name, folder / f"{letter}.jpg")
     Room(views=5, height=84, width=112, focal=98.0).write(folder / "MORE", "{}.jpg")
     (folder / "MASKS").mkdir()
     for name in names:
@@ -50,7 +52,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pack(write_folders(folder / "cub200", [f"{number:03d}" for number in range(10)]), "zip")
     write_in_shop(folder / "inshop")
     shutil.copy(WEIGHTS_FOLDER / "hardnet.small.safetensors", folder / "tuned.safetensors")
-    shutil.copytree(ROOT / "results", folder / "results")
     return folder
 
 
@@ -60,7 +61,8 @@ def test_the_page_runs(
     file: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "here"
-    shutil.copytree(prepared, folder)
+    shutil.copytree(prepared, folder, symlinks=True)
+    copy_results(file, folder)
     monkeypatch.chdir(folder)
     names: dict[str, object] = {}
     with contextlib.ExitStack() as stack:
@@ -70,6 +72,14 @@ def test_the_page_runs(
                 exec(compile("\n" * (block.line - 1) + block.code, str(file), "exec"), names)
             elif not block.reason:
                 run_commands(block, capsys, lambda: served.append(stack.enter_context(serving(tmp_path))), served)
+
+
+def copy_results(file: Path, folder: Path) -> None:
+    """Those folders of ``results/`` that the page's commands read."""
+    code = "".join(block.code for block in blocks(file) if not block.reason)
+    for name in set(re.findall(r"\bresults/([\w-]+)/", code)):
+        if (ROOT / "results" / name).is_dir():
+            shutil.copytree(ROOT / "results" / name, folder / "results" / name)
 
 
 def run_commands(

@@ -1,36 +1,22 @@
-"""The site: links are moved to where files lie on it, the API pages hold every public name, and it builds without a warning."""
+"""The site: links are moved to where files lie on it, it builds without a warning, and its API pages hold every public name."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import importlib.util
 import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import patchprint
-from patchprint import losses
-from support.checkout import ROOT
+from patchprint.losses import LOSSES
+from support.checkout import ROOT, environment
 
 pytest.importorskip("mkdocs", reason="the extra docs is not installed")
 from tools import site
-
-ROOMS = (
-    "features",
-    "detectors",
-    "networks",
-    "losses",
-    "metric_learning",
-    "training",
-    "patches",
-    "benchmarks",
-    "metrics",
-)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +26,11 @@ ROOMS = (
         ("results.md", "[a](../docs/data.md#split)", "[a](data.md#split)"),
         ("index.md", "[a](../MODELS.md)", "[a](models.md)"),
         ("api/index.md", "[a](../../results/README.md)", "[a](../results.md)"),
+        ("evidence/scaling.md", "[a](../../MODELS.md)", "[a](../models.md)"),
         ("api/index.md", "[a](features.md)", "[a](features.md)"),
-        ("index.md", "![a](matches.jpg)", "![a](matches.jpg)"),
+        ("index.md", "![a](hard-pair.jpg)", "![a](hard-pair.jpg)"),
+        ("index.md", "[a](notebooks/add-a-loss.ipynb)", "[a](notebooks/add-a-loss.md)"),
+        ("notebooks/add-a-loss.md", "[a](add-a-loss.ipynb)", "[a](add-a-loss.ipynb)"),
         ("index.md", "[a](https://example.org/b.md)", "[a](https://example.org/b.md)"),
         ("index.md", "[a](#below)", "[a](#below)"),
     ],
@@ -50,47 +39,36 @@ def test_links_are_moved(page: str, written: str, moved: str) -> None:
     assert site.move_links(written, page) == moved
 
 
-def documented() -> list[Any]:
-    """What the API pages name: objects, and for a module everything that it defines."""
-    found: list[Any] = []
-    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
-        for path in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.M):
-            thing = pkgutil.resolve_name(path)
-            found += vars(thing).values() if type(thing) is type(pkgutil) else [thing]
-    return found
+def test_every_public_module_of_every_package_is_on_its_page() -> None:
+    assert {"losses", "matching", "networks"} <= set(site.packages())
+    for name in site.packages():
+        page = site.package_page(name)
+        for path in re.findall(r"^::: (\S+)$", page, re.M):
+            parent, _, last = path.rpartition(".")
+            assert importlib.util.find_spec(path) or hasattr(importlib.import_module(parent), last), path
+    assert "::: patchprint.losses.hardnet\n" in site.package_page("losses")
+    assert "::: patchprint.detectors.Detector\n" in site.package_page("detectors"), "defined in a private module"
 
 
-def undocumented(things: Iterable[Any]) -> list[str]:
-    shown = documented()
-    return [str(thing) for thing in things if callable(thing) and not any(thing is each for each in shown)]
-
-
-def test_every_public_name_is_in_the_api_pages() -> None:
-    assert undocumented(getattr(patchprint, name) for name in patchprint.__all__) == []
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_name_of_a_room_is_in_the_api_pages(room: str) -> None:
-    module = importlib.import_module(f"patchprint.{room}")
-    assert undocumented(getattr(module, name) for name in module.__all__) == []
-
-
-def test_every_loss_is_in_the_api_pages() -> None:
-    assert undocumented(losses.LOSSES.values()) == []
+def test_a_notebook_becomes_a_page() -> None:
+    page = site.notebook_page(ROOT / "docs" / "notebooks" / "add-a-loss.ipynb")
+    assert page.startswith("# Add a loss\n")
+    assert "\n```python\nimport torch\n" in page
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path / "site")]
-    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+def test_the_site_builds_without_a_warning_and_has_every_public_name(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    built = subprocess.run(build, cwd=ROOT, env=environment(), capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    text = (tmp_path / "site" / "api" / "features.html").read_text(encoding="utf-8")
-    assert "Nearest neighbors from a to b that pass a test." in text
-    assert not list(_foreign_addresses(tmp_path / "site")), "a page would fetch something"
+    pages = {page: page.read_text(encoding="utf-8") for page in (tmp_path / "site").rglob("*.html")}
+    documented = {name for text in pages.values() for name in re.findall(r'id="(patchprint[\w.]*)"', text)}
+    things = [getattr(patchprint, name) for name in patchprint.__all__] + list(LOSSES.values())
+    public = {f"{thing.__module__}.{thing.__qualname__}" for thing in things if callable(thing)}
+    assert public - documented == set()
+    assert not list(_foreign_addresses(pages.values())), "a page would fetch something"
 
 
-def _foreign_addresses(folder: Path) -> Iterable[str]:
-    for page in folder.rglob("*.html"):
-        yield from re.findall(
-            r'<(?:script|link|img)[^>]+(?:src|href)="https?://[^"]+"', page.read_text(encoding="utf-8")
-        )
+def _foreign_addresses(texts: Iterable[str]) -> Iterable[str]:
+    for text in texts:
+        yield from re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://[^"]+"', text)

@@ -22,7 +22,6 @@ from patchprint.training.config import differences
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import image_sets
 from support.benchmark_data import write_store
-from support.checkout import ROOT
 from support.slowness import slow_but
 from support.toy_studies import reduced
 
@@ -310,8 +309,3 @@ def test_margins_of_hynet_are_equal_in_units_of_the_largest_slope() -> None:
     assert largest_slope(1.0) == pytest.approx(1.7602, abs=1e-4)
     assert case("hynet-alpha", "2").settings["loss_settings"]["margin"] == pytest.approx(1.2)
     assert case("hynet-alpha", "0").settings["loss_settings"]["margin"] == pytest.approx(1.2 / 2.7358, abs=1e-4)
-
-
-def test_all_studies_are_in_the_document() -> None:
-    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
-    assert [name for name in STUDIES if f"| `{name}` |" not in page] == []

@@ -13,7 +13,7 @@ from support.checkout import ROOT
 # What is written for readers of today; the changelog also speaks of what is gone.
 DOCUMENTS = sorted(
     file
-    for pattern in ("*.md", "docs/**/*.md", "perf/README.md", "results/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "perf/README.md", "results/README.md", "examples/README.md")
     for file in ROOT.glob(pattern)
     if file.name != "CHANGELOG.md"
 )

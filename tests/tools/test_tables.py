@@ -39,7 +39,7 @@ def test_oxford_shows_each_model_once_at_its_best(tmp_path: Path) -> None:
 
 
 def documents() -> list[Path]:
-    files = [ROOT / "README.md", ROOT / "MODELS.md", *sorted((ROOT / "docs").glob("*.md"))]
+    files = [ROOT / "README.md", ROOT / "MODELS.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [file for file in files if "<!-- begin " in file.read_text(encoding="utf-8")]
 
 

@@ -17,7 +17,7 @@ class PooledNetwork(PatchNetwork):
     """The mean of the unit descriptors of nested squares around the middle: all of the patch, three quarters, and a half.
 
     Keypoints of two photos differ in scale, and what is told apart in a small square may look alike in a large one; the
-    mean is right more often than any of the three (docs/training-log.md). The network itself may have learned alone.
+    mean is right more often than any of the three (docs/evidence/training-log.md). The network itself may have learned alone.
 
     Shape:
         (N, 1, 2 S, 2 S) -> (N, network.dim), where ``network`` takes patches of S x S pixels.
