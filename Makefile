@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # --build-constraint reaches the environment in which pip builds this package, --constraint does not.
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour faults load fuzz reliability sdist-test lint audit sbom lock tables docs data clean
+.PHONY: demo test test-fast first-hour faults load fuzz sdist-test lint audit sbom lock tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -68,10 +68,6 @@ fuzz: $(VENV)/.dev
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.nightly --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(ONLY),--only $(ONLY)) --out results/reliability/fuzz.json
 
-# What faults, fuzz and load wrote, and every defect of the review with its test, run here and at the reviewed commit.
-reliability: $(VENV)/.dev
-	$(BIN)/python -m tools.reliability
-
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -94,11 +90,9 @@ WHEELS ?= $(PIP_FIND_LINKS)
 lock: $(VENV)/.dev $(VENV)/.audit
 	$(BIN)/python -m tools.lock --uv $(AUDIT)/bin/uv $(WHEELS)
 
-# The tables in the documents, the numbers of patchprint models and the picture of the README, from the files in results/.
+# The tables in the documents, the numbers of patchprint models and the speed chart, from the files in results/.
 tables: $(VENV)/.dev
-	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md
-	$(BIN)/python -m tools.measured
-	$(BIN)/python -m tools.speed_accuracy
+	$(BIN)/python -m tools.tables
 
 # The documents as pages, with the API, in site/; broken links are errors.
 docs: $(VENV)/.docs

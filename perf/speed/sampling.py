@@ -2,7 +2,7 @@
 
 python -m perf.speed.sampling --data data/castle --out results/speed/sampling-h200.json
 
-Cutting patches in use, beside kornia and OpenCV, is a stage of ``patchprint bench``.
+Cutting patches in use, beside kornia and OpenCV, is a stage of ``perf.speed.contest``.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ import torch
 from patchprint.common import files, provenance
 from patchprint.data import Tracks, TrackStore, open_source
 from patchprint.networks import fast_layers
-from patchprint.speed import plain_step
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
+from perf.speed.contest import plain_step
 
 H200_BF16_TFLOPS = 989.0
 GROUPS = {

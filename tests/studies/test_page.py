@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from patchprint.common.table import Table
 from patchprint.report.embedded_images import Picture
 from patchprint.report.page import Text, render
-from patchprint.report.tables import Table
 from patchprint.studies import _tables
 from patchprint.studies._page import page
 from support.made_runs import made_cost

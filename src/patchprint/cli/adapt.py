@@ -8,8 +8,9 @@ from typing import Annotated
 import tyro
 
 from patchprint.cli.flags import WEIGHTS
-from patchprint.cli.output import emit, say, table
+from patchprint.cli.output import emit, say
 from patchprint.common import files
+from patchprint.common.table import Table
 from patchprint.pipelines.adapt_judge import VERDICTS, measured_in
 from patchprint.pipelines.adapt_page import page
 from patchprint.pipelines.adaptation import AdaptPlan, adapt
@@ -55,6 +56,8 @@ def main(
     write(page(result, out, place), out.with_suffix(".html"))
     measures = measured_in(result.scores).items()
     rows = [(name, *(each.shown(score[key]) for key, each in measures)) for name, score in result.scores.items()]
-    text = f"{table(['', *(each.label for _, each in measures)], rows)}\n\n{VERDICTS[result.model['verdict']]}"
+    text = (
+        f"{Table(['', *(each.label for _, each in measures)], rows).to_text()}\n\n{VERDICTS[result.model['verdict']]}"
+    )
     emit(result.to_json(), json, text)
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

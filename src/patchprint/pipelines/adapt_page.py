@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from patchprint.common.provenance import Result
+from patchprint.common.table import Table, best_of
 from patchprint.interop.colmap_models import read_model
 from patchprint.pipelines.adapt_judge import VERDICTS, measured_in
 from patchprint.pipelines.adaptation import reconstruction_in
@@ -15,7 +16,6 @@ from patchprint.report.page import Code, Page, Section
 from patchprint.report.reconstruction import draw_model, name_of, scene_section
 from patchprint.report.run_cost import cost_sections, origin
 from patchprint.report.runs import read_run, run_sections, settings_parts
-from patchprint.report.tables import Table, best_of
 
 
 def page(result: Result, weights: Path, work: Path) -> Page:

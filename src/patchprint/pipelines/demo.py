@@ -16,6 +16,7 @@ import torch
 from patchprint.benchmarks import BENCHMARKS, Run, bundled as benchmark, measure
 from patchprint.common import files, provenance
 from patchprint.common.provenance import Result
+from patchprint.common.table import Table, best_of
 from patchprint.data.builders import bundled_images
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
@@ -28,7 +29,6 @@ from patchprint.report.example_images import example_sections
 from patchprint.report.page import Code, Page, Section, Text, write
 from patchprint.report.run_cost import cost_sections, origin
 from patchprint.report.runs import read_run, run_sections, settings_parts
-from patchprint.report.tables import Table, best_of
 from patchprint.training import resolve
 from patchprint.training.loop import train
 

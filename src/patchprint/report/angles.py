@@ -1,4 +1,4 @@
-"""Distributions of angles between descriptors over a training, and SDGMNet's weights over them, as in its Fig. 2."""
+"""Histograms of angles between descriptors over a training, and SDGMNet's weights over them, as in its Fig. 2."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.losses.sdgm import SDGMLoss, Spread
-from patchprint.report.charts import Frame, Line, Moving
+from patchprint.report.charts import Line, Panels
 from patchprint.report.page import Part, Section
 from patchprint.report.runs import Run
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import BINS, LARGEST
 from patchprint.training.run_folder import read_lines
 
-MOST_FRAMES = 40
+MOST_PANELS = 6
 _PAIRS = ("positive", "negative")
 _TITLES = {"positive": "two views of one point", "negative": "nearest other point of the batch"}
 _DISTANCE = "Descriptors at an angle of 1.05 rad (60°) have the distance 1."
@@ -44,13 +44,13 @@ def angle_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _read(run: Run) -> list[dict[str, Any]]:
-    """Lines that hold whole histograms, thinned evenly to MOST_FRAMES."""
+    """Lines that hold whole histograms, thinned evenly to MOST_PANELS."""
     file = run.folder / "angles.jsonl"
     lines = read_lines(file, "the angles of a run") if file.is_file() else []
     whole = [
         line for line in lines if isinstance(line.get("step"), int) and all(_is_whole(line.get(n)) for n in LARGEST)
     ]
-    places = np.linspace(0, len(whole) - 1, min(len(whole), MOST_FRAMES)).round().astype(int)
+    places = np.linspace(0, len(whole) - 1, min(len(whole), MOST_PANELS)).round().astype(int)
     return [whole[place] for place in places]
 
 
@@ -71,51 +71,58 @@ def _scaled(counts: Sequence[int]) -> list[float]:
     return [count / max(*counts, 1) for count in counts]
 
 
-def _pairs(found: Sequence[dict[str, Any]], of: str) -> Moving:
-    lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
-    frames = [Frame(f"{line['step']:,}", [_shares(line[name]) for name in _PAIRS]) for line in found]
+def _pairs(found: Sequence[dict[str, Any]], of: str) -> Panels:
     x = _centers("positive").tolist()
-    return Moving(f"Angles between descriptors{of}", "angle (rad)", "points (%)", x, lines, frames, _DISTANCE)
+    panels = {
+        f"step {line['step']:,}": [
+            Line(_TITLES[name], x, _shares(line[name]), color, filled=True) for color, name in enumerate(_PAIRS)
+        ]
+        for line in found
+    }
+    return Panels(f"Angles between descriptors{of}", "angle (rad)", "points (%)", panels, _DISTANCE)
 
 
-def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Moving:
+def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Panels:
     """Both distributions, and what the loss multiplies the gradient of a pair at each angle by."""
     centers, loss = _centers("positive"), SDGMLoss(**config.loss_settings)
-    lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
-    lines += [Line(f"weight of {'positives' if color == 0 else 'negatives'}", (), (), color=color) for color in (0, 1)]
     alone = SDGMLoss(self_weight=loss.self_weight, coupled="none")
-    frames = []
+    panels = {}
     for line in found:
         spreads = statistics.at(line["step"])
         angles = torch.from_numpy(centers)
         weights = [np.ones(BINS).tolist()] * 2
         if spreads is not None and line["step"] > loss.warmup * config.steps:
             weights = [each.tolist() for each in alone.weights(angles, angles, *spreads)]
-        frames.append(Frame(f"{line['step']:,}", [_scaled(line["positive"]), _scaled(line["negative"]), *weights]))
+        panels[f"step {line['step']:,}"] = [
+            *(Line(_TITLES[name], centers, _scaled(line[name]), k, filled=True) for k, name in enumerate(_PAIRS)),
+            *(Line(f"weight of {name}s", centers, weights[k], k) for k, name in enumerate(_PAIRS)),
+        ]
     note = f"Areas: the points of a batch, each scaled to its peak. Lines: SDGMNet's self weights (its Fig. 2). {_DISTANCE}"
     title = f"Angles between descriptors, and SDGMNet's weights{of}"
-    return Moving(title, "angle (rad)", "weight", centers.tolist(), lines, frames, note)
+    return Panels(title, "angle (rad)", "weight", panels, note)
 
 
 def _weighted_difference(
     config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
-) -> Moving:
+) -> Panels:
     """The distribution of the angle of a triplet, and the weight that its two pairs share."""
     centers, loss = _centers("relative"), SDGMLoss(**config.loss_settings)
     shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
     shared.least_z = loss.least_z
-    lines = [Line("triplets of the batch", (), (), color=2, filled=True), Line("weight of triplets", (), (), color=2)]
-    frames = []
+    panels = {}
     for line in found:
         spreads = statistics.at(line["step"])
         weight = np.ones(BINS).tolist()
         if spreads is not None and line["step"] > loss.warmup * config.steps:
             angles = torch.from_numpy(centers)
             weight = shared.weights(angles, torch.zeros(BINS, dtype=torch.float64), *spreads)[0].tolist()
-        frames.append(Frame(f"{line['step']:,}", [_scaled(line["relative"]), weight]))
+        panels[f"step {line['step']:,}"] = [
+            Line("triplets of the batch", centers, _scaled(line["relative"]), color=2, filled=True),
+            Line("weight of triplets", centers, weight, color=2),
+        ]
     note = "A triplet is hard where its positive pair lies farther apart than its negative one: to the right of 0."
     title = f"Angle to the own view less angle to the nearest other point, and SDGMNet's coupled weight{of}"
-    return Moving(title, "difference of angles (rad)", "weight", centers.tolist(), lines, frames, note)
+    return Panels(title, "difference of angles (rad)", "weight", panels, note)
 
 
 def _config_of_sdgm(run: Run) -> TrainConfig | None:

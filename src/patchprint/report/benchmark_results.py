@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from patchprint.common.table import Table, best_of, format_number
 from patchprint.report.charts import Bars
 from patchprint.report.page import Part, Section
-from patchprint.report.result_comparison import PUBLISHED, Comparison, cell, comparable, compare, label_of
-from patchprint.report.tables import Table, best_of
+from patchprint.report.result_comparison import PUBLISHED, Comparison, comparable, compare, label_of
 
 _BASELINE = "sift"  # what everybody knows
 _MOST_BARS = 8  # models side by side
@@ -58,12 +58,12 @@ def _sentence(comparison: Comparison) -> str:
     others = [label for label in ours if label != best]
     second = _BASELINE if _BASELINE in others else choose(others, key=lambda label: ours[label]) if others else None
     name, unit = (column.removesuffix(" %"), "\u00a0%") if column.endswith(" %") else (column, "")
-    text = f"{comparison.title}: {best} comes to {name} {cell(ours[best])}{unit}"
-    return text + (f", {second} to {cell(ours[second])}{unit}." if second is not None else ".")
+    text = f"{comparison.title}: {best} comes to {name} {format_number(ours[best])}{unit}"
+    return text + (f", {second} to {format_number(ours[second])}{unit}." if second is not None else ".")
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = [[label, *map(cell, values)] for label, values in comparison.rows]
+    rows = [[label, *map(format_number, values)] for label, values in comparison.rows]
     best = set()
     for column, name in enumerate(comparison.columns):
         ours = [

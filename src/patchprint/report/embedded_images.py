@@ -34,8 +34,6 @@ class Picture:
     wide: bool = True
 
     template: ClassVar[str] = "picture.html"
-    scripts: ClassVar[tuple[str, ...]] = ()
-    styles: ClassVar[tuple[str, ...]] = ()
 
     @staticmethod
     def from_file(path: str | Path, caption: str, alt: str = "", wide: bool = True) -> Picture:
@@ -83,8 +81,6 @@ class Gallery:
     wide: bool = True
 
     template: ClassVar[str] = "gallery.html"
-    scripts: ClassVar[tuple[str, ...]] = ()
-    styles: ClassVar[tuple[str, ...]] = ()
 
 
 def _jpeg(pixels: np.ndarray, caption: str, alt: str, wide: bool) -> Picture:

@@ -10,10 +10,10 @@ import numpy as np
 
 from patchprint.common import files
 from patchprint.common.optional import require
+from patchprint.common.table import Table
 from patchprint.report.embedded_images import Picture
 from patchprint.report.page import Part, Section
 from patchprint.report.scenes import Cameras, Scene
-from patchprint.report.tables import Table
 
 _CAMERA = "#d0402b"
 _PLAIN_NAMES = ("images", "photos", "pictures")

@@ -36,13 +36,6 @@ def headline(result: dict[str, Any]) -> dict[str, float]:
     return {key: value for key, value in scores.items() if isinstance(value, int | float)}
 
 
-def cell(value: float | None) -> str:
-    """A number with four places, whole numbers whole, nothing as a dash."""
-    if value is None:
-        return "–"
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"
-
-
 def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
     """A table for each group of results that may be compared."""
     return [_comparison(group, with_published) for group in comparable(results)]

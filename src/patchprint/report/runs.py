@@ -11,11 +11,9 @@ from typing import Any
 
 from patchprint.common.errors import UserError
 from patchprint.common.safe_io import read_json
-from patchprint.report import thinning
-from patchprint.report.charts import Chart, Line
+from patchprint.common.table import Table, best_of
+from patchprint.report.charts import LONG, Chart, Line
 from patchprint.report.page import Code, Part, Section, Text
-from patchprint.report.tables import Table, best_of
-from patchprint.report.thinning import thinned
 from patchprint.training.held_out import spelled
 from patchprint.training.run_folder import read_lines, read_metrics
 
@@ -74,9 +72,10 @@ def run_sections(runs: Sequence[Run]) -> list[Section]:
         return []
     names = sorted(_names(runs), key=_order)
     charts: list[Part] = [_chart(runs, group) for group in _groups(names)]
-    was_long = any(line.low is not None for chart in charts if isinstance(chart, Chart) for line in chart.lines)
-    if was_long:
-        charts.append(Text(thinning.NOTE))
+    if any(len(line.x) > LONG for chart in charts if isinstance(chart, Chart) for line in chart.lines):
+        charts.append(
+            Text(f"Curves of more than {LONG} points are drawn as the mean of {LONG} stretches, all points behind it.")
+        )
     table = _table(runs, [name for name in names if _is_measured(name)])
     return (
         [Section("Training", [table]), Section("Curves of training", charts)]
@@ -175,9 +174,9 @@ def _chart(runs: Sequence[Run], names: Sequence[str]) -> Chart:
             points = run.curve(name)
             if points:
                 steps, values = zip(*points, strict=True)
-                curve = thinned(steps, [factor * value for value in values])
+                scaled = [factor * value for value in values]
                 color = number if len(runs) > 1 else place
-                lines.append(Line.of(_label(run, runs, name, names), curve, color, dashed=len(runs) > 1 and place > 0))
+                lines.append(Line(_label(run, runs, name, names), steps, scaled, color, len(runs) > 1 and place > 0))
     title = title_of(names[0]) if len(names) == 1 else _title_of_group(names)
     what = _words(names[0]) if len(names) == 1 else names[0].partition("/")[0]
     return Chart(title, "step", what + unit, lines)

@@ -48,8 +48,6 @@ class Scene:
     wide: bool = True
 
     template: ClassVar[str] = "scene.html"
-    scripts: ClassVar[tuple[str, ...]] = ("scene.js",)
-    styles: ClassVar[tuple[str, ...]] = ()
 
     def note(self) -> str:
         """What is shown of how much."""

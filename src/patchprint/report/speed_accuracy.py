@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common.safe_io import parsing, read_json
+from patchprint.common.table import Table, format_number
 from patchprint.networks.weights import weight_names
-from patchprint.report.charts import Dots, Scatter
+from patchprint.report.charts import Dots
 from patchprint.report.page import Part, Section, Text
-from patchprint.report.result_comparison import cell, comparable
-from patchprint.report.tables import Table
+from patchprint.report.result_comparison import comparable
 
 _BASELINES = {"OpenCV SIFT": "sift"}  # contenders without weights, and their names on Oxford
 _ENGINES = {"": "usual engine", "int8": "int8, for folders"}  # as contenders are called, and what that means
-_OWN, _OTHER = 0, 1  # colors
 
 
 @dataclass(frozen=True)
@@ -101,28 +100,20 @@ def _positive(value: Any) -> float:
     return float(value)
 
 
-def chart(bench: Bench, shown: Sequence[Point]) -> Scatter:
-    """Up and to the left is better; a line joins the engines of one model."""
-    dots = []
-    for model in dict.fromkeys(point.model for point in sorted(shown, key=lambda point: -point.score)):
-        own = sorted((point for point in shown if point.model == model), key=lambda point: -point.milliseconds)
-        dots.append(
-            Dots(
-                model,
-                [point.milliseconds for point in own],
-                [point.score for point in own],
-                [list(_ENGINES).index(point.engine) for point in own],
-                _OWN if own[0].own else _OTHER,
-            )
-        )
-    return Scatter(
+def chart(bench: Bench, shown: Sequence[Point]) -> Dots:
+    """A row for each model, the most accurate first: its mAP, and its time with each engine."""
+    models = list(dict.fromkeys(point.model for point in sorted(shown, key=lambda point: -point.score)))
+    scores = {point.model: point.score for point in shown}
+    times = {(point.model, point.engine): point.milliseconds for point in shown}
+    axis = f"ms for {bench.what}, {bench.where}"
+    engines = {meaning: [times.get((model, engine)) for model in models] for engine, meaning in _ENGINES.items()}
+    return Dots(
         "Speed and accuracy",
-        f"ms for {bench.what}, {bench.where}",
-        "Oxford mAP",
-        dots,
-        list(_ENGINES.values()),
-        ["shipped with patchprint", "others"],
-        "Up and to the left is better. A line joins two engines of the same weights.",
+        models,
+        {"Oxford mAP": {"mAP": [scores[model] for model in models]}, axis: engines},
+        "Blue: shipped with patchprint; orange: others.",
+        frozenset({axis}),
+        frozenset(point.model for point in shown if not point.own),
     )
 
 
@@ -135,7 +126,7 @@ def _parts(bench: Bench, shown: list[Point]) -> list[Part]:
     if not shown:
         return [Text("No contender of this bench has a result on Oxford here.")]
     rows = [
-        [point.model, _ENGINES[point.engine], f"{point.milliseconds:.4g}", cell(point.score)]
+        [point.model, _ENGINES[point.engine], f"{point.milliseconds:.4g}", format_number(point.score)]
         for point in sorted(shown, key=lambda point: point.milliseconds)
     ]
     return [chart(bench, shown), Table(["model", "engine", "ms", "Oxford mAP"], rows)]

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from patchprint.common.table import Table
 from patchprint.report.embedded_images import Picture
 from patchprint.report.page import Code, Page, Part, Section, Text
 from patchprint.report.run_cost import origin
-from patchprint.report.tables import Table
 
 
 def page(document: str, drawing: Path | None, result: dict[str, Any]) -> Page:
