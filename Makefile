@@ -24,7 +24,7 @@ HOUR_PHOTOS ?= ../shared/data/photos/sceaux/images
 HLOC ?=
 
 first-hour:
-	$(PYTHON) tests/first_hour/play.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
+	$(PYTHON) tests/nightly/play_first_hour.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
 
 # Nightly: kills, full and read-only disks, several writers, in everything that patchprint writes; each night another SEED.
 SIZES ?= 200
@@ -33,7 +33,7 @@ WORKS ?= 30
 SEED ?=
 
 faults: $(VENV)/.dev
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.play --sizes $(SIZES) --kills $(KILLS) --works $(WORKS) \
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m nightly.faults --sizes $(SIZES) --kills $(KILLS) --works $(WORKS) \
 		$(if $(SEED),--seed $(SEED))
 
 # Nightly: COUNT photos described in one run and MINUTES of training, with constant memory and no file left open.
@@ -41,7 +41,7 @@ COUNT ?= 10000
 MINUTES ?= 30
 
 load: $(VENV)/.dev
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.load --photos $(COUNT) --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m nightly.load --photos $(COUNT) --minutes $(MINUTES)
 
 # Nightly: the source distribution, built, installed beside the locked packages (whose checksums pip compares) in a fresh virtual
 # environment, and tested by the tests that it carries.
@@ -65,7 +65,7 @@ SECONDS ?=
 ONLY ?=
 
 fuzz: $(VENV)/.dev
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.nightly --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m nightly.fuzz --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(ONLY),--only $(ONLY)) --out results/reliability/fuzz.json
 
 lint: $(VENV)/.dev

@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "reliability" / "faults.json")
     chosen = parser.parse_args()
     if IN_NAMESPACE not in os.environ and _has_namespaces():
-        command = [sys.executable, "-m", "faults.play", *sys.argv[1:], "--seed", str(chosen.seed)]
+        command = [sys.executable, "-m", "nightly.faults", *sys.argv[1:], "--seed", str(chosen.seed)]
         return subprocess.run(
             ["unshare", "-rm", *command], env={**os.environ, IN_NAMESPACE: "1"}, check=False
         ).returncode

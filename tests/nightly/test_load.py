@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faults import load
+from nightly import load
 from support.watching import Watch
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory is read from /proc")

@@ -1,10 +1,10 @@
 """``make fuzz``: many damaged files for every reader, in processes that may crash or hang.
 
-    python -m fuzz.nightly --cases 10000 --out results/reliability/fuzz.json
+    python -m nightly.fuzz --cases 10000 --out results/reliability/fuzz.json
 
 Each reader has a process of its own, whose memory is limited. It says which case it begins; where it dies, or computes for long
 without an answer, that case is a crash or a hang, and another process goes on after it. The seed and the reader make a case
-again: ``python -m fuzz.nightly --only READER --first SEED --cases 1``.
+again: ``python -m nightly.fuzz --only READER --first SEED --cases 1``.
 
 ``--out`` is written after each reader and at every fault. It keeps what it has of the readers that are not asked now, so that
 one of them can be run again.
@@ -30,7 +30,7 @@ SECONDS = 30  # of computing that a case may take
 LONGEST = 10 * SECONDS  # of waiting, since a process that waits for ever computes nothing
 MEMORY = 3 << 30  # bytes that reading may take beyond what the process has when it starts
 KEPT = 20  # faults of a reader that are kept in words
-WORKER = [sys.executable, "-m", "fuzz.nightly", "--worker"]
+WORKER = [sys.executable, "-m", "nightly.fuzz", "--worker"]
 KINDS = ("cases", "read", "refused", "crashes", "hangs", "tracebacks")
 Counts = dict[str, Any]
 Report = Callable[[Counts], object]

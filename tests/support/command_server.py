@@ -1,8 +1,6 @@
-"""A source tree of patchprint in which commands and programs are run: this one, or that of another commit.
+"""Run commands and programs of patchprint in processes that may hang, crash or be killed.
 
-The tests of this folder know patchprint by its command line and by public names that have been there for long, so that the very
-same tests run against an older commit: ``PATCHPRINT_TREE=FOLDER/src`` chooses its tree, and there a test must fail for its
-defect. One process imports the libraries once; each case is a fork of it, which may hang, crash or be killed.
+One process imports the libraries once; each case is a fork of it, and so starts without the threads of a test run.
 """
 
 from __future__ import annotations
@@ -21,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-CHOICE = "PATCHPRINT_TREE"
-# Those that take long to import, and are no part of patchprint. Every training asks for torch's compiler.
+import patchprint
+
+# Those that take long to import. Every training asks for torch's compiler.
 _LIBRARIES = ("torch._dynamo", "cv2", "h5py", "pycolmap", "scipy.spatial", "skimage.data", "safetensors.torch", "tyro")
 _COMMANDS = ("describe", "data", "train", "sfm")  # those that are run often
 
@@ -49,12 +48,12 @@ class Ended:
         return self.code in (1, 2) and "Traceback" not in self.said and "patchprint: " in self.said
 
 
-class Tree:
-    """Runs cases in a source tree; close it in the end."""
+class CommandServer:
+    """Runs cases; close it in the end."""
 
-    def __init__(self, source: Path, cache: Path) -> None:
-        self.source = source
-        environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "PATCHPRINT_CACHE": str(cache)}
+    def __init__(self, cache: Path) -> None:
+        source = str(Path(patchprint.__file__).parents[1])
+        environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1", "PATCHPRINT_CACHE": str(cache)}
         self._server = subprocess.Popen(
             [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
         )

@@ -19,15 +19,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
 
 from first_hour.clients import NOT_THERE  # noqa: E402
 from first_hour.hour import STEPS, Amounts, lay_the_desk  # noqa: E402
 from first_hour.judging import Ended, everything_below, of_odd_picture, of_step, of_wrong_command  # noqa: E402
 from first_hour.wrong_commands import wrong_commands  # noqa: E402
 
-ROOT = HERE.parents[1]
+ROOT = TESTS.parent
 AMOUNTS = Amounts(keypoints=2000, steps=30, batch=64)
 
 _RECORD = """
@@ -114,7 +114,11 @@ def play_steps(player: Player) -> list[Played]:
         arguments = step.arguments(AMOUNTS)
         judge = of_step(step, AMOUNTS, player.desk)
         if step.client:
-            played.append(player.play(arguments[0], [player.bin / "python", HERE / "clients.py", *arguments], judge))
+            played.append(
+                player.play(
+                    arguments[0], [player.bin / "python", TESTS / "first_hour" / "clients.py", *arguments], judge
+                )
+            )
         else:
             played.append(player.patchprint(arguments, judge))
     return played
@@ -129,7 +133,7 @@ def play_wrong_commands(player: Player) -> list[Played]:
 
 def play_odd_pictures(player: Player, folder: Path) -> list[Played]:
     """Each picture matched with itself, and all of them described at once."""
-    player.play("odd pictures", [player.bin / "python", HERE / "odd_pictures.py", folder], _ends_well)
+    player.play("odd pictures", [player.bin / "python", TESTS / "first_hour" / "odd_pictures.py", folder], _ends_well)
     outcomes = json.loads((folder / "outcomes.json").read_text(encoding="utf-8"))
     flags = ["--model", "hardnet.small", "--max-keypoints", "200"]
     played = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fuzz import nightly
+from nightly import fuzz as nightly
 
 # A worker whose cases are answered, wait long without computing, compute without end, die, are answered, wait for ever.
 WORKER = """
