@@ -114,11 +114,8 @@ def play_steps(player: Player) -> list[Played]:
         arguments = step.arguments(AMOUNTS)
         judge = of_step(step, AMOUNTS, player.desk)
         if step.client:
-            played.append(
-                player.play(
-                    arguments[0], [player.bin / "python", TESTS / "first_hour" / "clients.py", *arguments], judge
-                )
-            )
+            command = [player.bin / "python", TESTS / "first_hour" / "clients.py", *arguments]
+            played.append(player.play(arguments[0], command, judge))
         else:
             played.append(player.patchprint(arguments, judge))
     return played

@@ -85,7 +85,7 @@ def _pairs(found: Sequence[dict[str, Any]], of: str) -> Panels:
 def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Panels:
     """Both distributions, and what the loss multiplies the gradient of a pair at each angle by."""
     centers, loss = _centers("positive"), SDGMLoss(**config.loss_settings)
-    alone = SDGMLoss(self_weight=loss.self_weight, coupled="none")
+    alone, x = SDGMLoss(self_weight=loss.self_weight, coupled="none"), centers.tolist()
     panels = {}
     for line in found:
         spreads = statistics.at(line["step"])
@@ -94,8 +94,8 @@ def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequenc
         if spreads is not None and line["step"] > loss.warmup * config.steps:
             weights = [each.tolist() for each in alone.weights(angles, angles, *spreads)]
         panels[f"step {line['step']:,}"] = [
-            *(Line(_TITLES[name], centers, _scaled(line[name]), k, filled=True) for k, name in enumerate(_PAIRS)),
-            *(Line(f"weight of {name}s", centers, weights[k], k) for k, name in enumerate(_PAIRS)),
+            *(Line(_TITLES[name], x, _scaled(line[name]), k, filled=True) for k, name in enumerate(_PAIRS)),
+            *(Line(f"weight of {name}s", x, weights[k], k) for k, name in enumerate(_PAIRS)),
         ]
     note = f"Areas: the points of a batch, each scaled to its peak. Lines: SDGMNet's self weights (its Fig. 2). {_DISTANCE}"
     title = f"Angles between descriptors, and SDGMNet's weights{of}"
@@ -109,6 +109,7 @@ def _weighted_difference(
     centers, loss = _centers("relative"), SDGMLoss(**config.loss_settings)
     shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
     shared.least_z = loss.least_z
+    x = centers.tolist()
     panels = {}
     for line in found:
         spreads = statistics.at(line["step"])
@@ -117,8 +118,8 @@ def _weighted_difference(
             angles = torch.from_numpy(centers)
             weight = shared.weights(angles, torch.zeros(BINS, dtype=torch.float64), *spreads)[0].tolist()
         panels[f"step {line['step']:,}"] = [
-            Line("triplets of the batch", centers, _scaled(line["relative"]), color=2, filled=True),
-            Line("weight of triplets", centers, weight, color=2),
+            Line("triplets of the batch", x, _scaled(line["relative"]), color=2, filled=True),
+            Line("weight of triplets", x, weight, color=2),
         ]
     note = "A triplet is hard where its positive pair lies farther apart than its negative one: to the right of 0."
     title = f"Angle to the own view less angle to the nearest other point, and SDGMNet's coupled weight{of}"
