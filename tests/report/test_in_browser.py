@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from patchprint import cli
-from patchprint.report.embedded_images import Picture
+from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.page import Page as ReportPage, Section, write
 from patchprint.report.scenes import Cameras, Scene
 from support.browser import PHONE, count_colors, overflow, pixels, serious_violations
@@ -30,7 +30,7 @@ EVIL = "</script><script>document.title='taken'</script>"
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results, a run of SDGMNet and a picture of matches on one page."""
+    """Results, a run of SDGMNet and a image of matches on one page."""
     folder = tmp_path_factory.mktemp("report")
     results = [oxford_result(EVIL, 0.5), oxford_result("sift", 0.25), oxford_result("third", 0.75)]
     results += [verification_result("ours", 0.6), verification_result("sift", 0.3)]
@@ -52,8 +52,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     colors = np.full((3000, 3), (230, 30, 30), np.uint8)
     centers = np.array([[-1.0, 0.0, -6.0], [1.0, 0.0, -6.0]])
     corners = centers[:, None] + np.array([(-1, -1, 2), (1, -1, 2), (1, 1, 2), (-1, 1, 2)]) / 2
-    picture = Picture.from_pixels(np.full((50, 100, 3), 200, np.uint8), "the points from the front")
-    part = Scene(points, colors, Cameras([EVIL, "b.jpg"], centers, corners), picture)
+    image = EmbeddedImage.from_pixels(np.full((50, 100, 3), 200, np.uint8), "the points from the front")
+    part = Scene(points, colors, Cameras([EVIL, "b.jpg"], centers, corners), image)
     out = tmp_path_factory.mktemp("scene") / "report.html"
     write(ReportPage("A scene", "verdict", "lead", [Section("The scene", [part])]), out)
     return out

@@ -59,7 +59,7 @@ def test_a_section_has_the_chart_or_says_why_not() -> None:
     chart = section.parts[0]
     assert isinstance(chart, Dots)
     assert chart.rows == ["sdgmnet", "desdis-32", "sift"]  # best first
-    assert chart.panels["ms for 2,000 keypoints of a photo, 2 cores, a processor"] == {
+    assert chart.panels["ms for 2,000 keypoints of an image, 2 cores, a processor"] == {
         "usual engine": [400.0, 200.0, 90.0],
         "int8, for folders": [100.0, None, None],
     }

@@ -27,7 +27,7 @@ _DISTANCE = "Descriptors at an angle of 1.05 rad (60°) have the distance 1."
 
 
 def angle_sections(runs: Sequence[Run]) -> list[Section]:
-    """A section for all runs that recorded angles.jsonl."""
+    """Return a section for the runs that recorded angles.jsonl."""
     parts: list[Part] = []
     for run in runs:
         found = _read(run)
@@ -44,7 +44,7 @@ def angle_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _read(run: Run) -> list[dict[str, Any]]:
-    """Lines that hold whole histograms, thinned evenly to MOST_PANELS."""
+    """Read the lines with complete histograms, at most MOST_PANELS of them, evenly spaced."""
     file = run.folder / "angles.jsonl"
     lines = read_lines(file, "the angles of a run") if file.is_file() else []
     whole = [
@@ -83,7 +83,7 @@ def _pairs(found: Sequence[dict[str, Any]], of: str) -> Panels:
 
 
 def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Panels:
-    """Both distributions, and what the loss multiplies the gradient of a pair at each angle by."""
+    """Draw both histograms, and the weight that the loss gives to the gradient of a pair at each angle."""
     centers, loss = _centers("positive"), SDGMLoss(**config.loss_settings)
     alone, x = SDGMLoss(self_weight=loss.self_weight, coupled="none"), centers.tolist()
     panels = {}
@@ -105,7 +105,7 @@ def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequenc
 def _weighted_difference(
     config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
 ) -> Panels:
-    """The distribution of the angle of a triplet, and the weight that its two pairs share."""
+    """Draw the histogram of the angle differences of triplets, and the weight that both pairs of a triplet share."""
     centers, loss = _centers("relative"), SDGMLoss(**config.loss_settings)
     shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
     shared.least_z = loss.least_z
@@ -127,7 +127,7 @@ def _weighted_difference(
 
 
 def _config_of_sdgm(run: Run) -> TrainConfig | None:
-    """The settings of a run of SDGMNet."""
+    """Return the settings of a run of SDGMNet, None for other runs."""
     with contextlib.suppress(UserError, TypeError):
         config = TrainConfig.from_json(run.config, str(run.folder / "config.json"))
         if config.loss == "sdgm":
@@ -137,7 +137,7 @@ def _config_of_sdgm(run: Run) -> TrainConfig | None:
 
 
 class _Statistics:
-    """The running statistics of the loss, as they were when a step was over."""
+    """Running statistics of the loss after each logged step."""
 
     def __init__(self, run: Run) -> None:
         needed = [f"loss/{name}{suffix}" for name in LARGEST for suffix in ("", "_std")]
@@ -147,7 +147,7 @@ class _Statistics:
         self.values = [[float(line[name]) for name in needed] for line in found]
 
     def at(self, step: int) -> tuple[Spread, Spread, Spread] | None:
-        """Those of the last line up to a step; None before the first."""
+        """Return the statistics of the last line up to a step; None before the first."""
         place = bisect.bisect_right(self.steps, step) - 1
         if place < 0:
             return None

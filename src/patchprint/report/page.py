@@ -1,4 +1,4 @@
-"""One self-contained HTML page: a title that answers, then sections out of parts, in a single file that can be sent by mail.
+"""A self-contained HTML page of sections and parts, in a single file that can be sent by mail.
 
 A part is a table or a dataclass with the template that shows it: charts, images, scenes, and text and code, which are here.
 A page loads nothing: styles, images and the scripts that sort tables and turn scenes are written into it. All of it can be
@@ -70,7 +70,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML; every text is escaped, in scripts too."""
+    """Return the page as HTML; all text is escaped, in scripts too."""
     jinja2 = require("jinja2", extra="images")
     markup = require("markupsafe", extra="images").Markup
     environment = jinja2.Environment(

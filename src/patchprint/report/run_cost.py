@@ -1,4 +1,4 @@
-"""What the results and runs of a page cost, where, and the commands that made them."""
+"""Time, memory, machine and commands of the results and runs of a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPEED, _RATE = "patches_per_second", "lr"
 
 
 def cost_sections(results: Sequence[dict[str, Any]], runs: Sequence[Run], more: Sequence[Part] = ()) -> list[Section]:
-    """Time, memory and commands; ``more`` is put after them."""
+    """Return a section with time, memory and commands, followed by ``more``."""
     parts: list[Part] = []
     calls = [(run, call) for run in runs for call in run.calls]
     if calls:
@@ -36,7 +36,7 @@ def cost_sections(results: Sequence[dict[str, Any]], runs: Sequence[Run], more: 
 
 
 def origin(runs: Sequence[dict[str, Any]]) -> str:
-    """The small print of a page: versions and machines of ``run`` parts of results."""
+    """Return versions and machines of the ``run`` entries of results, for the foot of a page."""
     words = []
     for run in runs:
         machine = run.get("machine")

@@ -1,4 +1,4 @@
-"""How good descriptors are against how long they take: weights that ``patchprint bench`` timed and ``eval oxford`` scored."""
+"""Accuracy against time: weights that ``patchprint bench`` timed and ``patchprint eval oxford`` scored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENGINES = {"": "usual engine", "int8": "int8, for folders"}  # as contenders ar
 
 @dataclass(frozen=True)
 class Timed:
-    """Milliseconds of one contender; ``known_by`` is the checksum of its weights, or a name on Oxford; ``own``: shipped."""
+    """Time of one contender; ``known_by`` is the checksum of its weights, or a name on Oxford; ``own``: shipped."""
 
     engine: str
     milliseconds: float
@@ -31,7 +31,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Bench:
-    """What ``patchprint bench`` says about the keypoints of a photo; ``what`` was timed ``where``, in words."""
+    """The stage "keypoints" of a bench; ``what`` was timed ``where``, in words."""
 
     what: str
     where: str
@@ -51,12 +51,12 @@ class Bench:
             for name, score in result["scores"].get("keypoints", {"contenders": {}})["contenders"].items()
         ]
         where = machine["gpu"] if settings["device"] == "cuda" else f"{machine['cores']} cores, {machine['cpu']}"
-        return Bench(f"{settings['keypoints']:,} keypoints of a photo", str(where), contenders)
+        return Bench(f"{settings['keypoints']:,} keypoints of an image", str(where), contenders)
 
 
 @dataclass(frozen=True)
 class Point:
-    """Descriptors of one model by one engine: milliseconds for the keypoints of a photo, mAP on Oxford; ``own``: shipped."""
+    """Time and mAP on Oxford of one model with one engine; ``own``: shipped."""
 
     model: str
     engine: str
@@ -66,7 +66,7 @@ class Point:
 
 
 def read_benches(files: Sequence[Path]) -> tuple[list[Bench], list[Path]]:
-    """What ``patchprint bench`` wrote, and the files that hold something else."""
+    """Read the results of ``patchprint bench`` among files; return them and the other files."""
     benches, others = [], []
     for path in files:
         value = read_json(path, "a result file, as in results/oxford/*.json", object)
@@ -79,7 +79,7 @@ def read_benches(files: Sequence[Path]) -> tuple[list[Bench], list[Path]]:
 
 
 def points(bench: Bench, results: Sequence[dict[str, Any]]) -> list[Point]:
-    """All contenders that were scored on Oxford with the same weights; of several patch scales the best counts."""
+    """Return all contenders that were scored on Oxford with the same weights, at their best patch scale."""
     groups = comparable([result for result in results if result["benchmark"] == "oxford"])
     best: dict[str, dict[str, Any]] = {}
     largest: list[dict[str, Any]] = max(groups, key=len, default=[])
@@ -94,14 +94,14 @@ def points(bench: Bench, results: Sequence[dict[str, Any]]) -> list[Point]:
 
 
 def _positive(value: Any) -> float:
-    """A time, which has a place on an axis in powers of ten."""
+    """Return a time, which must be positive on a logarithmic axis."""
     if not (isinstance(value, int | float) and 0 < value < math.inf):
         raise ValueError(f"{value!r} is no time")
     return float(value)
 
 
 def chart(bench: Bench, shown: Sequence[Point]) -> Dots:
-    """A row for each model, the most accurate first: its mAP, and its time with each engine."""
+    """Return a chart with a row for each model, the most accurate first: its mAP and its time by engine."""
     models = list(dict.fromkeys(point.model for point in sorted(shown, key=lambda point: -point.score)))
     scores = {point.model: point.score for point in shown}
     times = {(point.model, point.engine): point.milliseconds for point in shown}
@@ -118,7 +118,7 @@ def chart(bench: Bench, shown: Sequence[Point]) -> Dots:
 
 
 def speed_sections(benches: Sequence[Bench], results: Sequence[dict[str, Any]]) -> list[Section]:
-    """A section for each bench, with what Oxford says about its contenders."""
+    """Return a section for each bench."""
     return [Section(f"Speed and accuracy, {bench.where}", _parts(bench, points(bench, results))) for bench in benches]
 
 
