@@ -52,7 +52,7 @@ def series_color(number: int) -> str:
     return f"#0101{number % COLORS:02x}"
 
 
-def svg(draw: Callable[[Any], None], width: float = 6.4, height: float = 3.1) -> str:
+def svg(draw: Callable[[Any], None], width: float = 4.8, height: float = 2.6) -> str:
     """Return what ``draw`` draws into a matplotlib figure as an SVG element of a page.
 
     Args:
@@ -136,8 +136,8 @@ class _Drawn:
     """A part of a page that is one drawing with a legend below it."""
 
     template: ClassVar[str] = "chart.html"
-    width: ClassVar[float] = 6.4
-    height: ClassVar[float] = 3.1
+    width: ClassVar[float] = 4.8
+    height: ClassVar[float] = 2.6
 
     def svg(self) -> str:
         return svg(self._draw, self.width, self.height)
