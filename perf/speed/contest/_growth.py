@@ -110,7 +110,7 @@ def _peak() -> float:
 
 
 def main() -> None:
-    """What runs in the process of one model: the photos and the settings are its arguments, the rows its output."""
+    """Measure one model in a process of its own: images and settings are its arguments, the rows its output."""
     data, given = open_images(sys.argv[1]), json.loads(sys.argv[2])
     device = torch.device(given["device"])
     ours = Ours(given["model"], given["engine"], device)

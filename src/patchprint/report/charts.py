@@ -170,6 +170,8 @@ class Chart(_Drawn):
         axes.set(xlabel=self.x_label, ylabel=self.y_label)
         if self.logarithmic:
             axes.set_xscale("log", nonpositive="mask")
+        else:
+            axes.locator_params(axis="x", nbins=6)  # six-digit steps need room
         if self.y_range is not None:
             axes.set_ylim(*self.y_range)
 
