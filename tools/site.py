@@ -1,4 +1,4 @@
-"""Hook of mkdocs: pages and figures of the site that stand elsewhere in the repository, each from its one source.
+"""Hook of mkdocs that adds pages and figures from elsewhere in the repository to the site.
 
 Links are written as they work in the repository; here they are turned to where the files lie on the site.
 """
@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def move_links(markdown: str, page: str) -> str:
-    """Links of a page as they must be on the site."""
+    """Return the Markdown of a page with links as they are on the site."""
     source = PAGES.get(page, f"docs/{page}")
     on_site = {place: name for name, place in PAGES.items()}
 

@@ -236,7 +236,7 @@ def _keypoints_ms(bench: Row, info: ModelInfo, engine: str = "") -> str:
 
 
 def _shipped(results: Path) -> str:
-    columns = "weights = `{info.name}` | print = {size} | patch = {info.patch_scale:g} sigma | file = {mb:.1f} MB"
+    columns = "weights = `{info.name}` | descriptor = {size} | patch = {info.patch_scale:g} sigma | file = {mb:.1f} MB"
     columns += " | Oxford mAP = {map} | made by = {made_by}"
     caption = "Size, run and mAP on the six Oxford sequences: results/oxford/."
     return Listing("demo.json", columns, caption, lambda _: _weights(results))(results)
@@ -602,7 +602,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     ),
     "scale-cost": Listing(
         "scale/cost.json",
-        "photos = {key:,} | prints = {prints:.1e} | describe = {core_hours[describe]:,.1f} | pool = {core_hours[pool]:,.1f} | "
+        "photos = {key:,} | descriptors = {prints:.1e} | describe = {core_hours[describe]:,.1f} | "
+        "pool = {core_hours[pool]:,.1f} | "
         "index = {core_hours[index]:,.1f} | match, retrieval = {core_hours[match_retrieval]:,.1f} | match, all pairs = "
         "{core_hours[match_all]:,.1f} | features GB = {features_gb:,.0f} | files = {feature_files:,} | hours on "
         "{settings[assumed][cores]} cores = {hours_on_all_cores:,.1f} | dollars = {dollars:,.0f} | dollars, all pairs = "
@@ -662,13 +663,13 @@ TABLES: dict[str, Callable[[Path], str]] = {
     ),
     "sfm": Listing(
         "experiments/sfm-fountain.json",
-        f"prints = {{key}} | photos = {{registered}} of {{photos}} | {SPARSE}",
+        f"descriptor = {{key}} | photos = {{registered}} of {{photos}} | {SPARSE}",
         "`patchprint sfm --compare-sift` on Strecha's fountain: results/experiments/sfm-fountain.json.",
         "scores/*",
     ),
     "compression": Listing(
         "experiments/compression.json",
-        "`{model[name]}` = `{key}` | bytes a print = {bytes} | Oxford mAP = {map:.3f} | loss = {loss:.3f}",
+        "`{model[name]}` = `{key}` | bytes a descriptor = {bytes} | Oxford mAP = {map:.3f} | loss = {loss:.3f}",
         "mAP on the six Oxford sequences by compression: results/experiments/compression.json.",
         lambda result: sorted(_at(result["scores"], ["*"]), key=lambda row: -row["bytes"]),
     ),

@@ -1,4 +1,4 @@
-"""A folder of photos to descriptors on disk: photos per second, and what each station of the way takes.
+"""Time the description of a folder: images per second, and the time of each stage.
 
 python -m perf.speed.folder photos.npz --device cuda --out results/speed/folder-gpu.json
 

@@ -1,4 +1,4 @@
-"""Time to cut the patches of one training batch (1024 pairs of 32x32) out of photos on a GPU, eager and recorded.
+"""Time the sampling of the patches of one training batch (1024 pairs of 32x32) on a GPU, eager and as a CUDA graph.
 
 python -m perf.speed.sampling --data data/castle --out results/speed/sampling-h200.json
 

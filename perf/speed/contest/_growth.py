@@ -1,4 +1,4 @@
-"""Time and memory of describing, from 500 to 100,000 keypoints: the one should grow with them, the other not.
+"""Time and memory by the number of keypoints, from 500 to 100,000.
 
 Each model is measured in a process of its own, whose largest resident size counts (it includes Python and torch), upwards, so
 that the size after a count is that count's.

@@ -1,4 +1,4 @@
-"""One training step, ours and in the manner of the authors' code, on patches of data."""
+"""One training step, ours and in the manner of the authors' code, on patches of images."""
 
 from __future__ import annotations
 
