@@ -3,8 +3,8 @@
     python -m tools.audit SBOM [--pip-audit PIP_AUDIT]
 
 SBOM is the CycloneDX file that ``make sbom`` writes. Exit code 1 where a package of requirements.lock has a known
-vulnerability, or where one has a license that was not reviewed. pip-audit reports success where it reaches no database; here the
-number of checked packages is printed.
+vulnerability, or where one has a license that was not reviewed. pip-audit reports success where it reaches no database; here
+the number of checked packages is printed.
 """
 
 from __future__ import annotations

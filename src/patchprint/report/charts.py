@@ -52,19 +52,20 @@ def series_color(number: int) -> str:
     return f"#0101{number % COLORS:02x}"
 
 
-def svg(draw: Callable[[Any], None], width: float = 4.8, height: float = 2.6) -> str:
+def svg(draw: Callable[[Any], None], width: float = 4.8, height: float = 2.6, salt: str = "") -> str:
     """Return what ``draw`` draws into a matplotlib figure as an SVG element of a page.
 
     Args:
         draw: is given the figure; use `series_color`, ``INK`` and ``GRID`` as colors.
         width: in inches.
         height: in inches.
+        salt: of the identifiers inside; drawings of one page need different ones, as they have by default. With a fixed
+            salt the same drawing is the same text.
     """
     matplotlib = require("matplotlib", extra="images")
     figures = require("matplotlib.figure", extra="images")
     buffer = io.StringIO()
-    # Identifiers of one drawing must not be those of another on the same page.
-    with matplotlib.rc_context(_STYLE | {"svg.hashsalt": f"patchprint-{next(_SALT)}"}):
+    with matplotlib.rc_context(_STYLE | {"svg.hashsalt": salt or f"patchprint-{next(_SALT)}"}):
         figure = figures.Figure(figsize=(width, height), layout="constrained", facecolor="none")
         draw(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -268,7 +269,7 @@ class Dots(_Drawn):
 
     def file(self) -> str:
         """Return the drawing as the text of an SVG file."""
-        return svg_file(self.svg())
+        return svg_file(svg(self._draw, 10.0, 1.0 + 0.24 * len(self.rows), salt="patchprint"))
 
     def legend(self) -> list[tuple[str, int]]:
         """Return nothing: kinds of dots are named in the drawing."""
