@@ -26,7 +26,6 @@ from patchprint.common.table import Table
 from patchprint.features import list_models
 from patchprint.networks import ModelInfo, weights
 from patchprint.networks.multiply_adds import multiply_adds
-from patchprint.pipelines.adapt_judge import measured_in
 from patchprint.pipelines.bench import stage_table
 from patchprint.report.result_comparison import read_results
 from patchprint.report.speed_accuracy import Bench, chart, points
@@ -313,19 +312,12 @@ def _verdicts(result: Row) -> Rows:
             yield {"way": way, "pairs": f"same: {group}", **numbers, "found": kept}
 
 
-def _adapted(name: str, images: str) -> Callable[[Path], str]:
+def _adapted(name: str, images: str) -> Listing:
     """``patchprint adapt`` on images that the start model has not seen."""
-
-    def make(results: Path) -> str:
-        result = _read(results / "experiments" / name)
-        measures = measured_in(result["scores"]).items()
-        rows = [
-            [model, *(each.shown(score[key]) for key, each in measures)] for model, score in result["scores"].items()
-        ]
-        caption = f"`patchprint adapt` on {images}, verdict: {result['model']['verdict']}: results/experiments/{name}."
-        return Table(["", *(each.label for _, each in measures)], rows, caption).to_markdown()
-
-    return make
+    caption = f"`patchprint adapt` on {images}, verdict: {{model[verdict]}}: results/experiments/{name}."
+    return Listing(
+        f"experiments/{name}", " = {key} | verified matches, held-out images = {inliers:.1f}", caption, "scores/*"
+    )
 
 
 def _neighbors(result: Row) -> Rows:
@@ -680,7 +672,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "simclr": _page("metric-learning/simclr", 0),
     "metric-choice": Listing(
         "metric-learning/choice.json",
-        "flags beside `patchprint train metric-lite0 --hold-out` = `{flags}` | "
+        "flags beside `patchprint train metric-lite0 --set hold_out=true` = `{flags}` | "
         + _columns("step {scores[tries][0][recall][@n][0]} = {recall[@n][1]:.1p}", n="0123"),
         "R@1 on 20 held-out training classes of CUB-200-2011; 80 are learned: results/metric-learning/choice.json.",
         "scores/tries",

@@ -10,7 +10,7 @@ import pytest
 from patchprint import cli
 from support.scenes import Room
 
-SMALL = ["--stages", "latency", "--keypoints", "30", "--megapixels", "0.03", "--rounds", "1"]
+SMALL = ["--stages", "latency", "--max-keypoints", "30", "--megapixels", "0.03", "--rounds", "1"]
 
 
 def test_text_and_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,7 +118,7 @@ STEPS = (
     Step("eval bundled --model sift --out sift.json --report sift.html --no-cache", makes="sift.json sift.html"),
     Step("eval --compare sift.json", says="sift"),
     Step("report run sift.json m.png --out report.html", makes="report.html"),
-    Step("bench --rounds 1 --keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
+    Step("bench --rounds 1 --max-keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
     Step("study hynet-gradients --out study", makes="study/hynet-gradients.json study/hynet-gradients.html"),
     # Other programs.
     Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),

@@ -216,7 +216,7 @@ match a.jpg b.jpg --device gpu -> gpu
 match a.jpg b.jpg --engine float64 -> float32
 describe photos --out new --engine onx -> onnxruntime
 bench --rounds 0 -> rounds
-bench --keypoints 0 -> keypoints
+bench --max-keypoints 0 -> keypoints
 bench --megapixels 0 -> megapixels
 bench --data nowhere -> nowhere
 bench --models sdgment -> sdgmnet

@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="the result (.json)")
     parser.add_argument("--images", type=int, default=2, help="how many of the folder")
     parser.add_argument("--megapixels", type=float, default=1.0)
-    parser.add_argument("--keypoints", type=int, default=2000)
+    parser.add_argument("--max-keypoints", type=int, default=2000)
     parser.add_argument("--stages", nargs="+", choices=list(STAGES), default=list(STAGES))
     parser.add_argument("--models", nargs="+", default=(), help="shipped weights or weight files; default: all shipped")
     parser.add_argument("--engines", nargs="+", default=())
@@ -61,7 +61,7 @@ def main() -> None:
     if given.data is not None and given.data.is_file():
         data = open_images(given.data)
     else:
-        data = bench.read_images(given.data, given.images, given.megapixels, given.keypoints)
+        data = bench.read_images(given.data, given.images, given.megapixels, given.max_keypoints)
     if given.save_images:
         save_images(data, given.save_images)
         return

@@ -17,7 +17,7 @@ def main(
     data: Path | None = None,
     images: int = 2,
     megapixels: float = 1.0,
-    keypoints: int = 2000,
+    max_keypoints: int = 2000,
     stages: Annotated[tuple[str, ...], tyro.conf.arg(metavar="{" + ",".join(STAGES) + "} ...")] = (),
     models: tuple[str, ...] = (),
     engines: tuple[str, ...] = (),
@@ -33,7 +33,7 @@ def main(
         data: folder of images; default: the stereo pair that scikit-image ships
         images: how many of the folder to use
         megapixels: size that the images are brought to
-        keypoints: in each image
+        max_keypoints: in each image
         stages: which to time; default: all
         models: shipped weights or weight files; default: all that are shipped
         engines: default: all that the machine has where patches are described, else those that users get
@@ -47,7 +47,7 @@ def main(
         if out.suffix != ".json":
             raise UserError(f"--out {out} does not end in .json; patchprint report draws the result")
         refuse_file(out, force)
-    read = read_images(data, images, megapixels, keypoints)
+    read = read_images(data, images, megapixels, max_keypoints)
     result = bench(read, stages=stages, models=models, engines=engines, rounds=rounds, device=device)
     if out is not None:
         write_json(out, result.to_json())

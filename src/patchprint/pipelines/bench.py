@@ -81,7 +81,7 @@ def read_images(folder: Path | None, count: int, megapixels: float, keypoints: i
     if not 0.01 <= megapixels <= 200:
         raise UserError(f"--megapixels is {megapixels:g}; give a number from 0.01 to 200")
     if keypoints < 1:
-        raise UserError(f"--keypoints is {keypoints}; give at least 1")
+        raise UserError(f"--max-keypoints is {keypoints}; give at least 1")
     if folder is None:
         pair = bundled_images.stereo_pair()
         source, found = "scikit-image: motorcycle", [pair.left, pair.right]
