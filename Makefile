@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # --build-constraint reaches the environment in which pip builds this package, --constraint does not.
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour faults load fuzz reliability sdist-test lint audit sbom lock tables docs data clean
+.PHONY: demo test test-fast first-hour faults load fuzz sdist-test lint audit sbom lock tables docs data clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
@@ -24,7 +24,7 @@ HOUR_PHOTOS ?= ../shared/data/photos/sceaux/images
 HLOC ?=
 
 first-hour:
-	$(PYTHON) tests/first_hour/play.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
+	$(PYTHON) tests/nightly/play_first_hour.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
 
 # Nightly: kills, full and read-only disks, several writers, in everything that patchprint writes; each night another SEED.
 SIZES ?= 200
@@ -33,7 +33,7 @@ WORKS ?= 30
 SEED ?=
 
 faults: $(VENV)/.dev
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.play --sizes $(SIZES) --kills $(KILLS) --works $(WORKS) \
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m nightly.faults --sizes $(SIZES) --kills $(KILLS) --works $(WORKS) \
 		$(if $(SEED),--seed $(SEED))
 
 # Nightly: COUNT photos described in one run and MINUTES of training, with constant memory and no file left open.
@@ -41,7 +41,7 @@ COUNT ?= 10000
 MINUTES ?= 30
 
 load: $(VENV)/.dev
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.load --photos $(COUNT) --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m nightly.load --photos $(COUNT) --minutes $(MINUTES)
 
 # Nightly: the source distribution, built, installed beside the locked packages (whose checksums pip compares) in a fresh virtual
 # environment, and tested by the tests that it carries.
@@ -65,12 +65,8 @@ SECONDS ?=
 ONLY ?=
 
 fuzz: $(VENV)/.dev
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.nightly --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m nightly.fuzz --cases $(CASES) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(ONLY),--only $(ONLY)) --out results/reliability/fuzz.json
-
-# What faults, fuzz and load wrote, and every defect of the review with its test, run here and at the reviewed commit.
-reliability: $(VENV)/.dev
-	$(BIN)/python -m tools.reliability
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -94,11 +90,9 @@ WHEELS ?= $(PIP_FIND_LINKS)
 lock: $(VENV)/.dev $(VENV)/.audit
 	$(BIN)/python -m tools.lock --uv $(AUDIT)/bin/uv $(WHEELS)
 
-# The tables in the documents, the numbers of patchprint models and the picture of the README, from the files in results/.
+# The tables in the documents, the numbers of patchprint models and the speed chart, from the files in results/.
 tables: $(VENV)/.dev
-	$(BIN)/python -m tools.tables README.md MODELS.md docs/*.md docs/evidence/*.md
-	$(BIN)/python -m tools.measured
-	$(BIN)/python -m tools.speed_accuracy
+	$(BIN)/python -m tools.tables
 
 # The documents as pages, with the API, in site/; broken links are errors.
 docs: $(VENV)/.docs

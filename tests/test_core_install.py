@@ -95,7 +95,7 @@ def test_core_and_the_reader_of_flags(desk: Path) -> None:
         "sfm photos --out model",
         "localize photos/a.png model",
         "export hardnet.small --out network.onnx",
-        "bench --photos photos --out bench",
+        "bench --data photos --out bench.json",
         "report photos --out report.html",
         "serve --port 0",
     ]

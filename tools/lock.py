@@ -1,4 +1,4 @@
-"""Writes requirements.lock: the versions of constraints.txt with the sha256 of every file that may be installed for them.
+"""Write requirements.lock: the versions of constraints.txt with the sha256 of every file that may be installed for them.
 
     python -m tools.lock [--uv UV] [FOLDER_OF_WHEELS ...]
 
@@ -25,7 +25,7 @@ _HEAD = """# Made by make lock from constraints.txt; for Python 3.11 and the CPU
 
 
 def pins(text: str) -> dict[str, str]:
-    """Versions by canonical name, of constraints or of a lock."""
+    """Return versions by canonical name from constraints or a lock."""
     found = re.findall(r"^([\w.-]+)==([^\s\\]+)", text, re.MULTILINE)
     return {canonical(name): version for name, version in found}
 
@@ -35,9 +35,9 @@ def canonical(name: str) -> str:
 
 
 def with_wheels(lock: str, wheels: Iterable[Path]) -> str:
-    """The lock with the checksums of wheels at hand where they are builds (``+cpu``) of the pinned versions.
+    """Return the lock with the checksums of local wheels, where they are builds (``+cpu``) of the pinned versions.
 
-    They take the place of those in the index: pip prefers files whose checksum the index tells, and would take the other build.
+    They replace those of the index: pip prefers files whose checksum the index tells, and would take the other build.
     """
     for wheel in wheels:
         name, version = wheel.name.split("-")[:2]

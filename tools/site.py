@@ -70,7 +70,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def move_links(markdown: str, page: str) -> str:
-    """Links of a page as they must be on the site."""
+    """Return the Markdown of a page with links as they are on the site."""
     source = PAGES.get(page, f"docs/{page}")
     on_site = {place: name for name, place in PAGES.items()}
 

@@ -1,4 +1,4 @@
-"""Choose weights and the side of the patch on validation data; nothing that is tested on is looked at.
+"""Choose weights and patch scale on validation data; test data are not used.
 
     python -m perf.experiments.choose_weights --models runs/one/best.safetensors runs/two/best.safetensors \
         --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian \
@@ -6,7 +6,7 @@
 
 Scenes with depth (``tracks``): held-out points in two of their photos, judged as training judges them; the part of them to
 which no other point is nearer than their own (accuracy). Flat scenes (``images``, of a scene that no model learned from):
-photos and their warped, re-lit copies, keypoints detected in each (average precision of nearest neighbours). Both count
+photos and their warped, relit copies, keypoints detected in each (average precision of nearest neighbors). Both count
 equally.
 """
 

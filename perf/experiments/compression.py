@@ -1,4 +1,4 @@
-"""What smaller prints cost: average precision on the Oxford sequences for each compression of one model's prints.
+"""Measure the cost of compressed descriptors: mAP on the Oxford sequences for each compression of one model.
 
     python -m perf.experiments.compression --model sdgmnet --data ../shared/data/oxford \
         --out results/experiments/compression.json
@@ -28,7 +28,7 @@ from patchprint.types import Features
 
 
 def measure(model: Model, data: Path, keypoints: int, sequences: tuple[str, ...]) -> dict[str, Any]:
-    """Mean average precision over all pairs and bytes per print, for the prints as they are and each compression."""
+    """Mean average precision over all pairs and bytes per descriptor, without and with each compression."""
     settings = Settings(keypoints=keypoints)
     ways: dict[str, Any] = {"float32": None, "fp16": "fp16", "int8": "int8", "bits": "bits"}
     training = torch.cat([extract(bundled_images.image(name), model).descriptors for name in bundled_images.TRAINING])

@@ -1,4 +1,4 @@
-"""Verified matches by model and by the rule that keeps a match, on the same keypoints: what is found, and what by chance.
+"""Count verified matches by model and matching rule on the same keypoints, and those found by chance.
 
     python -m perf.experiments.inliers --oxford ../shared/data/oxford --out results/experiments/inliers.json
 

@@ -1,4 +1,4 @@
-"""Which 2000 keypoints of a photo match best, and by which rule they are matched, on photos that are no benchmark.
+"""Compare choices of 2000 keypoints and matching rules, on images that are no benchmark.
 
     python -m perf.experiments.keypoint_choice --photos ../shared/data/photos --cache runs/keypoint-choice \
         --out results/experiments/keypoint-choice.json

@@ -1,4 +1,4 @@
-"""Which right matches a descriptor does not find: by how far the detector's scale and angle differ between the two images.
+"""Find out which correct matches a descriptor misses, by the difference in scale and angle of the keypoints.
 
     python -m perf.experiments.lost_matches --data ../shared/data/oxford --models rootsift sdgmnet sdgmnet.large \
         --out results/experiments/lost-matches.json

@@ -1,4 +1,4 @@
-"""What the built stores hold, as one result file.
+"""Count the contents of the built stores.
 
     python -m perf.release.data_sets data/notredame data/liberty data/castle ... --out results/experiments/data-sets.json
 

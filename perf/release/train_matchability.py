@@ -1,4 +1,4 @@
-"""Makes the weights of the detector `dog-learned`: which keypoints are matched rightly.
+"""Train the detector `dog-learned` to score keypoints by how often they are matched correctly.
 
     python -m perf.release.train_matchability --photos ../shared/data/photos --cache runs/matchability
 

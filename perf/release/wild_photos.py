@@ -1,4 +1,4 @@
-"""The photos of anything that some weights learned from, out of copies of the repositories that hold them.
+"""Unpack the images in the wild that some weights were trained on, from copies of their repositories.
 
     python -m perf.release.wild_photos --mirrors ../.mirror --out data/wild
 

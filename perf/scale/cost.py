@@ -1,4 +1,4 @@
-"""What a million photos with a thousand prints each would cost, on paper, from what growth measured.
+"""Estimate the cost of a million images with a thousand descriptors each, from what growth measured.
 
     python -m perf.scale.cost --growth results/scale/growth-1000-keypoints.json --out results/scale/cost.json
 

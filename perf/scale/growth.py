@@ -1,4 +1,4 @@
-"""How time, memory and the number of files grow with the number of photos: one file a photo, shards, Ray; all pairs, retrieval.
+"""Measure time, memory and files by the number of images: one file an image, shards, Ray; all pairs, retrieval.
 
     python -m perf.scale.growth --photos ../shared/data/photos --work runs/growth --out results/scale/growth.json
 

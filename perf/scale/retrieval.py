@@ -1,4 +1,4 @@
-"""Which overlapping pairs of photos retrieval finds, and what a 3D model loses where only its pairs are matched.
+"""Measure which overlapping pairs image retrieval finds, and what a 3D model loses if only these are matched.
 
     python -m perf.scale.retrieval --photos ../shared/data/photos --work runs/retrieval --out results/scale/retrieval.json
 

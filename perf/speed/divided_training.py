@@ -1,4 +1,4 @@
-"""Training by several processes that divide the photos: memory of each process, and the losses beside those of one process.
+"""Measure training by several processes that share the images: memory of each, and losses beside those of one process.
 
     python -m perf.speed.divided_training --data STORE ... --out results/scale/divided-training.json
 

@@ -1,11 +1,11 @@
-"""A folder of photos to descriptors on disk: photos per second, and what each station of the way takes.
+"""Time the description of a folder: images per second, and the time of each stage.
 
 python -m perf.speed.folder photos.npz --device cuda --out results/speed/folder-gpu.json
 
-The photos are those of `patchprint bench` (`patchprint.speed.read_photos(...).save("photos.npz")`), written as JPEG files again
-and again. Starting processes takes seconds whatever the number of photos, so that the rate is that of the photos by which one
-folder is larger than another. Beside it stands the rate at which all cores together find keypoints and do nothing else, which
-no folder can go beyond.
+The photos come from `python -m perf.speed.contest --save-images photos.npz`, and are written as JPEG files again and again.
+Starting processes takes seconds whatever the number of photos, so that the rate is that of the photos by which one folder is
+larger than another. Beside it stands the rate at which all cores together find keypoints and do nothing else, which no folder
+can go beyond.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from patchprint.common.devices import choose_device, one_core
 from patchprint.features import load
 from patchprint.features.extract import describe_found, find_keypoints
 from patchprint.interop.image_files import read_gray
-from patchprint.speed import Photos
+from patchprint.pipelines.bench import BenchImages
 from patchprint.storage import feature_files
 from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from perf.speed.contest import open_images
 
 _TURNS = 5  # of each station, of which the median counts
 
@@ -45,7 +46,7 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, default=None, help="default: as describe_folder chooses")
     arguments = parser.parse_args()
-    started, photos = time.monotonic(), Photos.open(arguments.photos)
+    started, photos = time.monotonic(), open_images(arguments.photos)
     settings = DescribeSettings(arguments.model, max_keypoints=photos.count, device=arguments.device)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -71,7 +72,7 @@ def main() -> None:
     files.write_json(arguments.out, result.to_json())
 
 
-def stations(photos: Photos, settings: DescribeSettings, folder: Path) -> dict[str, float]:
+def stations(photos: BenchImages, settings: DescribeSettings, folder: Path) -> dict[str, float]:
     """Milliseconds of one photo at each station, on one core and the device."""
     image, model = photos.images[0], load(settings.model, settings.device, settings.engine)
     file, out = folder / "photo.jpg", folder / "photo.npz"
@@ -91,7 +92,7 @@ def stations(photos: Photos, settings: DescribeSettings, folder: Path) -> dict[s
     return taken
 
 
-def detected_per_second(photos: Photos, workers: int) -> float:
+def detected_per_second(photos: BenchImages, workers: int) -> float:
     """Photos whose keypoints so many processes find together, once all have started."""
     image, count = photos.images[0], photos.count
     with ProcessPoolExecutor(
@@ -110,7 +111,7 @@ def find_count(image: np.ndarray, count: int) -> int:
 
 
 def rate(
-    photos: Photos, settings: DescribeSettings, counts: tuple[int, int], workers: int | None, folder: Path
+    photos: BenchImages, settings: DescribeSettings, counts: tuple[int, int], workers: int | None, folder: Path
 ) -> dict[str, float]:
     seconds = []
     for count in counts:

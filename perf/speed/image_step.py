@@ -1,4 +1,4 @@
-"""One training step of whole images: as a plain eager step, and recorded with norms folded into the convolutions.
+"""Time one training step of whole images: plain eager, and as a CUDA graph with norms folded into convolutions.
 
 python -m perf.speed.image_step --out results/speed/image-step.json
 

@@ -1,4 +1,4 @@
-"""How long ``import patchprint`` takes against ``import torch``, each in fresh processes, alternating.
+"""Time ``import patchprint`` against ``import torch``, alternating in fresh processes.
 
 python -m perf.speed.import_time --out results/speed/import-time.json
 """

@@ -1,4 +1,4 @@
-"""One training step on a CPU where the process keeps the memory that it frees (``devices.kept_memory``), and where it does not.
+"""Time one training step on a CPU with and without keeping freed memory (``devices.kept_memory``).
 
 python -m perf.speed.kept_memory --out results/speed/kept-memory.json
 

@@ -1,4 +1,4 @@
-"""Memory on a picture of 50 megapixels: 100,000 given keypoints described, and keypoints detected in tiles.
+"""Measure memory on an image of 50 megapixels: describing 100,000 keypoints, and detection in tiles.
 
     python -m perf.speed.large_image --out results/speed/large-image.json
 

@@ -1,9 +1,9 @@
-"""Peak memory, time and host synchronisations of every loss, forward and backward, on one device.
+"""Measure peak memory, time and host synchronizations of every loss, forward and backward, on one device.
 
     python -m perf.speed.loss_memory --out results/speed/loss-memory.json
 
 Memory is what forward and backward allocate on top of the descriptors at the worst moment (CUDA's allocator, or the
-profiler's record of allocations on the CPU). Synchronisations are counted by the profiler (stream synchronisations and copies
+profiler's record of allocations on the CPU). Synchronizations are counted by the profiler (stream synchronizations and copies
 from the device to the host; on the CPU, reads of single values), and on CUDA also by PyTorch's own watch for them. Eager
 times on a fast GPU are those of the launches; ``graph_ms`` (a recorded CUDA graph) is the time on the device.
 """
@@ -131,7 +131,7 @@ def host_synchronizations(step: Callable[[], None], device: torch.device) -> int
 
 
 def passes_sync_watch(step: Callable[[], None]) -> bool:
-    """Whether PyTorch itself sees no synchronising call on CUDA."""
+    """Return whether PyTorch itself sees no synchronizing call on CUDA."""
     step()
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -1,4 +1,4 @@
-"""Does fast training learn as well? bf16 compiled against float32 eager, three seeds each; and resuming on a GPU.
+"""Compare compiled bf16 training with eager float32, three seeds each, and test resuming on a GPU.
 
     python -m perf.speed.precision --data data/stores/liberty --out results/speed/training-precision.json
 

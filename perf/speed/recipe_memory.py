@@ -1,4 +1,4 @@
-"""Peak GPU memory of each recipe at its published batch, in bf16 without compilation (which saves some).
+"""Measure the peak GPU memory of each recipe at its published batch, in bf16 without compilation (which saves some).
 
 python -m perf.speed.recipe_memory --data data/dense/liberty --out results/speed/training-memory.json
 

@@ -1,4 +1,4 @@
-"""How large the report of a long run is, and how long a browser takes to open it: a made run that logged every step.
+"""Measure size and opening time of the report of a long run that logged every step.
 
 python -m perf.speed.report_page --out results/speed/report-page.json
 """

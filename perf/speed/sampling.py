@@ -1,8 +1,8 @@
-"""Time to cut the patches of one training batch (1024 pairs of 32x32) out of photos on a GPU, eager and recorded.
+"""Time the sampling of the patches of one training batch (1024 pairs of 32x32) on a GPU, eager and as a CUDA graph.
 
 python -m perf.speed.sampling --data data/castle --out results/speed/sampling-h200.json
 
-Cutting patches in use, beside kornia and OpenCV, is a stage of ``patchprint bench``.
+Cutting patches in use, beside kornia and OpenCV, is a stage of ``perf.speed.contest``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What training on many GPUs costs, on paper: from the measured step to 64 GPUs and 10^9 patches.
+"""Estimate the cost of training on many GPUs: from the measured step to 64 GPUs and 10^9 patches.
 
     python -m perf.speed.scaling_cost --speed results/speed/training-speed.json --out results/speed/scaling.json
 

@@ -1,4 +1,4 @@
-"""Memory of finding keypoints for a 3D model: our use of COLMAP's detector, and COLMAP's own, by threads.
+"""Measure the memory of keypoint detection for SfM, by threads: our use of COLMAP's detector, and COLMAP's own.
 
     python -m perf.speed.sfm_memory ../shared/data/eth/fountain/images --out results/speed/sfm-memory.json
 

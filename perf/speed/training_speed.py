@@ -1,4 +1,4 @@
-"""Time of one training step on a GPU: ours, against the plain eager float32 step in the manner of the authors' code.
+"""Time one training step on a GPU: ours against a plain eager float32 step in the manner of the authors' code.
 
     python -m perf.speed.training_speed --out results/speed/training-speed.json
 
@@ -26,9 +26,9 @@ import torch
 from patchprint.common import files, provenance
 from patchprint.data import Tracks, TrackStore, open_source
 from patchprint.networks import fast_layers
-from patchprint.speed import plain_step
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
+from perf.speed.contest import plain_step
 
 H200_BF16_TFLOPS = 989.0
 GROUPS = {
@@ -197,7 +197,7 @@ def recorded(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def timed(function: Callable[[], Any], device: torch.device, count: int, warmup: int) -> dict[str, Any]:
-    """Milliseconds a call: the median of ten stretches, each ended by a synchronisation."""
+    """Milliseconds a call: the median of ten stretches, each ended by a synchronization."""
     for _ in range(warmup):
         function()
     wait(device)

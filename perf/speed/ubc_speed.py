@@ -1,4 +1,4 @@
-"""What ``eval ubc`` costs beyond the network: 100,000 pairs scored, prints included, against describing the patches alone.
+"""Measure the cost of ``eval ubc`` beyond the network: scoring 100,000 pairs against describing their patches alone.
 
     python -m perf.speed.ubc_speed --out results/speed/ubc-speed-cpu-hynet.json
     python -m perf.speed.ubc_speed --out results/speed/ubc-speed-cpu-tfeat.json --network tfeat

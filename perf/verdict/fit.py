@@ -1,4 +1,4 @@
-"""Fits the probability that two photos show the same place, and writes it into the package.
+"""Fit the probability that two images show the same place, and write it into the package.
 
     python -m perf.verdict.fit --data ../shared/data --cache runs/verdict
 

@@ -1,4 +1,4 @@
-"""How often the verdict is right, on photos that it was not fitted on.
+"""Measure how often the same-place verdict is right, on images that it was not fitted on.
 
     python -m perf.verdict.measure --data ../shared/data --cache runs/verdict --out results/verdict.json
 

@@ -1,4 +1,4 @@
-"""Pairs of photos that do and do not show the same place, matched in several ways, with the truth about them.
+"""Match pairs of images of the same and of different places in several ways, with the ground truth.
 
     python -m perf.verdict.pairs fit --data ../shared/data     # how many there are
 

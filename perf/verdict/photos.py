@@ -1,4 +1,4 @@
-"""The photos behind the verdict: which of them it is fitted on, which it is tested on, and their features.
+"""Draw the images that the verdict is fitted and tested on, and extract their features.
 
     python -m perf.verdict.photos --data ../shared/data --cache runs/verdict
 

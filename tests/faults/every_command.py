@@ -36,7 +36,7 @@ OPTIONAL = (
 FEW = "--model rootsift --max-keypoints 400"
 COMMANDS = (
     "models",
-    "data build homographies photos store --num-views 3 --max-keypoints 100",
+    "data build homographies photos store --views 3 --max-keypoints 100",
     "data info store",
     "train hardnet --data store --out run --steps 2 --batch 8 --validation-pairs 8 --device cpu --network-options width=4",
     "calibrate start.safetensors --data photos --views 1",

@@ -1,4 +1,4 @@
-"""Nothing of the user's is lost, and runs can go on; ``defects`` asks the command line, at the reviewed commit too."""
+"""Nothing of the user's is lost, and runs can go on."""
 
 from __future__ import annotations
 
@@ -84,6 +84,16 @@ def test_h1_an_output_that_is_or_holds_the_photos_is_refused(
         assert write(images, out, "--force") == 2
         assert "is or holds the input" in capsys.readouterr().err
     assert snapshot(images) == before
+
+
+@pytest.mark.parametrize("write", [build, yml, npz, sfm, training])
+def test_h1_force_leaves_folders_that_patchprint_did_not_make(
+    write: Writer, images: Path, mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = snapshot(mine)
+    assert write(images, mine, "--force") == 2
+    assert "mine" in capsys.readouterr().err
+    assert snapshot(mine) == before
 
 
 @pytest.mark.parametrize("write", [build, yml, npz, training])

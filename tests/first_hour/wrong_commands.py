@@ -223,9 +223,7 @@ bench --models sdgment -> sdgmnet
 bench --stages describ -> did you mean describe?
 bench --engines float64 -> float
 bench --out notes.txt -> notes.txt
-bench --photos 0 -> photos
-bench --busy -1 -> busy
-bench --growth --counts 0 -> counts
+bench --images 0 -> images
 """
 
 

@@ -1,4 +1,4 @@
-"""Damaged files are read, or refused with one sentence that names them. ``make fuzz`` tries many more (`fuzz.nightly`)."""
+"""Damaged files are read, or refused with one sentence that names them. ``make fuzz`` tries many more (`nightly.fuzz`)."""
 
 from __future__ import annotations
 

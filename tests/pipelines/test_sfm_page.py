@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("pycolmap")
 
+from patchprint.common.table import Table
 from patchprint.interop.colmap_models import pycolmap
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.pipelines.sfm_page import page
 from patchprint.report.page import render
 from patchprint.report.reconstruction import draw_model
 from patchprint.report.scenes import Scene
-from patchprint.report.tables import Table
 from support.made_runs import made_cost
 
 NUMBERS = {

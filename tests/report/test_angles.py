@@ -10,41 +10,45 @@ import pytest
 import torch
 
 from patchprint.losses.sdgm import SDGMLoss, Spread
-from patchprint.report.angles import MOST_FRAMES, angle_sections
-from patchprint.report.charts import Moving
+from patchprint.report.angles import MOST_PANELS, angle_sections
+from patchprint.report.charts import Line, Panels
 from patchprint.report.runs import read_run
 from patchprint.training.monitor import BINS
 from support.made_runs import write_run
 
 
-def moving(folder: Path) -> list[Moving]:
+def charts(folder: Path) -> list[Panels]:
     return [
-        part for section in angle_sections([read_run(folder)]) for part in section.parts if isinstance(part, Moving)
+        part for section in angle_sections([read_run(folder)]) for part in section.parts if isinstance(part, Panels)
     ]
 
 
+def last(chart: Panels) -> list[Line]:
+    return list(list(chart.panels.values())[-1])
+
+
 def test_shares_of_a_plain_run(tmp_path: Path) -> None:
-    (chart,) = moving(write_run(tmp_path / "mine"))
-    assert [line.label for line in chart.lines] == ["two views of one point", "nearest other point of the batch"]
-    assert [frame.label for frame in chart.frames] == ["6", "12"]
-    assert all(sum(values) == pytest.approx(100) for frame in chart.frames for values in frame.values)
-    assert chart.x[0] == pytest.approx(math.pi / BINS / 2)
+    (chart,) = charts(write_run(tmp_path / "mine"))
+    assert [line.label for line in last(chart)] == ["two views of one point", "nearest other point of the batch"]
+    assert list(chart.panels) == ["step 6", "step 12"]
+    assert all(sum(line.y) == pytest.approx(100) for lines in chart.panels.values() for line in lines)
+    assert last(chart)[0].x[0] == pytest.approx(math.pi / BINS / 2)
 
 
 def test_weights_of_sdgmnet_are_those_of_its_loss(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "mine", recipe="sdgmnet")
-    pairs, triplets = moving(folder)
-    assert max(pairs.frames[-1].values[0]) == 1, "scaled to its peak"
-    angles = torch.tensor(pairs.x, dtype=torch.float64)
+    pairs, triplets = charts(folder)
+    assert max(last(pairs)[0].y) == 1, "scaled to its peak"
+    angles = torch.tensor(last(pairs)[0].x, dtype=torch.float64)
     own, other, between = (
         Spread(torch.tensor(mean).double(), torch.tensor(std).double())
         for mean, std in ((0.7, 0.2), (1.1, 0.1), (-0.4, 0.25))
     )
     loss = SDGMLoss(coupled="none")
     expected = loss.weights(angles, angles, own, other, between)
-    assert pairs.frames[-1].values[2] == pytest.approx(expected[0].tolist())
-    assert pairs.frames[-1].values[3] == pytest.approx(expected[1].tolist())
-    weight = list(triplets.frames[-1].values[1])
+    assert last(pairs)[2].y == pytest.approx(expected[0].tolist())
+    assert last(pairs)[3].y == pytest.approx(expected[1].tolist())
+    weight = list(last(triplets)[1].y)
     assert weight[0] == 0 and weight[-1] == pytest.approx(1.0)
     assert sum(0 < value < 0.6 for value in weight) == 0, "below the margin of 0.6 a triplet counts nothing"
 
@@ -53,8 +57,8 @@ def test_weights_are_one_while_sdgmnet_warms_up(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "mine", recipe="sdgmnet", steps=40)
     line = json.loads((folder / "angles.jsonl").read_text().splitlines()[0])
     (folder / "angles.jsonl").write_text(json.dumps({**line, "step": 4}) + "\n")
-    pairs, triplets = moving(folder)
-    assert set(pairs.frames[0].values[2]) == {1.0} and set(triplets.frames[0].values[1]) == {1.0}
+    pairs, triplets = charts(folder)
+    assert set(last(pairs)[2].y) == {1.0} and set(last(triplets)[1].y) == {1.0}
 
 
 def test_settings_that_lack_the_steps_are_completed(tmp_path: Path) -> None:
@@ -62,7 +66,7 @@ def test_settings_that_lack_the_steps_are_completed(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     del config["steps"]
     (folder / "config.json").write_text(json.dumps(config))
-    assert len(moving(folder)) == 2
+    assert len(charts(folder)) == 2
 
 
 def test_many_moments_are_thinned_and_damaged_lines_left_out(tmp_path: Path) -> None:
@@ -71,8 +75,8 @@ def test_many_moments_are_thinned_and_damaged_lines_left_out(tmp_path: Path) -> 
     lines = [{**line, "step": step} for step in range(1, 300)]
     lines += [{"step": 300}, {**line, "step": "x"}, {**line, "positive": [1]}, {**line, "positive": ["a"] * BINS}]
     (folder / "angles.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines) + "{")
-    (chart,) = moving(folder)
-    assert len(chart.frames) == MOST_FRAMES and chart.frames[-1].label == "299"
+    (chart,) = charts(folder)
+    assert len(chart.panels) == MOST_PANELS and list(chart.panels)[-1] == "step 299"
 
 
 def test_runs_without_angles_have_no_section(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from patchprint.common.table import Table
 from patchprint.report.benchmark_results import result_sections, verdict
 from patchprint.report.charts import Bars
 from patchprint.report.page import Page, render
-from patchprint.report.tables import Table
 from support.made_runs import oxford_result, verification_result
 
 

@@ -1,75 +1,70 @@
-"""Charts: the numbers that the script gets, and the drawing that needs none."""
+"""Charts: drawings in the colors of the page, which need no script."""
 
 from __future__ import annotations
 
-import math
+import re
+from xml.etree import ElementTree
 
 import pytest
 
-from patchprint.report.charts import Bars, Chart, Dots, Frame, Line, Moving, Scatter
+from patchprint.report.charts import COLORS, LONG, Bars, Chart, Dots, Line, Panels, series_color
 from patchprint.report.page import Page, Section, render
 
 pytest.importorskip("matplotlib")
 
-
-def test_lines_share_one_axis_with_nothing_where_they_have_nothing() -> None:
-    chart = Chart("t", "x", "y", [Line("a", [1, 3], [10, math.nan]), Line("b", [2, 3], [20, 30], [19, 29], [21, 31])])
-    data = chart.data()
-    assert data["x"] == [1, 2, 3]
-    a, b = data["series"]
-    assert a["y"] == [10, None, None] and "low" not in a
-    assert (b["low"], b["y"], b["high"]) == ([None, 19, 29], [None, 20, 30], [None, 21, 31])
-    assert [series["color"] for series in data["series"]] == [0, 1]
-
-
-def test_a_logarithmic_axis_leaves_zero_out() -> None:
-    assert Chart("t", "x", "y", [Line("a", [0, 1e-3, 1], [0, 1, 2])], logarithmic=True).data()["x"] == [0.001, 1]
+LINES = [Line("a", [1, 2, 3], [1, None, float("nan")]), Line("b", [1], [1])]
+LABEL = "a <label> & more"
+CHARTS = [
+    Chart("t", LABEL, "y axis", LINES, y_range=(0, 3)),
+    Chart("t", LABEL, "y axis", [Line("a", [0, 1e-3, 2], [1, 2, 2], dashed=True)], logarithmic=True),
+    Chart("t", LABEL, "y axis", [Line("nothing", [], [])]),
+    Bars("t", LABEL, ["a long name of a sequence", "wall"], {"sift": [1, None], "ours": [2, 1]}),
+    Panels("t", LABEL, "y axis", {f"step {step}": [Line("a", [0, 1], [1, 2], filled=True)] for step in range(5)}),
+    Dots("t", ["one", "two"], {"mAP": {"": [0.5, 0.4]}, LABEL: {"usual": [10, 200], "int8": [5, None]}}),
+]
 
 
-def test_numbers_are_short() -> None:
-    assert Chart("t", "x", "y", [Line("a", [1.0], [0.123456789])]).data()["series"][0]["y"] == [0.123457]
-
-
-def test_bars_have_a_value_for_each_name() -> None:
-    bars = Bars("t", "AP", ["graf", "wall"], {"sift": [0.5, None], "ours": [0.6, 0.7]})
-    assert [series["y"] for series in bars.data()["series"]] == [[0.5, None], [0.6, 0.7]]
-    assert bars.legend() == [("sift", 0), ("ours", 1)]
-
-
-def test_moments_are_spread_from_the_first_to_the_last() -> None:
-    frames = [Frame(str(number), [[number, 1.0]]) for number in range(40)]
-    chart = Moving("t", "angle", "share", [0.0, 1.0], [Line("a", (), (), filled=True)], frames)
-    assert [frame.label for frame in chart.shown()] == ["0", "8", "16", "23", "31", "39"]
-    assert len(chart.data()["frames"]) == 40
-    assert len(Moving("t", "x", "y", [0.0], chart.lines, frames[:1]).shown()) == 1
-
-
-@pytest.mark.parametrize(
-    "chart",
-    [
-        Chart(
-            "t", "x axis", "y axis", [Line("a", [1, 2], [1, 2], [0, 1], [2, 3]), Line("b", [1], [1])], y_range=(0, 3)
-        ),
-        Chart("t", "x axis", "y axis", [Line("a", [1, 2], [1, 2], dashed=True)], logarithmic=True),
-        Chart("t", "x axis", "y axis", [Line("nothing", [], [])]),
-        Bars("t", "y axis", ["a long name of a sequence", "wall"], {"sift": [1, None]}),
-        Moving("t", "x axis", "y axis", [0, 1], [Line("a", (), (), filled=True)], [Frame("1", [[1, 2]])]),
-    ],
-    ids=lambda chart: f"{type(chart).__name__}",
-)
-def test_drawings_take_the_colors_of_the_page(chart: Chart | Bars | Moving) -> None:
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: type(chart).__name__)
+def test_drawings_take_the_colors_of_the_page(chart: Chart) -> None:
     drawn = chart.svg()
-    assert drawn.startswith("<svg ") and drawn.rstrip().endswith("</svg>")
+    assert re.match(r"<svg [^>]*viewBox", drawn) and drawn.rstrip().endswith("</svg>")
+    assert 'width="' not in drawn.partition(">")[0], "as wide as its place"
     assert "#0100" not in drawn and "#0101" not in drawn, "stand-ins are all replaced"
-    assert "var(--muted)" in drawn
-    assert "<style" not in drawn and "<metadata" not in drawn
+    assert "var(--muted)" in drawn and "<style" not in drawn and "<metadata" not in drawn
+    assert "a &lt;label&gt; &amp; more" in drawn, "text stays text"
 
 
-def test_dots_are_named_in_the_drawing_and_need_no_script() -> None:
-    dots = [Dots("<one>", [10, 200], [0.5, 0.5], [1, 0], 0), Dots("two", [70], [0.4], [0], 1)]
-    chart = Scatter("speed", "ms", "mAP", dots, ["usual", "int8"], ["ours", "theirs"], "a note")
-    text = render(Page("t", sections=[Section("s", [chart])]))
-    for word in ("&lt;one&gt;", ">two<", ">usual<", ">int8<", ">theirs<", "a note", "var(--series-1)"):
-        assert word in text
-    assert "<one>" not in text and "uPlot" not in text
-    assert chart.file().startswith("<?xml")
+def test_two_drawings_on_a_page_share_no_identifiers() -> None:
+    names = [set(re.findall(r'id="([^"]+)"', CHARTS[0].svg())) for _ in range(2)]
+    assert names[0] and names[0].isdisjoint(names[1])
+
+
+def test_long_curves_are_drawn_short() -> None:
+    count = 200 * LONG
+    drawn = Chart("t", "x", "y", [Line("a", range(count), [7919 * x % 1000 for x in range(count)])]).svg()
+    assert len(drawn) < 5 * count, "characters, where a point that is written takes ten or more"
+
+
+def test_colors_come_again_after_the_last() -> None:
+    assert series_color(COLORS) == series_color(0) != series_color(1)
+    assert CHARTS[3].legend() == [("sift", 0), ("ours", 1)]
+
+
+def test_a_file_brings_its_colors_light_and_dark() -> None:
+    chart = CHARTS[-1]
+    assert isinstance(chart, Dots)
+    text = chart.file()
+    assert text == chart.file(), "the same each time"
+    root = ElementTree.fromstring(text)
+    assert root.get("width", "").endswith("pt") and root.get("aria-hidden") is None
+    style = root.find("{http://www.w3.org/2000/svg}style")
+    assert style is not None and style.text is not None
+    light, _, dark = style.text.partition("@media (prefers-color-scheme:dark)")
+    for shade in (light, dark):
+        assert set(re.findall(r"var\(--([\w-]+)\)", text)) == set(re.findall(r"--([\w-]+):#", shade))
+    assert light.partition("--line:")[2][:7] != dark.partition("--line:")[2][:7]
+
+
+def test_rows_of_dots_are_named_in_the_drawing() -> None:
+    text = render(Page("t", sections=[Section("s", [Dots("speed", ["<one>"], {"ms": {"usual": [1.0]}}, "a note")])]))
+    assert "&lt;one&gt;" in text and "<one>" not in text and "a note" in text

@@ -1,4 +1,4 @@
-"""Pictures out of a run, and files that hold none."""
+"""Images out of a run, and files that hold none."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def test_hardest_pairs_and_learned_points(tmp_path: Path) -> None:
     hardest, learned = example_sections([read_run(write_run(tmp_path / "mine"))])
     missed, confused = hardest.parts
     assert isinstance(missed, Gallery) and isinstance(confused, Gallery)
-    assert [picture.caption for picture in missed.pictures] == ["1.20", "1.10", "1.00"]
-    assert missed.pictures[0].size == (2 * 34, 2 * 67), "two framed patches above each other, twice as large"
+    assert [image.caption for image in missed.images] == ["1.20", "1.10", "1.00"]
+    assert missed.images[0].size == (2 * 34, 2 * 67), "two framed patches above each other, twice as large"
     (points,) = learned.parts
     assert isinstance(points, Gallery)
-    assert [picture.size[0] for picture in points.pictures] == [2 * 67, *[2 * 199] * 3], "the first has two views"
+    assert [image.size[0] for image in points.images] == [2 * 67, *[2 * 199] * 3], "the first has two views"
 
 
 def test_hardest_pairs_of_results() -> None:
     (section,) = example_sections([], [verification_result("<b>", 0.5), oxford_result("other", 0.5)])
     missed, confused = section.parts
     assert isinstance(missed, Gallery) and isinstance(confused, Gallery)
-    assert missed.title == "Missed (<b>, ubc on made)" and len(missed.pictures) == 3
+    assert missed.title == "Missed (<b>, ubc on made)" and len(missed.images) == 3
 
 
 def test_runs_that_recorded_none(tmp_path: Path) -> None:

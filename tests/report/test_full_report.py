@@ -25,7 +25,7 @@ def test_results_come_first_then_training_pictures_and_cost(tmp_path: Path) -> N
         "Training",
         "Curves of training",
         "Distances over the training",
-        "Pictures",
+        "Images",
         "Where it goes wrong",
         "What it learned from",
         "Cost and commands",

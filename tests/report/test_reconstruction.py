@@ -32,7 +32,7 @@ def test_points_and_cameras_of_a_model(model: Any, tmp_path: Path) -> None:
     corner = first.cam_from_world() * scene.cameras.corners[0, 0]
     seen = camera.img_from_cam(corner / corner[2])
     plain = np.linalg.norm(seen) < 0.2 * camera.width
-    assert plain, "the first corner is the top left of the picture, up to distortion"
+    assert plain, "the first corner is the top left of the image, up to distortion"
     assert np.allclose(scene.cameras.centers[0], first.projection_center())
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from patchprint.common.table import Table
 from patchprint.report.page import Code, Text
 from patchprint.report.run_cost import cost_sections, origin
 from patchprint.report.runs import read_run
-from patchprint.report.tables import Table
 from support.made_runs import made_cost, oxford_result, write_run
 
 

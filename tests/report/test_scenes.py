@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from patchprint.report import scenes
-from patchprint.report.embedded_images import Picture
+from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.scenes import Cameras, Scene
 
-PICTURE = Picture.from_pixels(np.zeros((2, 2), np.uint8), "a picture")
+IMAGE = EmbeddedImage.from_pixels(np.zeros((2, 2), np.uint8), "a image")
 
 
 def cameras(count: int = 3) -> Cameras:
@@ -23,7 +23,7 @@ def cameras(count: int = 3) -> Cameras:
 
 
 def scene(points: np.ndarray, count: int = 3) -> Scene:
-    return Scene(points, np.full((len(points), 3), 200, np.uint8), cameras(count), PICTURE)
+    return Scene(points, np.full((len(points), 3), 200, np.uint8), cameras(count), IMAGE)
 
 
 def positions(data: dict[str, Any]) -> np.ndarray:

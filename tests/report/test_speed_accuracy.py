@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from patchprint.common.errors import UserError
-from patchprint.report.charts import Scatter
+from patchprint.report.charts import Dots
 from patchprint.report.page import Text
 from patchprint.report.speed_accuracy import Bench, points, read_benches, speed_sections
 from support.made_runs import bench_result, oxford_result
@@ -57,9 +57,13 @@ def test_a_section_has_the_chart_or_says_why_not() -> None:
     bench = Bench.of(bench_result(TIMED))
     (section,) = speed_sections([bench], SCORED)
     chart = section.parts[0]
-    assert isinstance(chart, Scatter)
-    assert [dots.label for dots in chart.dots] == ["sdgmnet", "desdis-32", "sift"]  # best first
-    assert chart.x_label == "ms for 2,000 keypoints of a photo, 2 cores, a processor"
+    assert isinstance(chart, Dots)
+    assert chart.rows == ["sdgmnet", "desdis-32", "sift"]  # best first
+    assert chart.panels["ms for 2,000 keypoints of an image, 2 cores, a processor"] == {
+        "usual engine": [400.0, 200.0, 90.0],
+        "int8, for folders": [100.0, None, None],
+    }
+    assert chart.highlighted == {"desdis-32", "sift"}
     assert isinstance(speed_sections([bench], [])[0].parts[0], Text)
 
 

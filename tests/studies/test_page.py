@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchprint.report.embedded_images import Picture
+from patchprint.common.table import Table
+from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.page import Text, render
-from patchprint.report.tables import Table
 from patchprint.studies import _tables
 from patchprint.studies._page import page
 from support.made_runs import made_cost
@@ -36,7 +36,7 @@ def test_blocks_become_parts(tmp_path: Path) -> None:
     assert isinstance(table, Table)
     assert table.header == ["recipe", "FPR95 %"] and table.rows[0] == ["hardnet", "1.00 ± 0.10 (2.00)"]
     (picture,) = drawing.parts
-    assert isinstance(picture, Picture) and picture.size == (40, 80)
+    assert isinstance(picture, EmbeddedImage) and picture.size == (40, 80)
     assert "<b>" not in render(made) and "patchprint study toy" in render(made)
     assert len(page(DOCUMENT, None, {"run": made_cost("x")}).sections) == 2
 

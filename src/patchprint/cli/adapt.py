@@ -6,8 +6,9 @@ from pathlib import Path
 
 import tyro
 
-from patchprint.cli.output import emit, say, table
+from patchprint.cli.output import emit, say
 from patchprint.common import files
+from patchprint.common.table import Table
 from patchprint.pipelines.adapt_judge import VERDICTS
 from patchprint.pipelines.adapt_page import page
 from patchprint.pipelines.adaptation import AdaptSettings, adapt
@@ -36,6 +37,6 @@ def main(
     files.write_json(out.with_suffix(".json"), result.to_json())
     write(page(result, out, work), out.with_suffix(".html"))
     rows = [(name, f"{score['inliers']:.1f}") for name, score in result.scores.items()]
-    text = f"{table(['', 'verified matches a pair'], rows)}\n\n{VERDICTS[result.model['verdict']]}"
+    text = f"{Table(['', 'verified matches a pair'], rows).to_text()}\n\n{VERDICTS[result.model['verdict']]}"
     emit(result.to_json(), json, text)
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

@@ -10,15 +10,16 @@ from typing import Annotated, Any
 import tyro
 
 from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, measure
-from patchprint.cli.output import emit, table
+from patchprint.cli.output import emit
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import cache_folder, refuse_file, write_json
+from patchprint.common.table import Table, format_number
 from patchprint.features import Model
 from patchprint.networks.engines import EXACT
 from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
-from patchprint.report.result_comparison import Comparison, cell, compare, data_name, read_results, train_test_table
+from patchprint.report.result_comparison import Comparison, compare, data_name, read_results, train_test_table
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,8 @@ def title_of(comparison: Comparison) -> str:
 
 def text_of(comparison: Comparison) -> str:
     """A comparison as a title and aligned columns."""
-    rows = [[label, *(cell(value) for value in values)] for label, values in comparison.rows]
-    return f"{title_of(comparison)}\n{table(['', *comparison.columns], rows)}"
+    rows = [[label, *map(format_number, values)] for label, values in comparison.rows]
+    return f"{title_of(comparison)}\n{Table(['', *comparison.columns], rows).to_text()}"
 
 
 def _check(benchmark: Benchmark, common: Common) -> None:

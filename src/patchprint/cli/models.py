@@ -8,12 +8,13 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import Any
 
-from patchprint.cli.output import emit, table
+from patchprint.cli.output import emit
 from patchprint.common.devices import choose_device
+from patchprint.common.table import Table
 from patchprint.features import list_models
 from patchprint.networks import NETWORKS, ModelInfo, create, weights
 
-# Scores and speed of the shipped weights; ``python -m tools.measured`` makes it of the results in the repository.
+# Scores and speed of the shipped weights; ``python -m tools.tables`` makes it from the results in the repository.
 MEASURED = weights.WEIGHTS_FOLDER / "measured.json"
 _COLUMNS = 100
 
@@ -52,7 +53,7 @@ def _network(name: str) -> dict[str, Any]:
 
 def _models_table(models: list[ModelInfo], measured: dict[str, Any]) -> str:
     header = ("weights or baseline", "descriptor", "patch", "MB", "mAP", "patches/s", "license", "sha256")
-    return table(header, [_row(info, measured["models"].get(info.name, {})) for info in models])
+    return Table(header, [_row(info, measured["models"].get(info.name, {})) for info in models]).to_text()
 
 
 def _row(info: ModelInfo, measured: dict[str, Any]) -> tuple[str, ...]:
@@ -101,4 +102,4 @@ def _networks_table(networks: list[dict[str, Any]]) -> str:
         (net["name"], f"{net['input_size']}x{net['input_size']}", net["dim"], net["kind"], net["parameters"])
         for net in networks
     ]
-    return table(header, rows)
+    return Table(header, rows).to_text()

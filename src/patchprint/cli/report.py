@@ -25,10 +25,10 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> None:
-    """One HTML page from results, training runs and pictures; what can be compared shares its tables and charts.
+    """One HTML page from results, training runs and images; what can be compared shares its tables and charts.
 
     Args:
-        sources: result files of patchprint eval and patchprint bench, folders of patchprint train, and pictures (.png,
+        sources: result files of patchprint eval and patchprint bench, folders of patchprint train, and images (.png,
             .jpg), such as those of patchprint match.
         out: the page; it needs no other file and no network.
         title: its heading; by default what it shows.
@@ -42,9 +42,9 @@ def main(
             raise UserError(f"there is no {source}; name result files or folders of runs")
     refuse_file(out, force)
     runs = read_runs([source for source in sources if source.is_dir()])
-    pictures = [source for source in sources if source.suffix.lower() in SUFFIXES and not source.is_dir()]
-    benches, files = read_benches([each for each in sources if not each.is_dir() and each not in pictures])
-    page = whole_page(read_results(files) if files else [], runs, pictures, title, benches)
+    images = [source for source in sources if source.suffix.lower() in SUFFIXES and not source.is_dir()]
+    benches, files = read_benches([each for each in sources if not each.is_dir() and each not in images])
+    page = whole_page(read_results(files) if files else [], runs, images, title, benches)
     write(page, out)
-    counts = {"results": len(files), "runs": len(runs), "pictures": len(pictures), "benches": len(benches)}
+    counts = {"results": len(files), "runs": len(runs), "images": len(images), "benches": len(benches)}
     emit({"out": str(out), **counts}, json, f"wrote {out}")

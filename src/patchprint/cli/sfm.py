@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import tyro
 
-from patchprint.cli.output import emit, say, table
+from patchprint.cli.output import emit, say
 from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files, provenance
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
+from patchprint.common.table import Table
 from patchprint.features.model import DEFAULT_MODEL
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS, Mapper
@@ -164,4 +165,4 @@ def _table(summary: dict[str, dict[str, Any]]) -> str:
         ]
         for name, numbers in summary.items()
     ]
-    return table(header, rows)
+    return Table(header, rows).to_text()

@@ -6,7 +6,7 @@ Packed bits are uint8, the first bit of eight in the highest place, as numpy.pac
 There are two ways to compute them. `nearest` by itself is for use: float32, with torch for vectors and FAISS for bits; on a GPU
 the two nearest are found in half precision. torch is
 faster than FAISS on vectors at the sizes of one image, FAISS's popcount several times faster than any product of vectors
-(``patchprint bench --stages match``); where FAISS is not installed, bits go through torch as well. Scores are computed from
+(``python -m perf.speed.contest --stages match``); without FAISS, bits go through torch as well. Scores are computed from
 *exact* distances: float64, squares rounded to 1e-9. A matrix product adds numbers in another order near its borders, and
 without rounding such noise would break ties, and rank constant descriptors by their place in the file.
 """

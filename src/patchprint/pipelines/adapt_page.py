@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from patchprint.common.provenance import Result
+from patchprint.common.table import Table, best_of
 from patchprint.interop.colmap_models import read_model
 from patchprint.pipelines.adapt_judge import VERDICTS
 from patchprint.pipelines.adaptation import reconstruction_in
@@ -14,7 +15,6 @@ from patchprint.report.full_report import whole_page
 from patchprint.report.page import Code, Page, Section
 from patchprint.report.reconstruction import draw_model, name_of, scene_section
 from patchprint.report.runs import read_run
-from patchprint.report.tables import Table, best_of
 
 
 def page(result: Result, weights: Path, work: Path) -> Page:

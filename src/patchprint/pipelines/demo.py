@@ -16,6 +16,7 @@ import torch
 from patchprint.benchmarks import BENCHMARKS, Run, bundled as benchmark, measure
 from patchprint.common import files, provenance
 from patchprint.common.provenance import Result
+from patchprint.common.table import Table, best_of
 from patchprint.data.builders import bundled_images
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
@@ -23,12 +24,11 @@ from patchprint.features import Model, describe, draw, load
 from patchprint.matching import match, verify
 from patchprint.report.angles import angle_sections
 from patchprint.report.curves import curve_sections
-from patchprint.report.embedded_images import Picture
+from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.example_images import example_sections
 from patchprint.report.page import Code, Page, Section, Text, write
 from patchprint.report.run_cost import cost_sections, origin
 from patchprint.report.runs import read_run, run_sections, settings_parts
-from patchprint.report.tables import Table, best_of
 from patchprint.training import resolve
 from patchprint.training.loop import train
 
@@ -191,18 +191,18 @@ def _table(scores: dict[str, dict[str, Any]]) -> Table:
     )
 
 
-def _stereo(result: Result, out: Path) -> list[Text | Picture]:
+def _stereo(result: Result, out: Path) -> list[Text | EmbeddedImage]:
     found = result.scores["stereo_verified"]
     return [
         Text(f"{found['inliers']} verified matches on a pair it has never seen."),
-        Picture.from_file(out / "matches.png", "Some of the matches that agree with one epipolar geometry"),
+        EmbeddedImage.from_file(out / "matches.png", "Some of the matches that agree with one epipolar geometry"),
     ]
 
 
-def _hard(result: Result, out: Path) -> list[Text | Picture]:
+def _hard(result: Result, out: Path) -> list[Text | EmbeddedImage]:
     text = "A photograph and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
     pictures = [
-        Picture.from_file(
+        EmbeddedImage.from_file(
             _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right", wide=False
         )
         for name, found in result.scores["hard_pair"].items()

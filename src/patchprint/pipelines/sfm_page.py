@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from patchprint.common.table import Table
 from patchprint.interop.colmap_models import read_model
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.report.page import Code, Page, Part, Section, Text
 from patchprint.report.reconstruction import models_table, name_of, scene_section
 from patchprint.report.run_cost import origin
-from patchprint.report.tables import Table
 
 
 def page(result: dict[str, Any], out: Path) -> Page:

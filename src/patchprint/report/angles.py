@@ -1,4 +1,4 @@
-"""Distributions of angles between descriptors over a training, and SDGMNet's weights over them, as in its Fig. 2."""
+"""Histograms of angles between descriptors over a training, and SDGMNet's weights over them, as in its Fig. 2."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.losses.sdgm import SDGMLoss, Spread
-from patchprint.report.charts import Frame, Line, Moving
+from patchprint.report.charts import Line, Panels
 from patchprint.report.page import Part, Section
 from patchprint.report.runs import Run
 from patchprint.training.config import TrainConfig
 from patchprint.training.monitor import BINS, LARGEST
 from patchprint.training.run_folder import read_lines
 
-MOST_FRAMES = 40
+MOST_PANELS = 6
 _PAIRS = ("positive", "negative")
 _TITLES = {"positive": "two views of one point", "negative": "nearest other point of the batch"}
 _DISTANCE = "Descriptors at an angle of 1.05 rad (60°) have the distance 1."
 
 
 def angle_sections(runs: Sequence[Run]) -> list[Section]:
-    """A section for all runs that recorded angles.jsonl."""
+    """Return a section for the runs that recorded angles.jsonl."""
     parts: list[Part] = []
     for run in runs:
         found = _read(run)
@@ -44,13 +44,13 @@ def angle_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _read(run: Run) -> list[dict[str, Any]]:
-    """Lines that hold whole histograms, thinned evenly to MOST_FRAMES."""
+    """Read the lines with complete histograms, at most MOST_PANELS of them, evenly spaced."""
     file = run.folder / "angles.jsonl"
     lines = read_lines(file, "the angles of a run") if file.is_file() else []
     whole = [
         line for line in lines if isinstance(line.get("step"), int) and all(_is_whole(line.get(n)) for n in LARGEST)
     ]
-    places = np.linspace(0, len(whole) - 1, min(len(whole), MOST_FRAMES)).round().astype(int)
+    places = np.linspace(0, len(whole) - 1, min(len(whole), MOST_PANELS)).round().astype(int)
     return [whole[place] for place in places]
 
 
@@ -71,55 +71,63 @@ def _scaled(counts: Sequence[int]) -> list[float]:
     return [count / max(*counts, 1) for count in counts]
 
 
-def _pairs(found: Sequence[dict[str, Any]], of: str) -> Moving:
-    lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
-    frames = [Frame(f"{line['step']:,}", [_shares(line[name]) for name in _PAIRS]) for line in found]
+def _pairs(found: Sequence[dict[str, Any]], of: str) -> Panels:
     x = _centers("positive").tolist()
-    return Moving(f"Angles between descriptors{of}", "angle (rad)", "points (%)", x, lines, frames, _DISTANCE)
+    panels = {
+        f"step {line['step']:,}": [
+            Line(_TITLES[name], x, _shares(line[name]), color, filled=True) for color, name in enumerate(_PAIRS)
+        ]
+        for line in found
+    }
+    return Panels(f"Angles between descriptors{of}", "angle (rad)", "points (%)", panels, _DISTANCE)
 
 
-def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Moving:
-    """Both distributions, and what the loss multiplies the gradient of a pair at each angle by."""
+def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Panels:
+    """Draw both histograms, and the weight that the loss gives to the gradient of a pair at each angle."""
     centers, loss = _centers("positive"), SDGMLoss(**config.loss_settings)
-    lines = [Line(_TITLES[name], (), (), color=color, filled=True) for color, name in enumerate(_PAIRS)]
-    lines += [Line(f"weight of {'positives' if color == 0 else 'negatives'}", (), (), color=color) for color in (0, 1)]
-    alone = SDGMLoss(self_weight=loss.self_weight, coupled="none")
-    frames = []
+    alone, x = SDGMLoss(self_weight=loss.self_weight, coupled="none"), centers.tolist()
+    panels = {}
     for line in found:
         spreads = statistics.at(line["step"])
         angles = torch.from_numpy(centers)
         weights = [np.ones(BINS).tolist()] * 2
         if spreads is not None and line["step"] > loss.warmup * config.steps:
             weights = [each.tolist() for each in alone.weights(angles, angles, *spreads)]
-        frames.append(Frame(f"{line['step']:,}", [_scaled(line["positive"]), _scaled(line["negative"]), *weights]))
+        panels[f"step {line['step']:,}"] = [
+            *(Line(_TITLES[name], x, _scaled(line[name]), k, filled=True) for k, name in enumerate(_PAIRS)),
+            *(Line(f"weight of {name}s", x, weights[k], k) for k, name in enumerate(_PAIRS)),
+        ]
     note = f"Areas: the points of a batch, each scaled to its peak. Lines: SDGMNet's self weights (its Fig. 2). {_DISTANCE}"
     title = f"Angles between descriptors, and SDGMNet's weights{of}"
-    return Moving(title, "angle (rad)", "weight", centers.tolist(), lines, frames, note)
+    return Panels(title, "angle (rad)", "weight", panels, note)
 
 
 def _weighted_difference(
     config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
-) -> Moving:
-    """The distribution of the angle of a triplet, and the weight that its two pairs share."""
+) -> Panels:
+    """Draw the histogram of the angle differences of triplets, and the weight that both pairs of a triplet share."""
     centers, loss = _centers("relative"), SDGMLoss(**config.loss_settings)
     shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
     shared.least_z = loss.least_z
-    lines = [Line("triplets of the batch", (), (), color=2, filled=True), Line("weight of triplets", (), (), color=2)]
-    frames = []
+    x = centers.tolist()
+    panels = {}
     for line in found:
         spreads = statistics.at(line["step"])
         weight = np.ones(BINS).tolist()
         if spreads is not None and line["step"] > loss.warmup * config.steps:
             angles = torch.from_numpy(centers)
             weight = shared.weights(angles, torch.zeros(BINS, dtype=torch.float64), *spreads)[0].tolist()
-        frames.append(Frame(f"{line['step']:,}", [_scaled(line["relative"]), weight]))
+        panels[f"step {line['step']:,}"] = [
+            Line("triplets of the batch", x, _scaled(line["relative"]), color=2, filled=True),
+            Line("weight of triplets", x, weight, color=2),
+        ]
     note = "A triplet is hard where its positive pair lies farther apart than its negative one: to the right of 0."
     title = f"Angle to the own view less angle to the nearest other point, and SDGMNet's coupled weight{of}"
-    return Moving(title, "difference of angles (rad)", "weight", centers.tolist(), lines, frames, note)
+    return Panels(title, "difference of angles (rad)", "weight", panels, note)
 
 
 def _config_of_sdgm(run: Run) -> TrainConfig | None:
-    """The settings of a run of SDGMNet."""
+    """Return the settings of a run of SDGMNet, None for other runs."""
     with contextlib.suppress(UserError, TypeError):
         config = TrainConfig.from_json(run.config, str(run.folder / "config.json"))
         if config.loss == "sdgm":
@@ -129,7 +137,7 @@ def _config_of_sdgm(run: Run) -> TrainConfig | None:
 
 
 class _Statistics:
-    """The running statistics of the loss, as they were when a step was over."""
+    """Running statistics of the loss after each logged step."""
 
     def __init__(self, run: Run) -> None:
         needed = [f"loss/{name}{suffix}" for name in LARGEST for suffix in ("", "_std")]
@@ -139,7 +147,7 @@ class _Statistics:
         self.values = [[float(line[name]) for name in needed] for line in found]
 
     def at(self, step: int) -> tuple[Spread, Spread, Spread] | None:
-        """Those of the last line up to a step; None before the first."""
+        """Return the statistics of the last line up to a step; None before the first."""
         place = bisect.bisect_right(self.steps, step) - 1
         if place < 0:
             return None

@@ -1,21 +1,21 @@
-"""Results of benchmarks on a page: a table for each group that may be compared, with what the papers print, and bars."""
+"""Benchmark results on a page: a table and bars for each group of comparable results, with published numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from patchprint.common.table import Table, best_of, format_number
 from patchprint.report.charts import Bars
 from patchprint.report.page import Part, Section
-from patchprint.report.result_comparison import PUBLISHED, Comparison, cell, comparable, compare, label_of
-from patchprint.report.tables import Table, best_of
+from patchprint.report.result_comparison import PUBLISHED, Comparison, comparable, compare, label_of
 
 _BASELINE = "sift"  # what everybody knows
 _MOST_BARS = 8  # models side by side
 
 
 def result_sections(results: Sequence[dict[str, Any]]) -> list[Section]:
-    """A section for each group of results that may be compared."""
+    """Return a section for each group of comparable results."""
     sections, comparisons = [], _largest_first(results)
     titles = [comparison.title for comparison, _ in comparisons]
     for comparison, group in comparisons:
@@ -31,17 +31,17 @@ def result_sections(results: Sequence[dict[str, Any]]) -> list[Section]:
 
 
 def verdict(results: Sequence[dict[str, Any]]) -> str:
-    """Who is best in the first number of each of the first tables, and against what."""
+    """Return a sentence that names the best model of each of the first tables, and a baseline."""
     return " ".join(filter(None, (_sentence(comparison) for comparison, _ in _largest_first(results)[:2])))
 
 
 def _largest_first(results: Sequence[dict[str, Any]]) -> list[tuple[Comparison, list[dict[str, Any]]]]:
-    """Tables and what they compare; those with the most to compare come first."""
+    """Return tables with their results, the largest group first."""
     return sorted(zip(compare(results), comparable(results), strict=True), key=lambda each: -len(each[1]))
 
 
 def _own(comparison: Comparison, others: Sequence[tuple[Comparison, list[dict[str, Any]]]]) -> str:
-    """The settings in which a table differs from those of the same benchmark and data."""
+    """Return the settings that tell a table from others of the same benchmark and data."""
     alike = [other.settings.split(", ") for other, _ in others if other.title == comparison.title]
     everywhere = set.intersection(*map(set, alike))
     return ", ".join(word for word in comparison.settings.split(", ") if word not in everywhere) or "other data or seed"
@@ -58,12 +58,12 @@ def _sentence(comparison: Comparison) -> str:
     others = [label for label in ours if label != best]
     second = _BASELINE if _BASELINE in others else choose(others, key=lambda label: ours[label]) if others else None
     name, unit = (column.removesuffix(" %"), "\u00a0%") if column.endswith(" %") else (column, "")
-    text = f"{comparison.title}: {best} comes to {name} {cell(ours[best])}{unit}"
-    return text + (f", {second} to {cell(ours[second])}{unit}." if second is not None else ".")
+    text = f"{comparison.title}: {best} comes to {name} {format_number(ours[best])}{unit}"
+    return text + (f", {second} to {format_number(ours[second])}{unit}." if second is not None else ".")
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = [[label, *map(cell, values)] for label, values in comparison.rows]
+    rows = [[label, *map(format_number, values)] for label, values in comparison.rows]
     best = set()
     for column, name in enumerate(comparison.columns):
         ours = [
@@ -82,7 +82,7 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _bars(group: Sequence[dict[str, Any]]) -> Bars | None:
-    """Scores of each sequence, where the benchmark has some."""
+    """Return the scores by sequence, if the benchmark has any."""
     names = list(dict.fromkeys(name for result in group for name in _by_sequence(result)))
     if not names:
         return None

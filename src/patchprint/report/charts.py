@@ -1,50 +1,154 @@
-"""Charts of a page: lines, bars in groups, lines that move through time, and dots with their names.
+"""Charts of a page: SVG that matplotlib draws, so that a page needs no script and can be printed.
 
-Each but the last is drawn twice from the same numbers: as an SVG that needs no script, and by uPlot, where the reader finds the
-numbers under the pointer or with the arrow keys.
+Charts are drawn in stand-in colors that become those of ``page.css``: they are light or dark with the page.
 """
 
 from __future__ import annotations
 
+import io
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
-from patchprint.report import drawing
-from patchprint.report.naming import put_names
-from patchprint.report.thinning import Thinned
+import numpy as np
 
-_SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js")
-_STYLES = ("uplot/uPlot.min.css",)
-_DIGITS = 6
-_SHOWN_FRAMES = 6
-_MARKERS = ("o", "s")  # signs of a scatter
+from patchprint.common.optional import require
+
+COLORS = 8  # of the palette in page.css
+INK, GRID = "#010001", "#010002"  # stand-ins
+LONG = 300  # points, above which a line is drawn as its mean over so many stretches, before a faint line of all points
+_SALT = itertools.count()
+_CSS = Path(__file__).with_name("assets") / "page.css"
+_STYLE = {
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GRID,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "grid.color": GRID,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+}
 
 Values = Sequence[float | None]
 
 
+def series_color(number: int) -> str:
+    """Return the stand-in for a color of the palette."""
+    return f"#0101{number % COLORS:02x}"
+
+
+def svg(draw: Callable[[Any], None], width: float = 4.8, height: float = 2.6, salt: str = "") -> str:
+    """Return what ``draw`` draws into a matplotlib figure as an SVG element of a page.
+
+    Args:
+        draw: is given the figure; use `series_color`, ``INK`` and ``GRID`` as colors.
+        width: in inches.
+        height: in inches.
+        salt: of the identifiers inside; drawings of one page need different ones, as they have by default. With a fixed
+            salt the same drawing is the same text.
+    """
+    matplotlib = require("matplotlib", extra="images")
+    figures = require("matplotlib.figure", extra="images")
+    buffer = io.StringIO()
+    with matplotlib.rc_context(_STYLE | {"svg.hashsalt": salt or f"patchprint-{next(_SALT)}"}):
+        figure = figures.Figure(figsize=(width, height), layout="constrained", facecolor="none")
+        draw(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return _as_element(buffer.getvalue())
+
+
+def svg_file(element: str) -> str:
+    """Return what `svg` drew as the text of a file, light or dark with the program that shows it."""
+    names = set(re.findall(r"var\(--([\w-]+)\)", element))
+    palette = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", _CSS.read_text("utf-8"))
+    light, dark = ("".join(f"--{each[0]}:{each[k]};" for each in palette if each[0] in names) for k in (1, 2))
+    style = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
+    width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', element).groups()  # type: ignore[union-attr]
+    sized = element.replace('<svg aria-hidden="true" ', f'<svg width="{width}pt" height="{height}pt" ', 1)
+    head, _, body = sized.partition(">")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>\n {style}{body}'
+
+
+def _as_element(text: str) -> str:
+    """Strip what belongs to a file, and put in the colors of the page."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r'<g id="[\w.]+_\d+"', "<g", text)
+    text = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r"\1", text, count=1)
+    text = text.replace("<svg ", '<svg aria-hidden="true" ', 1)
+    text = re.sub("#0101([0-9a-f]{2})", lambda found: f"var(--series-{int(found[1], 16)})", text)
+    return text.replace(INK, "var(--muted)").replace(GRID, "var(--line)")
+
+
 @dataclass(frozen=True)
 class Line:
-    """One curve; ``low`` and ``high`` are the edges of a band around it, ``color`` a place in the palette, by default its
-    place in the chart. ``filled``: down to the axis, in steps, as distributions are."""
+    """A curve.
+
+    Args:
+        label: in the legend.
+        x: in ascending order.
+        y: values; None and what is not finite are left out.
+        color: a place in the palette; by default the place in the chart.
+        dashed: whether the line is dashed.
+        filled: whether the area down to the axis is filled in steps, as for distributions.
+    """
 
     label: str
     x: Sequence[float]
     y: Values
-    low: Values | None = None
-    high: Values | None = None
     color: int | None = None
     dashed: bool = False
     filled: bool = False
 
-    @staticmethod
-    def of(label: str, curve: Thinned, color: int | None = None, dashed: bool = False) -> Line:
-        return Line(label, curve.x, curve.y, curve.low, curve.high, color, dashed)
+    def draw(self, axes: Any, number: int) -> None:
+        points = [(x, y) for x, y in zip(self.x, self.y, strict=True) if y is not None and math.isfinite(y)]
+        if not points:
+            return
+        x, y = np.array(points, float).T
+        color = series_color(self.palette_place(number))
+        if self.filled:
+            axes.fill_between(x, y, step="mid", color=color, alpha=0.3, linewidth=0)
+            return
+        if len(x) > LONG:
+            axes.plot(x, y, color=color, alpha=0.25, linewidth=0.5)
+            x, y = (np.array([part.mean() for part in np.array_split(values, LONG)]) for values in (x, y))
+        axes.plot(x, y, color=color, linestyle="--" if self.dashed else "-", marker="o" if len(x) == 1 else None)
+
+    def palette_place(self, number: int) -> int:
+        return (number if self.color is None else self.color) % COLORS
+
+
+class _Drawn:
+    """A part of a page that is one drawing with a legend below it."""
+
+    template: ClassVar[str] = "chart.html"
+    width: ClassVar[float] = 4.8
+    height: ClassVar[float] = 2.6
+
+    def svg(self) -> str:
+        return svg(self._draw, self.width, self.height)
+
+    def _draw(self, figure: Any) -> None:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(_Drawn):
     """Lines over a common axis."""
 
     title: str
@@ -56,45 +160,62 @@ class Chart:
     y_range: tuple[float, float] | None = None
     wide: bool = False
 
-    template: ClassVar[str] = "chart.html"
-    scripts: ClassVar[tuple[str, ...]] = _SCRIPTS
-    styles: ClassVar[tuple[str, ...]] = _STYLES
-
-    def data(self) -> dict[str, Any]:
-        """For charts.js: one axis of all places, and the values of each line there, null where it has none."""
-        places = sorted({x for line in self.lines for x in line.x if not self.logarithmic or x > 0})
-        series = [
-            _series(line, number, places) | {"dashed": line.dashed, "filled": line.filled}
-            for number, line in enumerate(self.lines)
-        ]
-        return _labels(self) | {
-            "kind": "lines",
-            "x": _rounded(places),
-            "series": series,
-            "logarithmic": self.logarithmic,
-            "yRange": self.y_range,
-        }
-
-    def svg(self) -> str:
-        return drawing.svg(self._draw)
-
     def legend(self) -> list[tuple[str, int]]:
-        return [(line.label, _color(line, number)) for number, line in enumerate(self.lines)]
+        """Return labels and places in the palette."""
+        return [(line.label, line.palette_place(number)) for number, line in enumerate(self.lines)]
 
     def _draw(self, figure: Any) -> None:
         axes = figure.subplots()
         for number, line in enumerate(self.lines):
-            _draw_line(axes, line, drawing.series_color(_color(line, number)))
+            line.draw(axes, number)
         axes.set(xlabel=self.x_label, ylabel=self.y_label)
         if self.logarithmic:
-            axes.set_xscale("log")
+            axes.set_xscale("log", nonpositive="mask")
+        else:
+            axes.locator_params(axis="x", nbins=6)  # six-digit steps need room
         if self.y_range is not None:
             axes.set_ylim(*self.y_range)
 
 
 @dataclass(frozen=True)
-class Bars:
-    """A value for each of several names along the axis, and for each of several contenders side by side."""
+class Panels(_Drawn):
+    """Lines over the same axes side by side, with a title for each panel."""
+
+    title: str
+    x_label: str
+    y_label: str
+    panels: Mapping[str, Sequence[Line]]
+    note: str = ""
+    wide: bool = True
+    width: ClassVar[float] = 10.0
+
+    def svg(self) -> str:
+        return svg(self._draw, self.width, 4.4 if len(self.panels) > 3 else 2.5)
+
+    def legend(self) -> list[tuple[str, int]]:
+        """Return labels and places in the palette."""
+        first = next(iter(self.panels.values()), ())
+        return [(line.label, line.palette_place(number)) for number, line in enumerate(first)]
+
+    def _draw(self, figure: Any) -> None:
+        columns = max(1, min(len(self.panels), 3))
+        rows = max(1, -(-len(self.panels) // columns))
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, (title, lines) in zip(grid.flat, self.panels.items(), strict=False):
+            for number, line in enumerate(lines):
+                line.draw(axes, number)
+            axes.set_title(title)
+        for axes in grid[-1]:
+            axes.set_xlabel(self.x_label)
+        for axes in grid[:, 0]:
+            axes.set_ylabel(self.y_label)
+        for axes in list(grid.flat)[len(self.panels) :]:
+            axes.set_axis_off()
+
+
+@dataclass(frozen=True)
+class Bars(_Drawn):
+    """A value for each of several names along the axis, for each of several contenders side by side."""
 
     title: str
     y_label: str
@@ -103,23 +224,11 @@ class Bars:
     note: str = ""
     wide: bool = True
     x_label: str = ""
-
-    template: ClassVar[str] = "chart.html"
-    scripts: ClassVar[tuple[str, ...]] = _SCRIPTS
-    styles: ClassVar[tuple[str, ...]] = _STYLES
-
-    def data(self) -> dict[str, Any]:
-        series = [
-            {"label": label, "color": number % drawing.COLORS, "y": _rounded(values)}
-            for number, (label, values) in enumerate(self.values.items())
-        ]
-        return _labels(self) | {"kind": "bars", "names": list(self.names), "series": series}
-
-    def svg(self) -> str:
-        return drawing.svg(self._draw, width=10, height=3.1)
+    width: ClassVar[float] = 10.0
 
     def legend(self) -> list[tuple[str, int]]:
-        return [(label, number % drawing.COLORS) for number, label in enumerate(self.values)]
+        """Return labels and places in the palette."""
+        return [(label, number % COLORS) for number, label in enumerate(self.values)]
 
     def _draw(self, figure: Any) -> None:
         axes = figure.subplots()
@@ -127,7 +236,7 @@ class Bars:
         for number, values in enumerate(self.values.values()):
             places = [place - 0.4 + (number + 0.5) * width for place in range(len(self.names))]
             heights = [0.0 if value is None else value for value in values]
-            axes.bar(places, heights, 0.9 * width, color=drawing.series_color(number))
+            axes.bar(places, heights, 0.9 * width, color=series_color(number))
         shown = [name if len(name) <= 14 else name[:13] + "…" for name in self.names]
         axes.set_xticks(range(len(shown)), shown, rotation=0 if len(shown) < 9 else 40)
         axes.grid(axis="x", visible=False)
@@ -135,176 +244,52 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What the lines of a `Moving` chart are at one moment: a list of values for each."""
+class Dots(_Drawn):
+    """Rows with a dot for each value, in panels side by side: one panel for each quantity.
 
-    label: str
-    values: Sequence[Values]
-
-
-@dataclass(frozen=True)
-class Moving:
-    """Lines whose values change from one moment to the next; the reader moves a slider, and the last moment is shown first.
-
-    ``lines`` give labels and looks; their own values are not used. The SVG shows some moments side by side.
+    Args:
+        rows: names of the rows, from the top.
+        panels: name of the axis -> for each kind of dot, the values of all rows.
+        logarithmic: names of the axes in powers of ten.
+        highlighted: names of the rows in the second color.
     """
 
     title: str
-    x_label: str
-    y_label: str
-    x: Sequence[float]
-    lines: Sequence[Line]
-    frames: Sequence[Frame]
+    rows: Sequence[str]
+    panels: Mapping[str, Mapping[str, Values]]
     note: str = ""
-    moment: str = "step"
+    logarithmic: frozenset[str] = frozenset()
+    highlighted: frozenset[str] = frozenset()
     wide: bool = True
-
-    template: ClassVar[str] = "chart.html"
-    scripts: ClassVar[tuple[str, ...]] = _SCRIPTS
-    styles: ClassVar[tuple[str, ...]] = _STYLES
-
-    def data(self) -> dict[str, Any]:
-        series = [
-            {"label": line.label, "color": _color(line, number), "dashed": line.dashed, "filled": line.filled}
-            for number, line in enumerate(self.lines)
-        ]
-        frames = [
-            {"label": frame.label, "values": [_rounded(values) for values in frame.values]} for frame in self.frames
-        ]
-        return _labels(self) | {
-            "kind": "moving",
-            "x": _rounded(self.x),
-            "series": series,
-            "frames": frames,
-            "moment": self.moment,
-        }
+    y_label: str = ""
+    x_label: str = ""
 
     def svg(self) -> str:
-        return drawing.svg(self._draw, width=10, height=4.4 if len(self.shown()) > 3 else 2.5)
-
-    def legend(self) -> list[tuple[str, int]]:
-        return [(line.label, _color(line, number)) for number, line in enumerate(self.lines)]
-
-    def shown(self) -> list[Frame]:
-        """Of many frames, some that are spread over all, with the first and the last."""
-        count = min(len(self.frames), _SHOWN_FRAMES)
-        places = [round(number * (len(self.frames) - 1) / max(count - 1, 1)) for number in range(count)]
-        return [self.frames[place] for place in places]
-
-    def _draw(self, figure: Any) -> None:
-        frames = self.shown()
-        columns = min(len(frames), 3)
-        grid = figure.subplots(-(-len(frames) // columns), columns, squeeze=False, sharex=True, sharey=True)
-        for axes, frame in zip(grid.flat, frames, strict=False):
-            for number, (line, values) in enumerate(zip(self.lines, frame.values, strict=True)):
-                moved = Line(line.label, self.x, values, dashed=line.dashed, filled=line.filled)
-                _draw_line(axes, moved, drawing.series_color(_color(line, number)))
-            axes.set_title(f"{self.moment} {frame.label}")
-        for axes in grid[-1]:
-            axes.set_xlabel(self.x_label)
-        for axes in list(grid.flat)[len(frames) :]:
-            axes.set_axis_off()
-
-
-@dataclass(frozen=True)
-class Dots:
-    """Places that belong together, joined by a line and named once; ``kinds`` number the signs of a `Scatter`."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    kinds: Sequence[int]
-    color: int
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """Dots over an axis in powers of ten, their names beside them where there is room.
-
-    ``signs`` and ``colors`` say what kinds of dots and which colors of the palette mean.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    dots: Sequence[Dots]
-    signs: Sequence[str]
-    colors: Sequence[str]
-    note: str = ""
-    wide: bool = True
-
-    template: ClassVar[str] = "drawing.html"
-    scripts: ClassVar[tuple[str, ...]] = ()
-    styles: ClassVar[tuple[str, ...]] = ()
-
-    def svg(self) -> str:
-        return drawing.svg(self._draw, width=10, height=5.2)
+        return svg(self._draw, 10.0, 1.0 + 0.24 * len(self.rows))
 
     def file(self) -> str:
-        """The drawing as a file of its own."""
-        return drawing.as_file(self.svg())
+        """Return the drawing as the text of an SVG file."""
+        return svg_file(svg(self._draw, 10.0, 1.0 + 0.24 * len(self.rows), salt="patchprint"))
+
+    def legend(self) -> list[tuple[str, int]]:
+        """Return nothing: kinds of dots are named in the drawing."""
+        return []
 
     def _draw(self, figure: Any) -> None:
-        axes = figure.subplots()
-        axes.set_xscale("log")
-        for dots in self.dots:
-            color = drawing.series_color(dots.color)
-            axes.plot(dots.x, dots.y, color=color, linewidth=1.0)
-            for x, y, kind in zip(dots.x, dots.y, dots.kinds, strict=True):
-                axes.plot(x, y, _MARKERS[kind], color=color, markersize=5.5)
-        for kind, meaning in enumerate(self.signs):
-            axes.plot([], [], _MARKERS[kind], color=drawing.INK, label=meaning)
-        for number, meaning in enumerate(self.colors):
-            axes.plot([], [], color=drawing.series_color(number), linewidth=5, label=meaning)
-        axes.legend(loc="lower right", frameon=False)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axes.xaxis.set_minor_formatter(lambda value, _: f"{value:,g}" if f"{value:.0e}"[0] in "25" else "")
-        axes.set(xlabel=self.x_label, ylabel=self.y_label)
-        axes.margins(x=0.08, y=0.08)
-        put_names(axes, [(dots.label, list(zip(dots.x, dots.y, strict=True))) for dots in self.dots])
-
-
-def _draw_line(axes: Any, line: Line, color: str) -> None:
-    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
-    if not points:
-        return
-    x, y = zip(*points, strict=True)
-    if line.low is not None and line.high is not None:
-        axes.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
-    if line.filled:
-        axes.fill_between(x, y, step="mid", color=color, alpha=0.3, linewidth=0)
-    else:
-        axes.plot(x, y, color=color, linestyle="--" if line.dashed else "-", marker="o" if len(points) == 1 else None)
-
-
-def _series(line: Line, number: int, places: list[float]) -> dict[str, Any]:
-    at = {x: place for place, x in enumerate(places)}
-
-    def spread(values: Values) -> list[float | None]:
-        found: list[float | None] = [None] * len(places)
-        for x, value in zip(line.x, values, strict=True):
-            if x in at:
-                found[at[x]] = value
-        return _rounded(found)
-
-    found = {"label": line.label, "color": _color(line, number), "y": spread(line.y)}
-    if line.low is not None and line.high is not None:
-        found |= {"low": spread(line.low), "high": spread(line.high)}
-    return found
-
-
-def _color(line: Line, number: int) -> int:
-    return (number if line.color is None else line.color) % drawing.COLORS
-
-
-def _labels(chart: Chart | Bars | Moving) -> dict[str, Any]:
-    return {"title": chart.title, "xLabel": chart.x_label, "yLabel": chart.y_label}
-
-
-def _rounded(values: Values) -> list[float | None]:
-    """As short as a reader can tell; whole numbers whole, what is no number as nothing."""
-    return [None if value is None or not math.isfinite(value) else _short(value) for value in values]
-
-
-def _short(value: float) -> float:
-    return int(value) if float(value).is_integer() else float(f"{value:.{_DIGITS}g}")
+        all_axes = figure.subplots(1, len(self.panels), squeeze=False, sharey=True)[0]
+        places = range(len(self.rows))
+        colors = [series_color(int(name in self.highlighted)) for name in self.rows]
+        for axes, (label, kinds) in zip(all_axes, self.panels.items(), strict=True):
+            for marker, (kind, values) in zip("osD^", kinds.items(), strict=False):
+                shown = [(x, y, color) for x, y, color in zip(values, places, colors, strict=True) if x is not None]
+                x, y, color = zip(*shown, strict=True) if shown else ((), (), ())
+                axes.scatter(x, y, c=color, marker=marker, s=26)
+                axes.plot([], [], marker, color=INK, label=kind)
+            if label in self.logarithmic:
+                axes.set_xscale("log")
+                axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+            axes.set_xlabel(label)
+            if len(kinds) > 1:
+                axes.legend(loc="best")
+        all_axes[0].set_yticks(places, self.rows)
+        all_axes[0].invert_yaxis()

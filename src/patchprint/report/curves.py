@@ -14,7 +14,7 @@ _AXES = {"rotation": ("degrees", "degrees"), "scale": ("factor", "factor")}
 
 
 def curve_sections(results: Sequence[dict[str, Any]]) -> list[Section]:
-    """A section for each kind of curve that the results hold."""
+    """Return a section for each kind of curve in the results."""
     sections = []
     verified: list[Part] = [
         chart for group in comparable([r for r in results if _has_curves(r)]) for chart in _verification(group)
@@ -32,7 +32,7 @@ def curve_sections(results: Sequence[dict[str, Any]]) -> list[Section]:
 
 
 def _has_curves(result: dict[str, Any]) -> bool:
-    """Whether a result holds the curves of `metrics.verification.curves`, whole."""
+    """Return whether a result holds complete curves of `metrics.verification.curves`."""
     curves = result["scores"].get("curves")
     wanted = {"roc": ("fpr", "recall"), "precision_recall": ("recall", "precision")}
     return isinstance(curves, dict) and all(
@@ -42,7 +42,7 @@ def _has_curves(result: dict[str, Any]) -> bool:
 
 
 def _are_numbers(*lists: Any) -> bool:
-    """Whether all are lists of numbers, of one length."""
+    """Return whether all are lists of numbers of the same length."""
     right = all(isinstance(each, list) and all(isinstance(value, int | float) for value in each) for each in lists)
     return right and len({len(each) for each in lists}) == 1
 
@@ -77,7 +77,7 @@ def _robustness(results: Sequence[dict[str, Any]], scores: str, axis: str) -> Ch
 
 
 def _precision_recall(results: Sequence[dict[str, Any]]) -> list[Part]:
-    """One chart for the middle pair of every sequence, one line for each result."""
+    """Return a chart of the middle pair of each sequence, with a line for each result."""
     charts: list[Part] = []
     for sequence in results[0]["scores"]["sequences"]:
         names = sorted(name for name in results[0]["scores"]["pairs"] if name.startswith(f"{sequence}/"))

@@ -1,4 +1,4 @@
-"""Pictures of a page, inside of it: files as they are or made smaller, and arrays of gray or colored pixels."""
+"""Images embedded in a page: files, downscaled if large, and arrays of gray or RGB pixels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,23 @@ from patchprint.interop.image_files import read_color
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LARGEST_FILE = 600_000  # bytes that are taken as they are
-LONGEST_SIDE = 1600  # pixels of a picture that is made smaller
+LONGEST_SIDE = 1600  # pixels of a image that is made smaller
 QUALITY = 85  # of JPEG
 _PIXELS_PER_POINT = 4 / 3
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A data URI and its size in pixels; ``alt`` says what is seen, ``caption`` stands below. ``sharp``: pixels are squares."""
+class EmbeddedImage:
+    """An image as a data URI.
+
+    Args:
+        source: the data URI.
+        size: width and height on the page in pixels.
+        caption: the text below.
+        alt: a description for screen readers; by default the caption.
+        sharp: whether enlarged pixels stay squares.
+        wide: whether the image takes a full row.
+    """
 
     source: str
     size: tuple[int, int]
@@ -33,36 +42,36 @@ class Picture:
     sharp: bool = False
     wide: bool = True
 
-    template: ClassVar[str] = "picture.html"
-    scripts: ClassVar[tuple[str, ...]] = ()
-    styles: ClassVar[tuple[str, ...]] = ()
+    template: ClassVar[str] = "image.html"
 
     @staticmethod
-    def from_file(path: str | Path, caption: str, alt: str = "", wide: bool = True) -> Picture:
-        """A PNG or JPEG; a large one becomes a JPEG of at most LONGEST_SIDE pixels."""
+    def from_file(path: str | Path, caption: str, alt: str = "", wide: bool = True) -> EmbeddedImage:
+        """Embed a PNG or JPEG file; a large file becomes a JPEG of at most LONGEST_SIDE pixels."""
         file = Path(path)
         if file.suffix.lower() not in SUFFIXES:
-            raise UserError(f"{file}: pictures on a page are .png, .jpg or .jpeg")
+            raise UserError(f"{file}: images on a page are .png, .jpg or .jpeg")
         pixels = read_color(file)
         height, width = pixels.shape[:2]
         if file.stat().st_size > LARGEST_FILE:
             return _jpeg(pixels, caption, alt, wide)
         kind = "png" if file.suffix.lower() == ".png" else "jpeg"
-        return Picture(_data_uri(file.read_bytes(), kind), (width, height), caption, alt, wide=wide)
+        return EmbeddedImage(_data_uri(file.read_bytes(), kind), (width, height), caption, alt, wide=wide)
 
     @staticmethod
-    def from_svg(path: str | Path, caption: str, alt: str = "") -> Picture:
-        """A drawing of matplotlib, on white."""
+    def from_svg(path: str | Path, caption: str, alt: str = "") -> EmbeddedImage:
+        """Embed an SVG file of matplotlib, on white."""
         text = Path(path).read_text(encoding="utf-8")
         found = re.search(r'<svg[^>]*\bviewBox="0 0 ([\d.]+) ([\d.]+)"', text)
         if found is None:
             raise UserError(f"{path} is no drawing: it has no viewBox that begins at 0 0")
         size = round(float(found[1]) * _PIXELS_PER_POINT), round(float(found[2]) * _PIXELS_PER_POINT)
-        return Picture(_data_uri(text.encode(), "svg+xml"), size, caption, alt)
+        return EmbeddedImage(_data_uri(text.encode(), "svg+xml"), size, caption, alt)
 
     @staticmethod
-    def from_pixels(pixels: np.ndarray, caption: str, alt: str = "", larger: int = 1, wide: bool = True) -> Picture:
-        """A PNG of uint8 pixels, each shown as a square of ``larger`` pixels.
+    def from_pixels(
+        pixels: np.ndarray, caption: str, alt: str = "", larger: int = 1, wide: bool = True
+    ) -> EmbeddedImage:
+        """Embed uint8 pixels as PNG, each enlarged to a square of ``larger`` pixels.
 
         Shape:
             pixels (H, W) gray or (H, W, 3) RGB.
@@ -70,29 +79,29 @@ class Picture:
         cv2 = require("cv2", extra="images")
         _, data = cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1] if pixels.ndim == 3 else pixels))
         size = larger * pixels.shape[1], larger * pixels.shape[0]
-        return Picture(_data_uri(data.tobytes(), "png"), size, caption, alt, sharp=larger > 1, wide=wide)
+        return EmbeddedImage(_data_uri(data.tobytes(), "png"), size, caption, alt, sharp=larger > 1, wide=wide)
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small pictures side by side, in as many rows as the window needs."""
+    """Small images side by side, in as many rows as the window needs."""
 
-    pictures: Sequence[Picture]
+    images: Sequence[EmbeddedImage]
     caption: str
     title: str = ""
     wide: bool = True
 
     template: ClassVar[str] = "gallery.html"
-    scripts: ClassVar[tuple[str, ...]] = ()
-    styles: ClassVar[tuple[str, ...]] = ()
 
 
-def _jpeg(pixels: np.ndarray, caption: str, alt: str, wide: bool) -> Picture:
+def _jpeg(pixels: np.ndarray, caption: str, alt: str, wide: bool) -> EmbeddedImage:
     cv2 = require("cv2", extra="images")
     scale = min(1.0, LONGEST_SIDE / max(pixels.shape[:2]))
     smaller = pixels if scale == 1 else cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
     _, data = cv2.imencode(".jpg", np.ascontiguousarray(smaller[..., ::-1]), [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
-    return Picture(_data_uri(data.tobytes(), "jpeg"), (smaller.shape[1], smaller.shape[0]), caption, alt, wide=wide)
+    return EmbeddedImage(
+        _data_uri(data.tobytes(), "jpeg"), (smaller.shape[1], smaller.shape[0]), caption, alt, wide=wide
+    )
 
 
 def _data_uri(data: bytes, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Pictures out of runs and results: pairs that descriptors get wrong, and patches that were learned from."""
+"""Example patches of runs and results: pairs with wrong distances, and training patches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from patchprint.benchmarks._worst_pairs import from_json
 from patchprint.common.errors import UserError
 from patchprint.common.safe_io import parsing, read_npz
-from patchprint.report.embedded_images import Gallery, Picture
+from patchprint.report.embedded_images import EmbeddedImage, Gallery
 from patchprint.report.page import Part, Section
 from patchprint.report.result_comparison import label_of, where
 from patchprint.report.runs import Run
@@ -32,7 +32,7 @@ _WORDS = {
 
 
 def example_sections(runs: Sequence[Run], results: Sequence[dict[str, Any]] = ()) -> list[Section]:
-    """What was hardest, and what was learned from, of each run and result that recorded them."""
+    """Return sections with the hardest pairs and the training patches of runs and results that recorded them."""
     hardest = _of_results(results)
     learned: list[Part] = []
     for run in runs:
@@ -41,13 +41,13 @@ def example_sections(runs: Sequence[Run], results: Sequence[dict[str, Any]] = ()
         points = _read_points(run)
         if points:
             caption = f"Some of the points that it learned from{of}: each in up to {max(map(len, points))} views."
-            learned.append(Gallery([_picture(views[None], "", "views of a point") for views in points], caption))
+            learned.append(Gallery([_tile(views[None], "", "views of a point") for views in points], caption))
     sections = [Section("Where it goes wrong", hardest)] if hardest else []
     return sections + ([Section("What it learned from", learned)] if learned else [])
 
 
 def _of_results(results: Sequence[dict[str, Any]]) -> list[Part]:
-    """Pairs of results, those of the first few."""
+    """Return the hardest pairs of the first few results."""
     found: list[Part] = []
     for result in [each for each in results if isinstance(each["scores"].get("hardest"), dict)][:_MOST_RESULTS]:
         of = f" ({label_of(result)}, {where(result)})"
@@ -59,7 +59,7 @@ def _of_results(results: Sequence[dict[str, Any]]) -> list[Part]:
 
 
 def _read_hardest(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Patches (C, 2, S, S) and distances (C,) of each kind of pair."""
+    """Read patches (C, 2, S, S) and distances (C,) of each kind of pair."""
     file = run.folder / HARDEST
     if not file.is_file():
         return {}
@@ -74,7 +74,7 @@ def _read_hardest(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def _read_points(run: Run) -> list[np.ndarray]:
-    """The views of each point, (V, S, S, C)."""
+    """Read the views of each point, (V, S, S, C)."""
     file = run.folder / PATCHES
     arrays = read_npz(file, "the patches of a run") if file.is_file() else {}
     if not arrays:
@@ -89,15 +89,15 @@ def _read_points(run: Run) -> list[np.ndarray]:
 
 def _pairs(patches: np.ndarray, distance: Iterable[float], name: str, of: str) -> Gallery:
     title, text = _WORDS[name]
-    pictures = [
-        _picture(pair[:, None, :, :, None], f"{value:.2f}", f"a pair at distance {value:.2f}")
+    images = [
+        _tile(pair[:, None, :, :, None], f"{value:.2f}", f"a pair at distance {value:.2f}")
         for pair, value in zip(patches, distance, strict=True)
     ]
-    return Gallery(pictures, text, f"{title}{of}", wide=False)
+    return Gallery(images, text, f"{title}{of}", wide=False)
 
 
-def _picture(cells: np.ndarray, caption: str, alt: str) -> Picture:
-    """Framed patches in rows and columns.
+def _tile(cells: np.ndarray, caption: str, alt: str) -> EmbeddedImage:
+    """Compose framed patches in rows and columns.
 
     Shape:
         cells (R, C, S, S, 1 or 3) uint8.
@@ -107,4 +107,4 @@ def _picture(cells: np.ndarray, caption: str, alt: str) -> Picture:
     whole = framed.transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, channels)
     closed = np.pad(whole, ((0, 1), (0, 1), (0, 0)), constant_values=_FRAME)
     pixels = closed[..., 0] if channels == 1 else closed
-    return Picture.from_pixels(pixels, caption, alt, larger=_LARGER if height < LARGEST_SIDE else 1)
+    return EmbeddedImage.from_pixels(pixels, caption, alt, larger=_LARGER if height < LARGEST_SIDE else 1)

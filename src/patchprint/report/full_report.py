@@ -1,4 +1,4 @@
-"""The whole page of ``patchprint report``: speed and results first, then training, pictures, cost; the first answers."""
+"""The page of ``patchprint report``: speed and results first, then training, images and cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from patchprint.report import benchmark_results as of_results, runs as of_runs
 from patchprint.report.angles import angle_sections
 from patchprint.report.curves import curve_sections
-from patchprint.report.embedded_images import Picture
+from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.example_images import example_sections
 from patchprint.report.page import Page, Part, Section
 from patchprint.report.run_cost import cost_sections, origin
@@ -20,27 +20,26 @@ from patchprint.report.speed_accuracy import Bench, speed_sections
 def whole_page(
     results: Sequence[dict[str, Any]] = (),
     runs: Sequence[Run] = (),
-    pictures: Sequence[Path] = (),
+    images: Sequence[Path] = (),
     title: str = "",
     benches: Sequence[Bench] = (),
 ) -> Page:
-    """A page of results that ``patchprint eval`` wrote, of runs, of pictures such as ``patchprint match`` draws, and of what
-    ``patchprint bench`` timed."""
-    shown: list[Part] = [Picture.from_file(path, path.name) for path in pictures]
+    """Return the page of evaluation results, training runs, image files and results of ``patchprint bench``."""
+    shown: list[Part] = [EmbeddedImage.from_file(path, path.name) for path in images]
     sections = [
         *speed_sections(benches, results),
         *of_results.result_sections(results),
         *curve_sections(results),
         *of_runs.run_sections(runs),
         *angle_sections(runs),
-        *([Section("Pictures", shown)] if shown else []),
+        *([Section("Images", shown)] if shown else []),
         *example_sections(runs, results),
         *cost_sections(results, runs, of_runs.settings_parts(runs)),
     ]
     spent = [call for run in runs for call in run.calls] + [each["run"] for each in results if "run" in each]
     verdicts = [of_results.verdict(results) if results else "", of_runs.verdict(runs) if runs else ""]
     return Page(
-        title or _title(results, runs, pictures),
+        title or _title(results, runs, images),
         " ".join(filter(None, verdicts)),
         _lead(results, runs),
         sections,
@@ -48,13 +47,13 @@ def whole_page(
     )
 
 
-def _title(results: Sequence[dict[str, Any]], runs: Sequence[Run], pictures: Sequence[Path]) -> str:
+def _title(results: Sequence[dict[str, Any]], runs: Sequence[Run], images: Sequence[Path]) -> str:
     if runs:
         return f"Training of {', '.join(run.label for run in runs)}" if len(runs) < 4 else f"{len(runs)} trainings"
     names = list(dict.fromkeys(result["benchmark"] for result in results))
     if names:
         return f"Results of {', '.join(names)}" if len(names) < 4 else f"Results of {len(names)} benchmarks"
-    return ", ".join(path.name for path in pictures[:3]) or "Speed"
+    return ", ".join(path.name for path in images[:3]) or "Speed"
 
 
 def _lead(results: Sequence[dict[str, Any]], runs: Sequence[Run]) -> str:

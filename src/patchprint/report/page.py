@@ -1,8 +1,8 @@
-"""One self-contained HTML page: a title that answers, then sections out of parts, in a single file that can be sent by mail.
+"""A self-contained HTML page of sections and parts, in a single file that can be sent by mail.
 
-A part is a dataclass with the template that shows it and the scripts that bring it to life; `tables`, `charts`, `pictures` and
-`scenes` hold a kind each, and text and code are here. A page loads nothing, from anywhere: what its parts need is written
-into it. All of it can be read without scripts.
+A part is a table or a dataclass with the template that shows it: charts, images, scenes, and text and code, which are here.
+A page loads nothing: styles, images and the scripts that sort tables and turn scenes are written into it. All of it can be
+read without scripts.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from typing import Any, ClassVar, Protocol
 
 from patchprint.common.files import write_text
 from patchprint.common.optional import require
+from patchprint.common.table import Table
 
 ASSETS = Path(__file__).with_name("assets")
 
 
-class Part(Protocol):
+class Templated(Protocol):
     """Something that a page shows; ``template`` draws it under the name ``part``, a ``wide`` one has its row for itself."""
 
     template: ClassVar[str]
-    scripts: ClassVar[tuple[str, ...]]
-    styles: ClassVar[tuple[str, ...]]
 
     @property
     def wide(self) -> bool: ...
+
+
+Part = Templated | Table
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,6 @@ class Text:
     wide: bool = True
 
     template: ClassVar[str] = "text.html"
-    scripts: ClassVar[tuple[str, ...]] = ()
-    styles: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,6 @@ class Code:
     wide: bool = True
 
     template: ClassVar[str] = "code.html"
-    scripts: ClassVar[tuple[str, ...]] = ()
-    styles: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -72,18 +70,17 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML; every text is escaped, in scripts too."""
+    """Return the page as HTML; all text is escaped, in scripts too."""
     jinja2 = require("jinja2", extra="images")
     markup = require("markupsafe", extra="images").Markup
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.FileSystemLoader(ASSETS)
     )
     environment.globals["asset"] = lambda name: markup((ASSETS / name).read_text(encoding="utf-8"))
-    parts = [part for section in page.sections for part in section.parts]
-    styles = dict.fromkeys(name for part in parts for name in part.styles)
-    scripts = dict.fromkeys(name for part in parts for name in part.scripts)
+    kinds = {getattr(part, "template", "table") for section in page.sections for part in section.parts}
+    scripts = [name for kind, name in (("table", "sort.js"), ("scene.html", "scene.js")) if kind in kinds]
     sections = [(f"part-{number}", section) for number, section in enumerate(page.sections, start=1)]
-    values: dict[str, Any] = {"page": page, "sections": sections, "styles": styles, "scripts": scripts}
+    values: dict[str, Any] = {"page": page, "sections": sections, "scripts": scripts}
     return environment.get_template("page.html").render(values)
 
 

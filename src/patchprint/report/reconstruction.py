@@ -1,4 +1,4 @@
-"""A sparse model on a page: how much of it there is, the scene to turn, and a picture of it."""
+"""A sparse 3D model on a page: its numbers, the scene to turn, and an image of it."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import numpy as np
 
 from patchprint.common import files
 from patchprint.common.optional import require
-from patchprint.report.embedded_images import Picture
+from patchprint.common.table import Table
+from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.page import Part, Section
 from patchprint.report.scenes import Cameras, Scene
-from patchprint.report.tables import Table
 
 _CAMERA = "#d0402b"
 _PLAIN_NAMES = ("images", "photos", "pictures")
 
 
-def scene_section(model: Any, picture: Path, heading: str = "The scene") -> Section:
-    """The viewer of a ``pycolmap.Reconstruction``, with the picture that `draw_model` drew of it."""
-    drawn = Picture.from_file(picture, "The points from the front and from above; triangles are cameras.")
+def scene_section(model: Any, image: Path, heading: str = "The scene") -> Section:
+    """Return the viewer of a ``pycolmap.Reconstruction``, with the image that `draw_model` drew of it."""
+    drawn = EmbeddedImage.from_file(image, "The points from the front and from above; triangles are cameras.")
     points = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
     colors = np.array([point.color for point in model.points3D.values()], np.uint8).reshape(-1, 3)
     parts: list[Part] = [Scene(points, colors, _cameras(model), drawn)]
     return Section(heading, parts)
 
 
-def name_of(photos: Path) -> str:
-    """What a folder of photos is called; "images" and the like say nothing, but the folder around them does."""
-    folder = photos.resolve()
+def name_of(images: Path) -> str:
+    """Return the name of an image folder; for "images" and the like that of the folder around it."""
+    folder = images.resolve()
     return folder.parent.name if folder.name.lower() in _PLAIN_NAMES and folder.parent.name else folder.name
 
 
 def models_table(summary: dict[str, dict[str, Any]]) -> Table:
-    """Numbers of models of the same photos, a row for each kind of descriptors."""
-    header = ["prints", "registered", "points", "observations", "track length", "reprojection px", "seconds"]
+    """Return the numbers of models of the same images, a row for each kind of descriptor."""
+    header = ["descriptor", "registered", "points", "observations", "track length", "reprojection px", "seconds"]
     rows = [
         [
             name,
@@ -50,18 +50,18 @@ def models_table(summary: dict[str, dict[str, Any]]) -> Table:
         for name, numbers in summary.items()
     ]
     return Table(
-        header, rows, "Registered: photos whose camera was found. Track length: photos that show a point, on average."
+        header, rows, "Registered: images whose camera was found. Track length: images that show a point, on average."
     )
 
 
 def draw_model(model: Any, path: Path) -> None:
-    """The points with their colors and the cameras (red), from the front and from above."""
+    """Draw the colored points and the cameras (red) from the front and from above."""
     pyplot = require("matplotlib.figure", extra="images")
     points = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
     colors = np.array([point.color for point in model.points3D.values()]).reshape(-1, 3) / 255
     views = [model.images[i] for i in model.reg_image_ids()]
     centers = np.array([view.projection_center() for view in views]).reshape(-1, 3)
-    # Turned as the first photo looks: x to the right, y down, z away from the camera.
+    # Rotated to the view of the first image: x to the right, y down, z away from the camera.
     rotation = views[0].cam_from_world().rotation.matrix()
     middle, reach = np.median(points, 0), np.quantile(np.abs(points - np.median(points, 0)), 0.98)
     kept = (np.abs(points - middle) < 2 * reach).all(1)
@@ -80,7 +80,7 @@ def draw_model(model: Any, path: Path) -> None:
 
 
 def _cameras(model: Any) -> Cameras:
-    """Every photo that has a place, with the corners of its picture at depth 1."""
+    """Return all registered images, with the corners of each at depth 1."""
     names: list[str] = []
     centers, corners = [], []
     for number in model.reg_image_ids():
@@ -95,7 +95,7 @@ def _cameras(model: Any) -> Cameras:
 
 
 def _corners(camera: Any) -> np.ndarray:
-    """Directions to the corners of a picture, top left first and clockwise, (4, 3); distortion is left out."""
+    """Return directions to the corners of an image, top left first and clockwise, (4, 3), without distortion."""
     focal = camera.mean_focal_length()
     across, down = camera.width / 2 / focal, camera.height / 2 / focal
     signs: Sequence[tuple[int, int]] = ((-1, -1), (1, -1), (1, 1), (-1, 1))

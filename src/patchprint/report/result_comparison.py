@@ -1,4 +1,4 @@
-"""Results side by side: the few numbers of each benchmark that one looks at first, with what the papers print."""
+"""Comparison of results: the headline numbers of each benchmark beside published ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PUBLISHED = "published: "  # before the names of rows that the papers print
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results of one benchmark with one setting on one data set: rows of numbers by model, None where unknown."""
+    """Results of one benchmark with the same settings and data: rows of numbers by model, None if unknown."""
 
     title: str
     columns: list[str]
@@ -29,27 +29,20 @@ class Comparison:
 
 
 def headline(result: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a result that go into tables, by name; of a result that is no benchmark's, all plain numbers."""
+    """Return the numbers of a result that go into tables; all plain numbers if the benchmark is unknown."""
     scores, name = result["scores"], result["benchmark"]
     if name in BENCHMARKS:
         return BENCHMARKS[name]().headline(scores)
     return {key: value for key, value in scores.items() if isinstance(value, int | float)}
 
 
-def cell(value: float | None) -> str:
-    """A number with four places, whole numbers whole, nothing as a dash."""
-    if value is None:
-        return "–"
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4f}"
-
-
 def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
-    """A table for each group of results that may be compared."""
+    """Return a table for each group of comparable results."""
     return [_comparison(group, with_published) for group in comparable(results)]
 
 
 def comparable(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Results in groups of the same benchmark, settings, data and seed."""
+    """Group results by benchmark, settings, data and seed."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         same = [result["benchmark"], _settings(result), result["data"]["sha256"], result["seed"]]
@@ -58,7 +51,11 @@ def comparable(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Result files of ``patchprint eval``, others refused by name."""
+    """Read result files of ``patchprint eval``.
+
+    Raises:
+        UserError: a file is something else; the message names it.
+    """
     if not files:
         raise UserError("no result files were given; name some, as in results/oxford/*.json")
     results: list[dict[str, Any]] = []
@@ -75,7 +72,7 @@ _FIELDS = {"benchmark": str, "settings": dict, "data": dict, "seed": int | None,
 
 
 def _check(entry: Any, path: str) -> None:
-    """Whether this can be compared with others and printed; whoever does so needs to know no file names then."""
+    """Raise `UserError` if an entry cannot be compared and printed."""
     right = isinstance(entry, dict) and all(
         name in entry and isinstance(entry[name], _FIELDS[name]) for name in _FIELDS
     )
@@ -93,7 +90,7 @@ def _check(entry: Any, path: str) -> None:
 
 
 def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str]) -> Comparison:
-    """FPR95 of models on the sets they were not trained on: one row, columns ``train>test`` and their mean."""
+    """Return FPR95 of models on the sets they were not trained on: one row, columns ``train>test`` and their mean."""
     cells: dict[str, float] = {}
     for result, train in zip(results, trained_on, strict=True):
         test = data_name(result)
@@ -106,19 +103,19 @@ def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str
 
 
 def data_name(result: dict[str, Any]) -> str:
-    """The last part of the data's path; of several folders, their common parent."""
+    """Return the last part of the path of the data; of several folders, that of their parent."""
     folders = [Path(name) for name in str(result["data"]["path"]).split(",")]
     return folders[0].parent.name if len(folders) > 1 else folders[0].name
 
 
 def where(result: dict[str, Any]) -> str:
-    """Benchmark and data, "ubc on liberty"; once where both have one name."""
+    """Return benchmark and data, "ubc on liberty"; one name if both are equal."""
     benchmark, data = result["benchmark"], data_name(result)
     return benchmark if benchmark == data else f"{benchmark} on {data}"
 
 
 def _settings(result: dict[str, Any]) -> dict[str, Any]:
-    """All settings of a result; one that came up after it was measured has its default."""
+    """Return all settings of a result, with defaults for settings that are newer than the result."""
     name = result["benchmark"]
     defaults = dataclasses.asdict(BENCHMARKS[name]().settings()) if name in BENCHMARKS else {}
     return json.loads(json.dumps({**defaults, **result["settings"]}, default=str))

@@ -1,22 +1,21 @@
-"""What the results and runs of a page cost, where, and the commands that made them."""
+"""Time, memory, machine and commands of the results and runs of a page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from patchprint.common.table import Table, format_number
 from patchprint.report.charts import Chart, Line
 from patchprint.report.page import Code, Part, Section
 from patchprint.report.result_comparison import data_name
 from patchprint.report.runs import Run
-from patchprint.report.tables import Table
-from patchprint.report.thinning import thinned
 
 _SPEED, _RATE = "patches_per_second", "lr"
 
 
 def cost_sections(results: Sequence[dict[str, Any]], runs: Sequence[Run], more: Sequence[Part] = ()) -> list[Section]:
-    """Time, memory and commands; ``more`` is put after them."""
+    """Return a section with time, memory and commands, followed by ``more``."""
     parts: list[Part] = []
     calls = [(run, call) for run in runs for call in run.calls]
     if calls:
@@ -37,7 +36,7 @@ def cost_sections(results: Sequence[dict[str, Any]], runs: Sequence[Run], more: 
 
 
 def origin(runs: Sequence[dict[str, Any]]) -> str:
-    """The small print of a page: versions and machines of ``run`` parts of results."""
+    """Return versions and machines of the ``run`` entries of results, for the foot of a page."""
     words = []
     for run in runs:
         machine = run.get("machine")
@@ -75,9 +74,7 @@ def _machine(machine: dict[str, Any]) -> str:
 
 
 def _number(value: Any) -> str:
-    if not isinstance(value, int | float):
-        return "–"
-    return f"{value:,.1f}" if isinstance(value, float) and abs(value) < 1000 else f"{value:,.0f}"
+    return format_number(value, ",.1f" if isinstance(value, float) and abs(value) < 1000 else ",.0f")
 
 
 def _date(run: dict[str, Any]) -> str:
@@ -90,5 +87,5 @@ def _chart(runs: Sequence[Run], name: str, title: str) -> Chart | None:
         points = run.curve(name)
         if len(points) > 1:
             steps, values = zip(*points, strict=True)
-            lines.append(Line.of(run.label, thinned(steps, values), number))
+            lines.append(Line(run.label, steps, values, number))
     return Chart(title[0].upper() + title[1:], "step", title, lines) if lines else None

@@ -1,4 +1,4 @@
-"""Training runs on a page: what came of each, and their curves, which several runs share."""
+"""Training runs on a page: their results, and their curves in shared charts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import Any
 
 from patchprint.common.errors import UserError
 from patchprint.common.safe_io import read_json
-from patchprint.report import thinning
-from patchprint.report.charts import Chart, Line
+from patchprint.common.table import Table, best_of
+from patchprint.report.charts import LONG, Chart, Line
 from patchprint.report.page import Code, Part, Section, Text
-from patchprint.report.tables import Table, best_of
-from patchprint.report.thinning import thinned
 from patchprint.training.held_out import spelled
 from patchprint.training.run_folder import read_lines, read_metrics
 
@@ -32,7 +30,7 @@ _MEASURED = ("validation", "test")
 
 @dataclass(frozen=True)
 class Run:
-    """The folder of a run: its settings, the lines of metrics.jsonl, and what each call of it cost (calls.jsonl)."""
+    """A training run: settings, lines of metrics.jsonl, and the cost of each call (calls.jsonl)."""
 
     folder: Path
     config: dict[str, Any]
@@ -41,7 +39,7 @@ class Run:
     label: str = ""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """Steps and values of one number."""
+        """Return steps and values of a metric."""
         return [(line["step"], line[name]) for line in self.metrics if name in line]
 
     @property
@@ -50,7 +48,7 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """A folder that ``patchprint train`` wrote."""
+    """Read a folder of ``patchprint train``."""
     path = folder / "metrics.jsonl"
     if not path.is_file():
         raise UserError(f"{folder} is not a training run: it has no metrics.jsonl")
@@ -61,7 +59,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Several runs; those whose folders have the same name are called by their whole path."""
+    """Read several runs; runs whose folders share a name are labeled by their path."""
     runs = [read_run(folder) for folder in folders]
     count = Counter(run.label for run in runs)
     named = [run.label if count[run.label] == 1 else str(run.folder) for run in runs]
@@ -69,14 +67,15 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def run_sections(runs: Sequence[Run]) -> list[Section]:
-    """What was measured of all runs, and their curves."""
+    """Return the validation results of all runs, and their curves."""
     if not runs:
         return []
     names = sorted(_names(runs), key=_order)
     charts: list[Part] = [_chart(runs, group) for group in _groups(names)]
-    was_long = any(line.low is not None for chart in charts if isinstance(chart, Chart) for line in chart.lines)
-    if was_long:
-        charts.append(Text(thinning.NOTE))
+    if any(len(line.x) > LONG for chart in charts if isinstance(chart, Chart) for line in chart.lines):
+        charts.append(
+            Text(f"Curves of more than {LONG} points are drawn as the mean of {LONG} stretches, all points behind it.")
+        )
     table = _table(runs, [name for name in names if _is_measured(name)])
     return (
         [Section("Training", [table]), Section("Curves of training", charts)]
@@ -86,7 +85,7 @@ def run_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def settings_parts(runs: Sequence[Run]) -> list[Part]:
-    """The settings of each run, folded up."""
+    """Return the settings of each run, collapsed."""
     return [
         Code(json.dumps(run.config, indent=2, ensure_ascii=False), f"Settings of {run.label}")
         for run in runs
@@ -95,7 +94,7 @@ def settings_parts(runs: Sequence[Run]) -> list[Part]:
 
 
 def verdict(runs: Sequence[Run]) -> str:
-    """The best of what was measured, in a sentence."""
+    """Return a sentence with the best validation result."""
     names = sorted((name for name in _names(runs) if _is_measured(name)), key=_order)
     if not names:
         steps = ", ".join(f"{run.label}: {run.steps:,} steps" for run in runs)
@@ -109,7 +108,7 @@ def verdict(runs: Sequence[Run]) -> str:
 
 
 def title_of(name: str) -> str:
-    """What a number of metrics.jsonl is called: "FPR95, held-out points", "loss", "loss: positive"."""
+    """Return the title of a metric: "FPR95, held-out points", "loss", "loss: positive"."""
     group, _, what = name.partition("/")
     if _is_measured(name):
         return f"{spelled(what)}, {_SHOWN[group]}"
@@ -122,7 +121,7 @@ def _names(runs: Sequence[Run]) -> set[str]:
 
 
 def _groups(names: Sequence[str]) -> Iterator[list[str]]:
-    """Names that share a chart: what is said of positives and of negatives, and the samples whose norms are followed."""
+    """Yield the metrics that share a chart: positives with negatives, and the norms of all samples."""
     groups: dict[str, list[str]] = {}
     for name in names:
         sample = name.startswith("norm/sample-")
@@ -144,7 +143,7 @@ def _order(name: str) -> tuple[int, bool, str, bool]:
 
 
 def _table(runs: Sequence[Run], measured: Sequence[str]) -> Table:
-    """A row for each run: its recipe, its steps, and the least of every number that was measured."""
+    """Return a row for each run: recipe, steps, and the minimum of each validation metric."""
     least = [[min((value for _, value in run.curve(name)), default=None) for name in measured] for run in runs]
     rows = [
         [run.label, str(run.config.get("recipe", "–")), f"{run.steps:,}"]
@@ -167,7 +166,7 @@ def _table(runs: Sequence[Run], measured: Sequence[str]) -> Table:
 
 
 def _chart(runs: Sequence[Run], names: Sequence[str]) -> Chart:
-    """One line for each run and name; what is said of negatives is dashed where there are several runs."""
+    """Return a chart with a line for each run and metric; with several runs, negatives are dashed."""
     factor, unit = (100, " (%)") if _is_measured(names[0]) else (1, "")
     lines = []
     for number, run in enumerate(runs):
@@ -175,9 +174,9 @@ def _chart(runs: Sequence[Run], names: Sequence[str]) -> Chart:
             points = run.curve(name)
             if points:
                 steps, values = zip(*points, strict=True)
-                curve = thinned(steps, [factor * value for value in values])
+                scaled = [factor * value for value in values]
                 color = number if len(runs) > 1 else place
-                lines.append(Line.of(_label(run, runs, name, names), curve, color, dashed=len(runs) > 1 and place > 0))
+                lines.append(Line(_label(run, runs, name, names), steps, scaled, color, len(runs) > 1 and place > 0))
     title = title_of(names[0]) if len(names) == 1 else _title_of_group(names)
     what = _words(names[0]) if len(names) == 1 else names[0].partition("/")[0]
     return Chart(title, "step", what + unit, lines)
@@ -190,12 +189,12 @@ def _title_of_group(names: Sequence[str]) -> str:
 
 
 def _label(run: Run, runs: Sequence[Run], name: str, names: Sequence[str]) -> str:
-    """The run where there are several, the number where the chart has several or the run is alone."""
+    """Return the label of a line: the run if there are several, the metric if the chart has several or there is one run."""
     words = [run.label] if len(runs) > 1 else []
     return ", ".join(words + ([_words(name)] if len(names) > 1 or len(runs) == 1 else []))
 
 
 def _words(name: str) -> str:
-    """The last part of a name: "FPR95", "loss", "positive std"."""
+    """Return the last part of the name of a metric: "FPR95", "loss", "positive std"."""
     group, _, what = name.partition("/")
     return spelled(what) if _is_measured(name) else group if what == "total" else what.replace("_", " ")

@@ -1,4 +1,4 @@
-"""A reconstruction on a page: colored points and cameras that a reader turns, or a picture where that cannot be."""
+"""A 3D model on a page: colored points and cameras that a reader turns, or an image without WebGL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from patchprint.report.embedded_images import Picture
+from patchprint.report.embedded_images import EmbeddedImage
 
 MOST_POINTS = 40_000
 MOST_CAMERAS = 2000
@@ -20,10 +20,10 @@ _FAR = 8.0  # times the reach, beyond which a point is a mistake that would hide
 
 @dataclass(frozen=True, eq=False)
 class Cameras:
-    """Where photos were taken from.
+    """Camera poses.
 
     Shape:
-        centers (C, 3); corners (C, 4, 3): of the picture, at depth 1 before the camera, in the order around it, up first;
+        centers (C, 3); corners (C, 4, 3): of the image, at depth 1 before the camera, in the order around it, up first;
         names: C of them.
     """
 
@@ -43,16 +43,14 @@ class Scene:
     points: np.ndarray
     colors: np.ndarray
     cameras: Cameras
-    picture: Picture
+    image: EmbeddedImage
     title: str = ""
     wide: bool = True
 
     template: ClassVar[str] = "scene.html"
-    scripts: ClassVar[tuple[str, ...]] = ("scene.js",)
-    styles: ClassVar[tuple[str, ...]] = ()
 
     def note(self) -> str:
-        """What is shown of how much."""
+        """Return how much of the model is shown."""
         near, shown = len(self._near()), len(self._shown())
         words = f"{shown:,} of {len(self.points):,} points" if shown < len(self.points) else f"All {shown:,} points"
         words += f", taken at random out of {near:,} that do not lie far outside" if shown < near else ""
@@ -65,7 +63,7 @@ class Scene:
         )
 
     def data(self) -> dict[str, Any]:
-        """For scene.js: up is +y, the middle of the scene at 0, most points within 1; positions as 16-bit integers."""
+        """Return the input of scene.js: +y is up, the center at 0, most points within 1; positions as 16-bit integers."""
         middle, reach, turn = self._frame()
         shown = self._shown()
         points = (self.points[shown] - middle) @ turn.T / reach
@@ -83,12 +81,12 @@ class Scene:
             "names": list(cameras.names)[:MOST_CAMERAS],
             "frusta": np.round(frusta.reshape(-1), 5).tolist(),
             "eye": _eye(centers),
-            # A little toward the cameras, so that they are in the picture, too.
+            # A little toward the cameras, so that they are in the image, too.
             "at": np.round(0.3 * centers.mean(0), 5).tolist() if len(centers) else [0.0, 0.0, 0.0],
         }
 
     def _frame(self) -> tuple[np.ndarray, float, np.ndarray]:
-        """Middle, reach and rotation of the scene: the way up of all cameras together becomes +y."""
+        """Return center, radius and rotation of the scene; the mean up direction of the cameras becomes +y."""
         if not len(self.points):
             return np.zeros(3), 1.0, np.eye(3)
         middle = np.median(self.points, 0)
@@ -110,13 +108,13 @@ class Scene:
 
 
 def _eye(centers: np.ndarray) -> list[float]:
-    """From where the first view looks: behind most of the cameras and a little above, (C, 3) -> 3 numbers."""
+    """Return the position of the first view: behind most cameras and a little above, (C, 3) -> 3 numbers."""
     back = max(2.0, 1.2 * float(np.quantile(np.linalg.norm(centers, axis=1), 0.9)) if len(centers) else 0.0)
     return [0.0, 0.3 * min(back, 8.0), min(back, 8.0)]
 
 
 def _axes(up: np.ndarray, away: np.ndarray) -> np.ndarray:
-    """Rows x, y, z of a rotation with y along ``up`` and ``away`` from the reader along -z.
+    """Return a rotation with rows x, y, z: y along ``up``, the viewing direction ``away`` along -z.
 
     Shape:
         up (3,), away (3,) -> (3, 3).

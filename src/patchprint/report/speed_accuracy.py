@@ -1,4 +1,4 @@
-"""How good descriptors are against how long they take: weights that ``patchprint bench`` timed and ``eval oxford`` scored."""
+"""Accuracy against time: weights that ``patchprint bench`` timed and ``patchprint eval oxford`` scored."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common.safe_io import parsing, read_json
+from patchprint.common.table import Table, format_number
 from patchprint.networks.weights import weight_names
-from patchprint.report.charts import Dots, Scatter
+from patchprint.report.charts import Dots
 from patchprint.report.page import Part, Section, Text
-from patchprint.report.result_comparison import cell, comparable
-from patchprint.report.tables import Table
+from patchprint.report.result_comparison import comparable
 
 _BASELINES = {"OpenCV SIFT": "sift"}  # contenders without weights, and their names on Oxford
 _ENGINES = {"": "usual engine", "int8": "int8, for folders"}  # as contenders are called, and what that means
-_OWN, _OTHER = 0, 1  # colors
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Milliseconds of one contender; ``known_by`` is the checksum of its weights, or a name on Oxford; ``own``: shipped."""
+    """Time of one contender; ``known_by`` is the checksum of its weights, or a name on Oxford; ``own``: shipped."""
 
     engine: str
     milliseconds: float
@@ -32,7 +31,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Bench:
-    """What ``patchprint bench`` says about the keypoints of a photo; ``what`` was timed ``where``, in words."""
+    """The stage "keypoints" of a bench; ``what`` was timed ``where``, in words."""
 
     what: str
     where: str
@@ -52,12 +51,12 @@ class Bench:
             for name, score in result["scores"].get("keypoints", {"contenders": {}})["contenders"].items()
         ]
         where = machine["gpu"] if settings["device"] == "cuda" else f"{machine['cores']} cores, {machine['cpu']}"
-        return Bench(f"{settings['keypoints']:,} keypoints of a photo", str(where), contenders)
+        return Bench(f"{settings['keypoints']:,} keypoints of an image", str(where), contenders)
 
 
 @dataclass(frozen=True)
 class Point:
-    """Descriptors of one model by one engine: milliseconds for the keypoints of a photo, mAP on Oxford; ``own``: shipped."""
+    """Time and mAP on Oxford of one model with one engine; ``own``: shipped."""
 
     model: str
     engine: str
@@ -67,7 +66,7 @@ class Point:
 
 
 def read_benches(files: Sequence[Path]) -> tuple[list[Bench], list[Path]]:
-    """What ``patchprint bench`` wrote, and the files that hold something else."""
+    """Read the results of ``patchprint bench`` among files; return them and the other files."""
     benches, others = [], []
     for path in files:
         value = read_json(path, "a result file, as in results/oxford/*.json", object)
@@ -80,7 +79,7 @@ def read_benches(files: Sequence[Path]) -> tuple[list[Bench], list[Path]]:
 
 
 def points(bench: Bench, results: Sequence[dict[str, Any]]) -> list[Point]:
-    """All contenders that were scored on Oxford with the same weights; of several patch scales the best counts."""
+    """Return all contenders that were scored on Oxford with the same weights, at their best patch scale."""
     groups = comparable([result for result in results if result["benchmark"] == "oxford"])
     best: dict[str, dict[str, Any]] = {}
     largest: list[dict[str, Any]] = max(groups, key=len, default=[])
@@ -95,39 +94,31 @@ def points(bench: Bench, results: Sequence[dict[str, Any]]) -> list[Point]:
 
 
 def _positive(value: Any) -> float:
-    """A time, which has a place on an axis in powers of ten."""
+    """Return a time, which must be positive on a logarithmic axis."""
     if not (isinstance(value, int | float) and 0 < value < math.inf):
         raise ValueError(f"{value!r} is no time")
     return float(value)
 
 
-def chart(bench: Bench, shown: Sequence[Point]) -> Scatter:
-    """Up and to the left is better; a line joins the engines of one model."""
-    dots = []
-    for model in dict.fromkeys(point.model for point in sorted(shown, key=lambda point: -point.score)):
-        own = sorted((point for point in shown if point.model == model), key=lambda point: -point.milliseconds)
-        dots.append(
-            Dots(
-                model,
-                [point.milliseconds for point in own],
-                [point.score for point in own],
-                [list(_ENGINES).index(point.engine) for point in own],
-                _OWN if own[0].own else _OTHER,
-            )
-        )
-    return Scatter(
+def chart(bench: Bench, shown: Sequence[Point]) -> Dots:
+    """Return a chart with a row for each model, the most accurate first: its mAP and its time by engine."""
+    models = list(dict.fromkeys(point.model for point in sorted(shown, key=lambda point: -point.score)))
+    scores = {point.model: point.score for point in shown}
+    times = {(point.model, point.engine): point.milliseconds for point in shown}
+    axis = f"ms for {bench.what}, {bench.where}"
+    engines = {meaning: [times.get((model, engine)) for model in models] for engine, meaning in _ENGINES.items()}
+    return Dots(
         "Speed and accuracy",
-        f"ms for {bench.what}, {bench.where}",
-        "Oxford mAP",
-        dots,
-        list(_ENGINES.values()),
-        ["shipped with patchprint", "others"],
-        "Up and to the left is better. A line joins two engines of the same weights.",
+        models,
+        {"Oxford mAP": {"mAP": [scores[model] for model in models]}, axis: engines},
+        "Blue: shipped with patchprint; orange: others.",
+        frozenset({axis}),
+        frozenset(point.model for point in shown if not point.own),
     )
 
 
 def speed_sections(benches: Sequence[Bench], results: Sequence[dict[str, Any]]) -> list[Section]:
-    """A section for each bench, with what Oxford says about its contenders."""
+    """Return a section for each bench."""
     return [Section(f"Speed and accuracy, {bench.where}", _parts(bench, points(bench, results))) for bench in benches]
 
 
@@ -135,7 +126,7 @@ def _parts(bench: Bench, shown: list[Point]) -> list[Part]:
     if not shown:
         return [Text("No contender of this bench has a result on Oxford here.")]
     rows = [
-        [point.model, _ENGINES[point.engine], f"{point.milliseconds:.4g}", cell(point.score)]
+        [point.model, _ENGINES[point.engine], f"{point.milliseconds:.4g}", format_number(point.score)]
         for point in sorted(shown, key=lambda point: point.milliseconds)
     ]
     return [chart(bench, shown), Table(["model", "engine", "ms", "Oxford mAP"], rows)]

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from patchprint.report.embedded_images import Picture
+from patchprint.common.table import Table
+from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.page import Code, Page, Part, Section, Text
 from patchprint.report.run_cost import origin
-from patchprint.report.tables import Table
 
 
 def page(document: str, drawing: Path | None, result: dict[str, Any]) -> Page:
@@ -17,7 +17,7 @@ def page(document: str, drawing: Path | None, result: dict[str, Any]) -> Page:
     heading, *blocks = document.strip().split("\n\n")
     name, _, summary = heading.removeprefix("# ").partition(": ")
     parts: list[Part] = [_part(block) for block in blocks]
-    figures: list[Part] = [] if drawing is None else [Picture.from_svg(drawing, f"The numbers of {name}, drawn")]
+    figures: list[Part] = [] if drawing is None else [EmbeddedImage.from_svg(drawing, f"The numbers of {name}, drawn")]
     run = result["run"]
     cost: list[Part] = [Text(f"{run['seconds']:,.0f} seconds."), Code(run["command"])]
     return Page(

@@ -1,38 +1,43 @@
-"""The tree that is asked, and what commands need: photos and a store of their points."""
+"""Small images, a store of their points, and the processes in which commands are run."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import patchprint
-from faults.defects.material import build_store, write_photos
-from faults.defects.tree import CHOICE, Tree
+from support.command_server import CommandServer
+from support.known_images import write_textures
 
 
 @pytest.fixture(scope="session")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
-    source = os.environ.get(CHOICE) or Path(patchprint.__file__).resolve().parents[1]
-    chosen = Tree(Path(source), tmp_path_factory.mktemp("cache"))
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer]:
+    chosen = CommandServer(tmp_path_factory.mktemp("cache"))
     yield chosen
     chosen.close()
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A folder with three small photos in ``photos``, in which commands are run."""
-    write_photos(tmp_path / "photos")
+    """A folder with three small images in ``photos``, in which commands are run."""
+    write_textures(tmp_path / "photos", 3, 120, 160)
     return tmp_path
 
 
 @pytest.fixture(scope="session")
-def store(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_store(tree, tmp_path_factory.mktemp("store"))
+def store(server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(server, tmp_path_factory.mktemp("store"), views=3)
 
 
 @pytest.fixture(scope="session")
-def other_store(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_store(tree, tmp_path_factory.mktemp("other"), first=7)
+def other_store(server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(server, tmp_path_factory.mktemp("other"), views=4)
+
+
+def build_store(server: CommandServer, folder: Path, views: int) -> Path:
+    write_textures(folder / "photos", 3, 120, 160)
+    command = f"data build homographies photos store --views {views} --max-keypoints 60"
+    ended = server.command(command, folder)
+    assert ended.code == 0, ended.said
+    return folder / "store"

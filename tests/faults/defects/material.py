@@ -1,14 +1,11 @@
-"""What the cases are made of: photos, stores, weights that say something else, kills at chosen moments."""
+"""What the cases are made of: weights that say something else, and kills at chosen moments."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import cv2
-
-from faults.defects.tree import Tree
-from support.known_images import texture
+from patchprint.networks import weights
 
 SMALL = "--model pixels --max-keypoints 50"
 
@@ -18,22 +15,9 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def write_photos(folder: Path, first: int = 0) -> None:
-    folder.mkdir()
-    for number in range(3):
-        cv2.imwrite(str(folder / f"{number}.png"), texture(120, 160, first + number))
-
-
-def build_store(tree: Tree, folder: Path, first: int = 0) -> Path:
-    write_photos(folder / "photos", first)
-    ended = tree.command("data build homographies photos store --views 3 --max-keypoints 60", folder)
-    assert ended.code == 0, ended.said
-    return folder / "store"
-
-
-def forged_weights(tree: Tree, out: Path, **changes: object) -> None:
+def forged_weights(out: Path, **changes: object) -> None:
     """Shipped weights that say something else about themselves; their checksum is right."""
-    data = (tree.source / "patchprint" / "weights" / "hardnet.small.safetensors").read_bytes()
+    data = (weights.WEIGHTS_FOLDER / "hardnet.small.safetensors").read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     header["__metadata__"] |= {name: json.dumps(value) for name, value in changes.items()}

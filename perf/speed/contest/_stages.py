@@ -1,0 +1,204 @@
+"""The stages of the contest: those of ``patchprint bench`` with more contenders, and more stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from patchprint.common.errors import MissingPackageError
+from patchprint.common.optional import require
+from patchprint.common.registry import Registry
+from patchprint.detectors import DETECTORS, detect
+from patchprint.features import describe
+from patchprint.features.compress import compress
+from patchprint.interop.kornia import to_lafs
+from patchprint.matching import match
+from patchprint.ops.sampling import ImagePyramids, cut_patches, keypoint_frames
+from patchprint.pipelines import bench
+from patchprint.pipelines.bench import PATCH_SCALE, PATCH_SIDE, BenchImages, Contender, Ours, Task, Work, for_each
+from patchprint.types import Keypoints
+from perf.speed.contest import _training
+from perf.speed.contest._contenders import SIFT, others, peers_of
+
+MATCHED = "hardnet.small"  # its descriptors are matched: 128 floats, or their signs
+_MATRIX = 2048  # side of the matrices whose product shows what the machine can do
+_COPIED = 256 << 20  # bytes, more than any cache holds
+_SMALL = np.zeros((64, 64), np.uint8)  # an image that only asks whether a detector is installed
+
+
+@dataclass(eq=False)
+class Contest:
+    """What all stages share; ``left_out`` collects the contenders that are not installed, and why."""
+
+    data: BenchImages
+    device: torch.device
+    models: Sequence[str]
+    engines: Sequence[str]
+    left_out: dict[str, str] = field(default_factory=dict)
+    _made: dict[str, Contender] = field(default_factory=dict)
+
+    def contenders(self, engines: Sequence[str]) -> list[Contender]:
+        """Our models with these engines, then all others; each is made once."""
+        creates: dict[str, Callable[[], Contender]] = {
+            f"{model}\n{engine}": partial(self._ours, model, engine) for model in self.models for engine in engines
+        }
+        creates.update(others(self.device))
+        return [
+            self._made[name]
+            for name, create in creates.items()
+            if self.is_there(name, partial(self._make, name, create))
+        ]
+
+    def is_there(self, name: str, attempt: Task) -> bool:
+        try:
+            attempt()
+        except MissingPackageError as error:
+            self.left_out[name.replace("\n", ", ")] = str(error)
+            return False
+        return True
+
+    def _ours(self, model: str, engine: str) -> Contender:
+        found = Ours(model, engine, self.device)
+        found.peers = peers_of(found.model)
+        return found
+
+    def _make(self, name: str, create: Callable[[], Contender]) -> None:
+        if name not in self._made:
+            self._made[name] = create()
+
+
+def describers(stage: str, contest: Contest) -> Work:
+    """A stage of ``patchprint bench`` with all contenders."""
+    detect(_SMALL) if stage == "photo" else None  # where OpenCV is not installed, nobody has keypoints
+    engines = contest.engines if stage == "describe" else bench.usual_engines(contest.engines)
+    return bench.STAGES[stage](contest.data, contest.contenders(engines), contest.device)
+
+
+def limits(contest: Contest) -> Work:
+    """What the machine itself can do: products of large matrices, and a copy that fits into no cache."""
+    tasks: dict[str, Task] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for kind in (torch.float32, torch.bfloat16):
+        name = f"matrix product, {str(kind).removeprefix('torch.')}"
+        a, b = (torch.rand(_MATRIX, _MATRIX, device=contest.device).to(kind) for _ in range(2))
+        tasks[name] = partial(torch.mm, a, b)
+        facts[name] = {"multiply_adds": _MATRIX**3}
+    source, target = (torch.zeros(_COPIED, dtype=torch.uint8, device=contest.device) for _ in range(2))
+    tasks["copy of memory"] = partial(target.copy_, source)
+    facts["copy of memory"] = {"bytes": 2 * _COPIED}
+    title = f"matrices of {_MATRIX} x {_MATRIX}, and {_COPIED >> 20} MiB read and written"
+    return Work(title, tasks, facts=facts)
+
+
+def detecting(contest: Contest) -> Work:
+    images, count = contest.data.images, contest.data.count
+    tasks: dict[str, Task] = {}
+    for detector in DETECTORS:
+        name, find = f"patchprint {detector}", partial(detect, detector=detector, max_keypoints=count)
+        is_plain = "-" not in detector  # settings of one detector do not differ in time, except for affine shape
+        if is_plain and contest.is_there(name, partial(find, _SMALL)):
+            tasks[name] = for_each(find, images)
+    cv2 = require("cv2", extra="images")
+    tasks[SIFT] = for_each(partial(cv2.SIFT_create(nfeatures=count).detect, mask=None), images)
+    tasks["OpenCV ORB"] = for_each(partial(cv2.ORB_create(nfeatures=count).detect, mask=None), images)
+    peers = {name: (SIFT,) for name in tasks if name != SIFT}
+    return Work(f"up to {count} keypoints in an image", tasks, images=len(images), peers=peers)
+
+
+def sampling(contest: Contest) -> Work:
+    image, keypoints, device = contest.data.images[0], contest.data.keypoints[0], contest.device
+    kept = ImagePyramids.build([image], device)
+    tasks: dict[str, Task] = {
+        "patchprint": lambda: cut_patches(ImagePyramids.build([image], device), 0, keypoints, PATCH_SCALE, PATCH_SIDE),
+        "patchprint, pyramid kept": lambda: cut_patches(kept, 0, keypoints, PATCH_SCALE, PATCH_SIDE),
+    }
+    if contest.is_there("kornia", partial(require, "kornia.feature", extra="eval")):
+        cut = require("kornia.feature", extra="eval").extract_patches_from_pyramid
+        lafs = to_lafs(keypoints, PATCH_SCALE / 2).to(device)
+        tasks["kornia"] = lambda: cut(torch.from_numpy(image).to(device)[None, None].float() / 255, lafs, PATCH_SIDE)
+    if contest.is_there("OpenCV", partial(require, "cv2", extra="images")):
+        matrices = _from_patch(keypoints)
+        tasks["OpenCV warpAffine"] = lambda: _warp_each(image, matrices)
+    peers = {name: ("kornia", "OpenCV warpAffine") for name in tasks if name.startswith("patchprint")}
+    title = f"{len(keypoints)} patches of {PATCH_SIDE} x {PATCH_SIDE} cut out of an image"
+    return Work(title, tasks, patches=len(keypoints), peers=peers)
+
+
+def matching(contest: Contest) -> Work:
+    pair = zip(contest.data.images[:2], contest.data.keypoints[:2], strict=True)
+    a, b = (describe(image, keypoints, MATCHED) for image, keypoints in pair)
+    bits_a, bits_b = (compress(features, "bits") for features in (a, b))
+    int8_a, int8_b = (compress(features, "int8") for features in (a, b))
+    arrays = {
+        "floats": (a.descriptors.numpy(), b.descriptors.numpy()),
+        "bits": (bits_a.descriptors.numpy(), bits_b.descriptors.numpy()),
+    }
+    tasks: dict[str, Task] = {
+        "patchprint, floats": lambda: match(a, b, "mutual", device=contest.device),
+        "patchprint, int8": lambda: match(int8_a, int8_b, "mutual", device=contest.device),
+        "patchprint, bits": lambda: match(bits_a, bits_b, "mutual", device=contest.device),
+    }
+    if contest.is_there("OpenCV", partial(require, "cv2", extra="images")):
+        cv2 = require("cv2", extra="images")
+        for kind, norm in (("floats", cv2.NORM_L2), ("bits", cv2.NORM_HAMMING)):
+            tasks[f"OpenCV BFMatcher, {kind}"] = partial(cv2.BFMatcher(norm, crossCheck=True).match, *arrays[kind])
+    if contest.is_there("FAISS", partial(require, "faiss", extra="eval")):
+        tasks["FAISS, floats"] = lambda: match(a, b, "mutual", backend="faiss")
+    if contest.is_there("kornia", partial(require, "kornia.feature", extra="eval")):
+        nearest_of_each_other = require("kornia.feature", extra="eval").match_mnn
+        tasks["kornia, floats"] = lambda: nearest_of_each_other(
+            *(each.descriptors.to(contest.device) for each in (a, b))
+        )
+    vectors = tuple(name for name in tasks if name.endswith("floats") and not name.startswith("patchprint"))
+    peers = {
+        "patchprint, floats": vectors,
+        "patchprint, int8": vectors,
+        "patchprint, bits": ("OpenCV BFMatcher, bits", *vectors),
+    }
+    title = f"{len(a)} descriptors with {len(b)}, mutual nearest neighbors"
+    return Work(title, tasks, peers=peers)
+
+
+def training(contest: Contest) -> Work:
+    pairs = _training.pairs_on(contest.device)
+    tasks: dict[str, Task] = {}
+    peers = {}
+    for recipe in _training.RECIPES:
+        own, plain = f"patchprint {recipe}", f"{recipe} as its authors did it"
+        source = _training.as_source(contest.data, contest.device)
+        tasks[own] = _training.own_step(recipe, source, pairs)
+        tasks[plain] = _training.plain_step(_training.config_of(recipe, pairs), source)
+        peers[own] = (plain,)
+    return Work(f"one training step of {pairs} pairs", tasks, patches=2 * pairs, peers=peers)
+
+
+STAGES: Registry[Callable[[Contest], Work]] = Registry(
+    "stage",
+    {
+        "detect": detecting,
+        "sample": sampling,
+        **{name: partial(describers, name) for name in bench.STAGES},
+        "match": matching,
+        "step": training,
+        "limits": limits,
+    },
+)
+
+
+def _from_patch(keypoints: Keypoints) -> np.ndarray:
+    """For warpAffine, (N, 2, 3): a pixel of the patch to its place in the image."""
+    frames = keypoint_frames(keypoints, PATCH_SCALE) * (2 / PATCH_SIDE)
+    corner = keypoints.xy[..., None] + frames @ torch.full((2, 1), (1 - PATCH_SIDE) / 2)
+    return torch.cat([frames, corner], -1).numpy()
+
+
+def _warp_each(image: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """One call for each patch, as OpenCV's users do; large patches are aliased, since there is no pyramid."""
+    cv2 = require("cv2", extra="images")
+    options = {"flags": cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, "borderMode": cv2.BORDER_REPLICATE}
+    return np.stack([cv2.warpAffine(image, each, (PATCH_SIDE, PATCH_SIDE), **options) for each in matrices])

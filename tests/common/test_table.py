@@ -1,0 +1,34 @@
+"""One table as text, Markdown and HTML."""
+
+from __future__ import annotations
+
+from patchprint.common.table import Table, best_of, format_number
+
+TABLE = Table(["model", "mAP"], [["<sift>", "0.47"], ["ours", 1]], "a caption", frozenset({(1, "1")}))
+
+
+def test_text_is_aligned() -> None:
+    assert TABLE.to_text() == "model    mAP\n<sift>  0.47\nours       1"
+
+
+def test_markdown_has_the_caption_below() -> None:
+    lines = TABLE.to_markdown().split("\n")
+    assert lines[:2] == ["| model | mAP |", "| --- | ---: |"] and lines[-2:] == ["", "a caption"]
+    assert "| --- | --- |" in TABLE.to_markdown(numeric=False)
+
+
+def test_html_is_escaped_and_marks_the_best() -> None:
+    html = TABLE.to_html()
+    assert "&lt;sift&gt;" in html and "<sift>" not in html
+    assert '<td class="best">1</td>' in html and "<td>0.47</td>" in html
+    assert '<th scope="col" class="text">model</th><th scope="col">mAP</th>' in html, "words stand to the left"
+
+
+def test_numbers() -> None:
+    assert [format_number(each) for each in (None, 3.0, 0.12345, 1234.5)] == ["–", "3", "0.1235", "1234"]
+    assert format_number(1234.56, ",.1f") == "1,234.6"
+
+
+def test_the_best_is_the_smallest_or_the_largest() -> None:
+    assert best_of(1, ["2.0", "1.0"], [2.0, 1.0], lower_is_better=True) == (1, "1.0")
+    assert best_of(1, ["2.0", "1.0"], [2.0, 1.0], lower_is_better=False) == (1, "2.0")
