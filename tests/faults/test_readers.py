@@ -157,7 +157,8 @@ def test_m10_faults_of_the_program_keep_their_traceback_and_ask_for_a_report(
 def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures.process import BrokenProcessPool
 
-    from patchprint.storage import feature_folder
+    from patchprint.features.settings import DescribeSettings
+    from patchprint.storage import describe_jobs, feature_folder
 
     class Killed:
         def __init__(self, *_: object) -> None: ...
@@ -168,10 +169,10 @@ def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         def map(self, *_: object) -> None:
             raise BrokenProcessPool("a child died")
 
-    monkeypatch.setattr(feature_folder, "ProcessPoolExecutor", Killed)
+    monkeypatch.setattr(describe_jobs, "ProcessPoolExecutor", Killed)
     for number in range(2):
         cv2.imwrite(str(tmp_path / f"{number}.png"), texture(60, 80, number))
-    settings = feature_folder.DescribeSettings(model="pixels", max_keypoints=5)
+    settings = DescribeSettings(model="pixels", max_keypoints=5)
     with pytest.raises(OSError, match="a worker process was killed"):
         feature_folder.describe_folder(tmp_path, tmp_path.with_name("out"), settings, workers=2)
 

@@ -26,7 +26,7 @@ def test_photos_are_added_to_a_model(
     assert cli.main(command) == 0
     answer = capsys.readouterr()
     result = json.loads(answer.out)
-    assert "describing 1 photos with rootsift" in answer.err and "matching 3 pairs" in answer.err
+    assert "describing 1 images with rootsift" in answer.err and "matching 3 pairs" in answer.err
     assert result["scores"]["rootsift"]["registered"] == 4
     assert contents(room_model) == before, "the model that was there is untouched, and nothing lies beside it"
     old, new = (poses_of_model(read_model(folder / "model")) for folder in (room_model, out))
@@ -44,8 +44,8 @@ def test_photos_are_added_to_a_model(
     [
         ("three", [], "are in the model"),
         ("all", ["--model", "sift"], "were described with model rootsift, not sift; leave --model out"),
-        ("all", ["--compare-sift"], "leave the comparison out"),
-        ("renamed", [], "has another photo view-0.png"),
+        ("all", ["--mapper", "global"], "leave --mapper out"),
+        ("renamed", [], "has another image view-0.png"),
     ],
 )
 def test_what_cannot_be_added_is_said_before_work_begins(

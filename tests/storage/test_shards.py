@@ -9,13 +9,14 @@ from pathlib import Path
 import cv2
 import pytest
 
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop import hloc
 from patchprint.storage import feature_files, feature_formats, shards
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from support.known_images import texture
 
-SETTINGS = DescribeSettings("pixels", max_keypoints=20)
+SETTINGS = DescribeSettings(model="pixels", max_keypoints=20)
 
 
 @pytest.fixture

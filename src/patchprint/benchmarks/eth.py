@@ -149,7 +149,7 @@ def _cameras(data: Path) -> Cameras | None:
     if known is None:
         return None
     fx, fy, cx, cy = known
-    return Cameras(single=True, model="PINHOLE", params=f"{fx},{fy},{cx + 0.5},{cy + 0.5}")
+    return Cameras(single_camera=True, camera_model="PINHOLE", camera_params=f"{fx},{fy},{cx + 0.5},{cy + 0.5}")
 
 
 def _matches(run: Run, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:

@@ -7,7 +7,6 @@ from pathlib import Path
 import tyro
 
 from patchprint.cli.output import emit
-from patchprint.common.devices import choose_device
 from patchprint.pipelines.localization import NEIGHBORS, localize
 
 
@@ -30,7 +29,7 @@ def main(
         seed: of everything random
         json: print the pose as JSON: center and rotation (world to camera), COLMAP's quaternion and translation, the camera
     """
-    found = localize(image, model, neighbors, str(choose_device(device)), seed)
+    found = localize(image, model, neighbors=neighbors, device=device, seed=seed)
     result = found.to_json()
     center, quaternion = (" ".join(f"{value:.4f}" for value in result[key]) for key in ("center", "quaternion_wxyz"))
     text = (

@@ -29,32 +29,42 @@ Pair = tuple[str, str]
 _PIECE = 2000  # photos or pairs that are written in one transaction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cameras:
-    """How COLMAP should guess cameras: ``single`` for all photos, else by EXIF; ``params`` (comma separated) fixes a start."""
+    """How COLMAP initializes cameras; valid once constructed."""
 
-    single: bool = False
-    model: str = "SIMPLE_RADIAL"
-    params: str = ""
+    # All images come from one camera with one focal length; by default cameras are told apart by EXIF.
+    single_camera: bool = False
+    # COLMAP's name of the camera model.
+    camera_model: str = "SIMPLE_RADIAL"
+    # Initial parameters of the camera, separated by commas; default: guessed from EXIF or the image size.
+    camera_params: str = ""
 
-    def check(self) -> None:
-        """Raise UserError where COLMAP would not take them, which it says only when the photos are described."""
+    def __post_init__(self) -> None:
+        if (self.camera_model, self.camera_params) == ("SIMPLE_RADIAL", ""):
+            return  # without importing pycolmap
         from patchprint.interop.colmap_models import pycolmap
 
         known = [name for name in pycolmap.CameraModelId.__members__ if name != "INVALID"]
-        if self.model not in known:
-            raise UserError(f"COLMAP has no camera model {self.model!r}; {suggest(self.model, known)}")
-        if self.params:
-            camera = pycolmap.Camera.create_from_model_name(0, self.model, 1.0, 1, 1)
-            try:
-                values = [float(value) for value in self.params.split(",")]
-            except ValueError:
-                values = []
-            if len(values) != len(camera.params):
-                raise UserError(
-                    f"the camera parameters {self.params!r} are not those of {self.model}: {len(camera.params)} numbers "
-                    f"({camera.params_info}), separated by commas"
-                )
+        if self.camera_model not in known:
+            raise UserError(f"COLMAP has no camera model {self.camera_model!r}; {suggest(self.camera_model, known)}")
+        camera = pycolmap.Camera.create_from_model_name(0, self.camera_model, 1.0, 1, 1)
+        try:
+            values = [float(value) for value in self.camera_params.split(",") if self.camera_params]
+        except ValueError:
+            values = [0.0]
+        if len(values) not in (0, len(camera.params)):
+            raise UserError(
+                f"the camera parameters {self.camera_params!r} are not those of {self.camera_model}: {len(camera.params)} "
+                f"numbers ({camera.params_info}), separated by commas"
+            )
+
+    def reader_options(self) -> tuple[Any, Any]:
+        """``pycolmap.CameraMode`` and ``pycolmap.ImageReaderOptions``."""
+        from patchprint.interop.colmap_models import pycolmap
+
+        mode = pycolmap.CameraMode.SINGLE if self.single_camera else pycolmap.CameraMode.AUTO
+        return mode, pycolmap.ImageReaderOptions(camera_model=self.camera_model, camera_params=self.camera_params)
 
 
 def write_features(
@@ -68,16 +78,14 @@ def write_features(
     from patchprint.interop.colmap_models import pycolmap
 
     cameras = cameras or Cameras()
-    cameras.check()
     with writing(database):
         with pycolmap.Database.open(database) as store:
             known = {image.name for image in store.read_all_images()}
             there = [camera.camera_id for camera in store.read_all_cameras()]
         missing = [name for name in keypoints if name not in known]
         if missing:
-            options = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
-            mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
-            if cameras.single and len(there) == 1:  # photos are added to those of the same camera
+            mode, options = cameras.reader_options()
+            if cameras.single_camera and len(there) == 1:  # photos are added to those of the same camera
                 options.existing_camera_id = there[0]
             pycolmap.import_images(database, image_folder, mode, missing, options)
         with pycolmap.Database.open(database) as store:

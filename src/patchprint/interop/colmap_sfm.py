@@ -171,12 +171,12 @@ def sift_reconstruction(
 
     work, cameras = Path(work_folder), cameras or Cameras()
     database = work / "database.db"
-    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, pairs))
+    # Spelled as earlier versions did, whose work folders go on.
+    guess = f"Cameras(single={cameras.single_camera}, model={cameras.camera_model!r}, params={cameras.camera_params!r})"
+    settings = f"({sorted(names or [])!r}, {guess}, {max_keypoints}, {max_image_size}, {seed}, {pairs!r})"
     claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
-    cameras.check()
     if not (work / "sparse").is_dir():
-        reader = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
-        mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
+        mode, reader = cameras.reader_options()
         with writing(database), Progress("COLMAP describes the photos"):
             pycolmap.Database.open(database).close()
             restore_names(database)
@@ -216,11 +216,13 @@ def parts_at_once(memory_gb: float, most: int) -> tuple[int, int]:
 
 
 def check_mapper(mapper: str) -> None:
-    """Raise UserError where COLMAP has no such mapper, here."""
-    from patchprint.interop.colmap_models import pycolmap
-
+    """Raise UserError where COLMAP, or the installed pycolmap, has no such mapper."""
     if mapper not in get_args(Mapper):
         raise UserError(f"COLMAP has no mapper {mapper!r}; {suggest(mapper, get_args(Mapper))}")
+    if mapper == "incremental":
+        return  # without importing pycolmap
+    from patchprint.interop.colmap_models import pycolmap
+
     if not hasattr(pycolmap, f"{mapper}_mapping"):
         raise UserError(f"pycolmap {pycolmap.__version__} has no {mapper} mapper; pip install --upgrade pycolmap")
 

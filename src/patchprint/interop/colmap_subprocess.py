@@ -76,8 +76,10 @@ def _main() -> None:
         )
         options.sift.max_num_features = chosen["max_keypoints"]
         cameras = chosen["cameras"]
-        mode = pycolmap.CameraMode.SINGLE if cameras["single"] else pycolmap.CameraMode.AUTO
-        reader = pycolmap.ImageReaderOptions(camera_model=cameras["model"], camera_params=cameras["params"])
+        mode = pycolmap.CameraMode.SINGLE if cameras["single_camera"] else pycolmap.CameraMode.AUTO
+        reader = pycolmap.ImageReaderOptions(
+            camera_model=cameras["camera_model"], camera_params=cameras["camera_params"]
+        )
         pycolmap.extract_features(
             task["database"], chosen["image_folder"], chosen["names"], mode, reader, options, device=cpu
         )

@@ -46,20 +46,20 @@ class Localized:
 
 
 def localize(
-    image: str | Path,
-    folder: str | Path,
-    neighbors: int = NEIGHBORS,
-    device: str = "cpu",
-    seed: int = 0,
+    image: str | Path, folder: str | Path, *, neighbors: int = NEIGHBORS, device: str = "auto", seed: int = 0
 ) -> Localized:
-    """Find a photo in the model of ``folder``, or raise UserError where it does not show the same place.
+    """Estimate the camera pose of an image in a model.
 
     Args:
-        folder: what ``patchprint sfm`` wrote; nothing in it is changed.
-        neighbors: photos of the model that look most like it, which it is matched with.
+        image: file of the image.
+        folder: output of `patchprint.sfm`; it is not changed.
+        neighbors: images of the model that look most like this one, which it is matched with.
+
+    Raises:
+        UserError: where the image does not show the place of the model.
     """
     if neighbors < 1:
-        raise UserError(f"a photo needs at least 1 neighbor, got {neighbors}")
+        raise UserError(f"an image needs at least 1 neighbor, got {neighbors}")
     scene, path = SfmFolder.open(folder), Path(image)
     settings = scene.settings(device)
     features = extract(
@@ -70,6 +70,7 @@ def localize(
         detector=settings.detector,
         spread=settings.spread,
         exif=settings.exif,
+        max_size=settings.max_size,
     )
     keypoint, point = _correspondences(features, scene, neighbors, device, seed)
     camera, is_known = colmap_pose.camera_of(path, features.image_size, scene.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,22 +17,33 @@ from patchprint.types import Features, Matches
 
 
 def check_images(features: Mapping[str, Features], images: Path | None = None) -> Path:
-    """The folder with the images of ``features``, or UserError where COLMAP could not use them.
+    """The folder with the images of ``features``; raises UserError where COLMAP could not use them.
 
     Args:
-        images: the folder that the names are relative to; a folder of features knows its own.
+        images: the folder that the names are relative to, where the features do not name it.
     """
     from patchprint.interop.colmap_models import pycolmap  # noqa: F401  (says what to install, where it is missing)
 
-    if images is None:
-        if not isinstance(features, FeatureFolder):
-            raise UserError("a COLMAP database needs a folder of features (patchprint describe --format npz)")
+    if images is None and isinstance(features, FeatureFolder):
         refuse_url(features.manifest["photos_folder"])
-        images = Path(features.manifest["photos_folder"])
         refuse_turned(features.manifest["settings"]["exif"])
+        images = Path(features.manifest["photos_folder"])
+    if images is None:
+        images = _common_folder(features)
     if not images.is_dir():
-        raise UserError(f"{images} is not there any more; COLMAP needs the photos themselves for the cameras")
+        raise UserError(f"{images} is not there any more; COLMAP needs the images themselves for the cameras")
     return images
+
+
+def _common_folder(features: Mapping[str, Features]) -> Path:
+    """The folder that image names are relative to, from the path that the first features carry."""
+    for name, item in itertools.islice(features.items(), 1):
+        if item.image_path is not None and item.image_path.as_posix().endswith(f"/{name}"):
+            return Path(item.image_path.as_posix().removesuffix(name))
+    raise UserError(
+        "a COLMAP database needs the images as they are stored, and these features do not say where they are; describe the "
+        "images again (patchprint describe, without --exif)"
+    )
 
 
 def refuse_url(images: str | Path) -> None:

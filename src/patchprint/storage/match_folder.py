@@ -10,23 +10,24 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchprint.common import files
 from patchprint.common.errors import OtherInputsError, UserError
-from patchprint.common.progress import Progress, note
+from patchprint.common.lru import Lru
+from patchprint.common.progress import Progress
 from patchprint.common.safe_io import parsing, read_json
-from patchprint.interop import ray_cluster
-from patchprint.interop.ray_cluster import Cluster
 from patchprint.matching.pair_selection import MatchRule, Pair, Recent
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.match_formats import MatchedImages, read_matches, to_npz
 from patchprint.types import Features, Matches
+
+if TYPE_CHECKING:
+    from patchprint.interop.ray_cluster import Cluster
 
 MADE_BY = "patchprint match"
 MANIFEST, PAIRS = "matches.json", "pairs.txt"
@@ -49,7 +50,7 @@ class MatchFolder(Mapping[Pair, Matches]):
             if self.size < 1:
                 raise UserError(f"shards of {self.size} pairs cannot be")
         self._numbers = {pair: place // self.size for place, pair in enumerate(self.pairs)}
-        self._open: OrderedDict[int, dict[Pair, Matches]] = OrderedDict()
+        self._open: Lru[int, dict[Pair, Matches]] = Lru(_OPEN)
 
     @property
     def num_shards(self) -> int:
@@ -69,8 +70,6 @@ class MatchFolder(Mapping[Pair, Matches]):
         number = self._numbers[pair]
         if number not in self._open:
             self._open[number] = read_matches(self.path(number))
-            if len(self._open) > _OPEN:
-                self._open.popitem(last=False)
         with parsing(self.path(number), "a shard of matches by patchprint"):
             return self._open[number][pair]
 
@@ -86,11 +85,11 @@ def match_folder(
     pairs: Sequence[Pair],
     out: str | Path,
     rule: MatchRule | None = None,
+    *,
     device: str = "cpu",
     cluster: Cluster | None = None,
     force: bool = False,
     disposable: bool = False,
-    report: Callable[[str], None] = note,
 ) -> MatchFolder:
     """Match pairs into a folder; what is there is not matched again, as long as features, pairs and rule are the same.
 
@@ -112,7 +111,7 @@ def match_folder(
     todo = there.missing()
     work = [there.pairs_of(number) for number in todo]
     if cluster is not None and isinstance(features, FeatureFolder):
-        done = _on_cluster(features.folder.resolve(), work, rule, device, cluster, report)
+        done = _on_cluster(features.folder.resolve(), work, rule, device, cluster)
     else:
         done = enumerate(map(_matcher(features, rule, device), work))
     with Progress("matching", sum(map(len, work)), "pair") as counter:
@@ -142,15 +141,16 @@ def _on_cluster(
     rule: MatchRule,
     device: str,
     cluster: Cluster,
-    report: Callable[[str], None],
 ) -> Iterator[tuple[int, bytes]]:
     if not work:
         return
+    from patchprint.interop import ray_cluster
+
     with ray_cluster.connected(cluster) as ray:
         ray_cluster.refuse_unseen(ray, folder)
-        room = ray_cluster.room_for_workers(ray, {"auto": None, "cpu": False}.get(device, True))
-        prepare = partial(_matcher_of_folder, folder, rule, "cuda" if room.gpus else "cpu")
-        yield from ray_cluster.spread(ray, work, prepare, room, report)
+        resources = ray_cluster.worker_resources(ray, device)
+        prepare = partial(_matcher_of_folder, folder, rule, "cuda" if resources.gpus else "cpu")
+        yield from ray_cluster.spread(ray, work, prepare, resources)
 
 
 def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:

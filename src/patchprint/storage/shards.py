@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.lru import Lru
 from patchprint.common.safe_io import parsing
 
 FOLDER = "shards"
@@ -43,7 +43,7 @@ class Shards:
             raise UserError(f"{folder} is damaged: its shards hold {size} photos; describe the photos again")
         self.folder, self.photos, self.size = folder, photos, size
         self._numbers = {name: place // size for place, name in enumerate(photos)}
-        self._open: OrderedDict[int, zipfile.ZipFile] = OrderedDict()
+        self._open: Lru[int, zipfile.ZipFile] = Lru(_OPEN, zipfile.ZipFile.close)
 
     def __len__(self) -> int:
         return -(-len(self.photos) // self.size)
@@ -115,7 +115,4 @@ class Shards:
     def _opened(self, number: int) -> zipfile.ZipFile:
         if number not in self._open:
             self._open[number] = zipfile.ZipFile(self.path(number))
-            if len(self._open) > _OPEN:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(number)
         return self._open[number]

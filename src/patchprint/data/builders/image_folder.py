@@ -58,8 +58,7 @@ def build(
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
     root, target = Path(src), Path(out)
-    cameras = Cameras(single=single_camera)
-    cameras.check()
+    cameras = Cameras(single_camera=single_camera)
     names = readable_images(root, list_images(root), strict)
     if len(names) < 2:
         raise UserError(f"{root} holds {len(names)} readable photo; a reconstruction needs at least two")
