@@ -20,7 +20,7 @@ import numpy as np
 
 from patchprint.common import files, provenance
 from patchprint.features.settings import DescribeSettings
-from patchprint.interop import colmap_sfm, strecha
+from patchprint.interop import colmap_sfm, colmap_sift, strecha
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model
 from patchprint.interop.image_files import limit, list_images, read_color
@@ -76,7 +76,7 @@ def _scene(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
         indices = View(found, lambda matches: matches.indices.numpy())
         model = colmap_sfm.reconstruct(images, keypoints, indices, work / f"model-{number}", CAMERAS)
         scores[name] = {"matches": sum(len(each) for each in found.values()), **_measure(model, len(features), truth)}
-    model = colmap_sfm.sift_reconstruction(images, work / "sift", cameras=CAMERAS)
+    model = colmap_sift.sift_reconstruction(images, work / "sift", cameras=CAMERAS)
     return {**scores, "COLMAP's own SIFT": _measure(model, len(features), truth)}
 
 

@@ -14,7 +14,7 @@ import torch
 
 from patchprint import cli
 from patchprint.interop import colmap_models, hloc, opencv_files
-from patchprint.storage import feature_files, feature_folder
+from patchprint.storage import describe_jobs, feature_files
 from support.known_images import texture
 
 
@@ -126,7 +126,7 @@ def test_wrong_commands_end_before_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(feature_folder, "_describe_one", None)  # work
+    monkeypatch.setattr(describe_jobs, "_run_job", None)  # work
     (tmp_path / "file").write_text("mine")
     assert cli.main(["describe", str(views), "--model", "rootsift", "--out", "f", *options]) == 2
     assert message in capsys.readouterr().err
@@ -142,7 +142,7 @@ def test_missing_packages_are_named_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(feature_folder, "_describe_one", None)
+    monkeypatch.setattr(describe_jobs, "_run_job", None)
     monkeypatch.setitem(sys.modules, package, None)
     assert (
         cli.main(["describe", str(views), "--model", "rootsift", "--out", str(tmp_path / "f"), "--format", form]) == 2

@@ -20,7 +20,7 @@ from fuzz.cases import REFUSED, Bench
 from patchprint import cli, networks
 from patchprint.common.errors import UserError
 from patchprint.data import Tracks, TrackStore, track_files
-from patchprint.interop import colmap_models, colmap_pairs, hloc, image_files
+from patchprint.interop import colmap_models, colmap_sift, hloc, image_files
 from patchprint.networks import weights
 from patchprint.storage import feature_files, feature_formats
 from patchprint.types import Features
@@ -48,8 +48,8 @@ def test_h7_a_killed_matching_gives_the_names_back(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE images (name TEXT)")
         connection.execute("INSERT INTO images VALUES ('a b.jpg')")
     connection.close()
-    colmap_pairs._rename(database, " ", colmap_pairs._SPACE)
-    colmap_pairs.restore_names(database)
+    colmap_sift._rename(database, " ", colmap_sift._SPACE)
+    colmap_sift.restore_names(database)
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT name FROM images").fetchall() == [("a b.jpg",)]
     connection.close()

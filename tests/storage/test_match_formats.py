@@ -18,7 +18,8 @@ from patchprint.interop import colmap_models, hloc
 from patchprint.matching import match, verify
 from patchprint.storage import match_formats
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.match_formats import as_json, check_outputs, read_matches, write_matches
+from patchprint.storage.match_folder import read_matches
+from patchprint.storage.match_formats import as_json, check_outputs, write_matches
 from patchprint.types import Features, Matches
 
 Matched = tuple[dict[str, Features], dict[tuple[str, str], Matches], Path]

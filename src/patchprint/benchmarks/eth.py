@@ -25,7 +25,8 @@ from patchprint.common.errors import UserError
 from patchprint.interop import strecha
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model, read_database
-from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarize
+from patchprint.interop.colmap_sfm import reconstruct, summarize
+from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, read_gray
 from patchprint.matching.nearest_neighbors import Mode, match
 from patchprint.metrics.cameras import camera_errors

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
-from patchprint.interop.ray_cluster import Cluster, refuse_silent
 from patchprint.networks.engines import AUTO
+
+if TYPE_CHECKING:
+    from patchprint.interop.ray_cluster import Cluster
 
 RAY = "ray"
 
@@ -22,6 +25,8 @@ def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str
         return None, engine
     if importlib.util.find_spec("ray") is None:  # which is imported when its settings are known
         require("ray", extra="cluster")
+    from patchprint.interop.ray_cluster import Cluster, refuse_silent
+
     refuse_silent(address)  # before anything is written
     return Cluster(address), computed or AUTO
 

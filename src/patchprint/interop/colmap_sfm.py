@@ -22,12 +22,9 @@ from patchprint.interop.colmap_database import (
     verify,
     write_features,
     write_matches,
-    writing,
 )
 from patchprint.interop.colmap_models import from_keypoints, is_complete, poses_of_model, read_model
-from patchprint.interop.colmap_pairs import PairRule, match_images, restore_names
-from patchprint.interop.colmap_subprocess import extract_features
-from patchprint.interop.image_files import image_size, list_images
+from patchprint.interop.image_files import image_size
 from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
@@ -78,7 +75,7 @@ def reconstruct(
         write_features(work / "database.db", image_folder, keypoints, cameras)
         write_matches(work / "database.db", matches)
         verify(work / "database.db", max_error, seed)
-        _map(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
+        map_images(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
     return read_model(work / "sparse")
 
 
@@ -149,46 +146,6 @@ def extend(
     return read_model(work / "sparse")
 
 
-def sift_reconstruction(
-    image_folder: str | Path,
-    work_folder: str | Path,
-    names: list[str] | None = None,
-    cameras: Cameras | None = None,
-    max_keypoints: int = KEYPOINTS,
-    max_image_size: int = MAX_IMAGE_SIZE,
-    seed: int = 0,
-    pairs: PairRule = "exhaustive",
-    threads: int = -1,
-) -> Any:
-    """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
-
-    Args:
-        names: photos to use, relative to ``image_folder``; all by default.
-        pairs: which are matched (``interop.colmap_pairs``).
-        threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
-    """
-    from patchprint.interop.colmap_models import pycolmap
-
-    work, cameras = Path(work_folder), cameras or Cameras()
-    database = work / "database.db"
-    # Spelled as earlier versions did, whose work folders go on.
-    guess = f"Cameras(single={cameras.single_camera}, model={cameras.camera_model!r}, params={cameras.camera_params!r})"
-    settings = f"({sorted(names or [])!r}, {guess}, {max_keypoints}, {max_image_size}, {seed}, {pairs!r})"
-    claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
-    if not (work / "sparse").is_dir():
-        mode, reader = cameras.reader_options()
-        with writing(database), Progress("COLMAP describes the photos"):
-            pycolmap.Database.open(database).close()
-            restore_names(database)
-            # Its threads would add the photos in the order in which they are done, and another order gives another model.
-            pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
-            extract_features(database, image_folder, names, cameras, max_keypoints, max_image_size, threads)
-        with writing(database), Progress("COLMAP matches the photos"):
-            match_images(database, pairs, seed)
-        _map(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
-    return read_model(work / "sparse")
-
-
 def photos_at_once(
     image_folder: str | Path, names: Iterable[str], memory_gb: float, most: int, max_image_size: int | None = None
 ) -> int:
@@ -252,7 +209,7 @@ def summarize(model: Any, num_images: int) -> dict[str, Any]:
     }
 
 
-def _map(
+def map_images(
     database: Path,
     image_folder: str | Path,
     out: Path,

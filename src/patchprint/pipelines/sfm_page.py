@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from patchprint.common.provenance import origin
 from patchprint.common.safe_io import read_json
 from patchprint.pipelines.sfm_folder import SUMMARY
 from patchprint.report.page import Code, Page, Part, Section, Text
 from patchprint.report.reconstruction import models_table, name_of, scene_section
-from patchprint.report.run_cost import origin
 from patchprint.report.tables import Table
 
 

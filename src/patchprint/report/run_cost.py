@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from patchprint.common.provenance import machine_name, origin
 from patchprint.report.charts import Chart, Line
 from patchprint.report.page import Code, Part, Section
 from patchprint.report.result_comparison import data_name
 from patchprint.report.runs import Run
 from patchprint.report.tables import Table
 from patchprint.report.thinning import thinned
+
+__all__ = ["cost_sections", "origin"]
 
 _SPEED, _RATE = "patches_per_second", "lr"
 
@@ -36,23 +39,13 @@ def cost_sections(results: Sequence[dict[str, Any]], runs: Sequence[Run], more: 
     return [Section("Cost and commands", [*parts, *more])] if parts or more else []
 
 
-def origin(runs: Sequence[dict[str, Any]]) -> str:
-    """The small print of a page: versions and machines of ``run`` parts of results."""
-    words = []
-    for run in runs:
-        machine = run.get("machine")
-        where = machine if isinstance(machine, dict) else {}
-        words.append(f"patchprint {run.get('version', '–')}, torch {where.get('torch', '–')}, {_machine(where)}")
-    return "; ".join(dict.fromkeys(words))
-
-
 def _call(run: Run, call: dict[str, Any]) -> list[str]:
     machine = call.get("machine")
     return [
         run.label,
         f"{_number(call.get('first_step'))} to {_number(call.get('last_step'))}",
         *(_number(call.get(name)) for name in ("seconds", "peak_mib", "gpu_peak_mib")),
-        _machine(machine if isinstance(machine, dict) else {}),
+        machine_name(machine if isinstance(machine, dict) else {}),
         _date(call),
     ]
 
@@ -67,11 +60,6 @@ def _result(result: dict[str, Any]) -> list[str]:
         *(_number(run.get(name)) for name in ("seconds", "peak_mib")),
         _date(run),
     ]
-
-
-def _machine(machine: dict[str, Any]) -> str:
-    gpu = f", {machine['gpu']}" if machine.get("gpu") else ""
-    return f"{machine.get('cpu', '–')} ({machine.get('cores', '–')} cores){gpu}"
 
 
 def _number(value: Any) -> str:

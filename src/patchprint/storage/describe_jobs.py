@@ -77,7 +77,7 @@ def run_jobs(jobs: list[Job], settings: DescribeSettings, workers: int) -> Itera
     """Describe images on this machine; yields the error of each, or None, in order."""
     workers = min(workers, len(jobs))
     if workers <= 1:
-        model = load(settings.model, settings.device, settings.engine)
+        model = load(settings.model, settings.device, engine=settings.engine)
         yield from (_run_job(job, settings, model) for job in jobs)
         return
     run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_with_gpu
@@ -119,7 +119,7 @@ def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> 
 
 def _run_with_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     """Worker processes detect, this process describes, threads write: the GPU never waits."""
-    model = load(settings.model, settings.device, settings.engine)
+    model = load(settings.model, settings.device, engine=settings.engine)
     ahead = 2 * workers  # images queued for each stage
     with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
         found = map(_from_arrays, _map_ahead(pool, _detect_in_worker, jobs, ahead))
@@ -145,7 +145,7 @@ _worker: dict[str, Any] = {}  # settings and model of a worker process
 
 def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
     limit_threads(max(1, (os.cpu_count() or 1) // workers))
-    model = load(settings.model, settings.device, settings.engine) if needs_model else None
+    model = load(settings.model, settings.device, engine=settings.engine) if needs_model else None
     _worker.update(settings=settings, model=model)
 
 

@@ -11,7 +11,8 @@ from patchprint.common.errors import UserError
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import colmap_tracks
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import MEMORY_GB, photos_at_once, sift_reconstruction
+from patchprint.interop.colmap_sfm import MEMORY_GB, photos_at_once
+from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, readable_images
 
 EXHAUSTIVE_BELOW = 150

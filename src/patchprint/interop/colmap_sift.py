@@ -1,15 +1,16 @@
-"""Which pairs of photos COLMAP matches: all, those near in sequence, or those that look alike.
+"""COLMAP's own SIFT pipeline: detect, describe, match, verify and map, on the CPU.
 
-COLMAP's own retrieval needs a vocabulary from the internet; here photos look alike by what ``pooling`` makes of their SIFT
-descriptors.
+Pairs may be all, those near in sequence, or those that look alike. COLMAP's own retrieval needs a vocabulary from the internet;
+here images look alike by what ``ops.pooling`` makes of their SIFT descriptors.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sqlite3
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,12 +18,60 @@ from torch import Tensor
 
 from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.files import claim_folder
+from patchprint.common.progress import Progress
 from patchprint.interop import colmap_subprocess
+from patchprint.interop.colmap_database import Cameras, writing
+from patchprint.interop.colmap_models import read_model
+from patchprint.interop.colmap_sfm import CONTENTS, KEYPOINTS, MADE_BY, MAX_IMAGE_SIZE, map_images
+from patchprint.interop.image_files import list_images
 from patchprint.ops import pooling
 
 PairRule = Literal["exhaustive", "sequential", "retrieval"]
 _SPACE = "\x1f"  # stands for a space; no photo has it in its name (`interop.images.list_images`)
 OVERLAP = 15  # photos before and after, for sequences
+
+
+def sift_reconstruction(
+    image_folder: str | Path,
+    work_folder: str | Path,
+    names: list[str] | None = None,
+    cameras: Cameras | None = None,
+    max_keypoints: int = KEYPOINTS,
+    max_image_size: int = MAX_IMAGE_SIZE,
+    seed: int = 0,
+    pairs: PairRule = "exhaustive",
+    threads: int = -1,
+) -> Any:
+    """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
+
+    Args:
+        names: photos to use, relative to ``image_folder``; all by default.
+        pairs: which are matched.
+        threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
+    """
+    from patchprint.interop.colmap_models import pycolmap
+
+    work, cameras = Path(work_folder), cameras or Cameras()
+    database = work / "database.db"
+    # Spelled as earlier versions did, whose work folders go on.
+    guess = f"Cameras(single={cameras.single_camera}, model={cameras.camera_model!r}, params={cameras.camera_params!r})"
+    settings = f"({sorted(names or [])!r}, {guess}, {max_keypoints}, {max_image_size}, {seed}, {pairs!r})"
+    claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
+    if not (work / "sparse").is_dir():
+        mode, reader = cameras.reader_options()
+        with writing(database), Progress("COLMAP describes the photos"):
+            pycolmap.Database.open(database).close()
+            restore_names(database)
+            # Its threads would add the photos in the order in which they are done, and another order gives another model.
+            pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
+            colmap_subprocess.extract_features(
+                database, image_folder, names, cameras, max_keypoints, max_image_size, threads
+            )
+        with writing(database), Progress("COLMAP matches the photos"):
+            match_images(database, pairs, seed)
+        map_images(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
+    return read_model(work / "sparse")
 
 
 def match_images(database: Path, pairs: PairRule, seed: int = 0) -> None:
