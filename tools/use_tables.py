@@ -36,7 +36,7 @@ def sfm(results: Path) -> str:
         "reprojection px",
         "camera position, median error",
     ]
-    caption = "`patchprint sfm --compare-sift` on Strecha's fountain: results/experiments/sfm-fountain.json."
+    caption = "Strecha's fountain: results/experiments/sfm-fountain.json."
     return table(header, rows, caption)
 
 

@@ -1,8 +1,8 @@
 """Run jobs on a Ray cluster, or on all cores of this machine, and survive the loss of workers and nodes.
 
 A worker is a Ray actor that prepares itself once, as by loading a model, and runs one job after the other. The scheduler is our
-own, since Ray Data's ``map_batches`` with an actor pool retries a job that kills its worker for ever, and computes results far
-ahead of a slow consumer (results/experiments/ray-data.json).
+own: Ray Data's ``map_batches`` with an actor pool (Ray 2.60) retries a job that kills its worker for ever, computes results far
+ahead of a slow consumer (21 of 24), and waits for ever on a cluster of one core.
 
 Ray runs what it is sent, with the rights of whoever started it: a cluster without tokens belongs into a network whose members
 are trusted.

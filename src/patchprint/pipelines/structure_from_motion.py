@@ -40,7 +40,7 @@ class SfmSettings:
 
     # How keypoints are detected and described.
     describe: DescribeSettings = COLMAP_KEYPOINTS
-    # How descriptors are matched; a ratio test halves the reprojection error of mutual.
+    # How descriptors are matched; mutual gives more points, at 1.5 to 1.9 times the reprojection error of mutual+ratio.
     matcher: str = "mutual+ratio"
     # Threshold of the ratio test; default: the calibrated one of the model, else 0.8.
     ratio: float | None = None
