@@ -12,6 +12,7 @@ from patchprint.cli.ray_options import where_and_how
 from patchprint.common.progress import json_lines
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.pipelines.structure_from_motion import SfmSettings, sfm
+from patchprint.report.reconstruction import models_table
 
 
 def main(
@@ -44,20 +45,7 @@ def main(
     settings = replace(settings, describe=replace(settings.describe, engine=engine))
     with json_lines(progress):
         made = sfm(images, out, settings, into=into, masks=masks, cluster=cluster, force=force, report=say)
-    summary = made.summary
-    header = ["descriptor", "registered", "points", "observations", "track", "error px", "seconds"]
-    rows = [
-        [
-            name,
-            f"{scores['registered']}/{scores['photos']}",
-            scores["points"],
-            scores["observations"],
-            f"{scores['track_length']:.2f}",
-            f"{scores['reprojection_error_px']:.3f}",
-            f"{scores['seconds']:.1f}",
-        ]
-        for name, scores in summary["scores"].items()
-    ]
-    emit(summary, json, table(header, rows))
+    models = models_table(made.summary["scores"])
+    emit(made.summary, json, table(models.header, models.rows))
     say(f"model: {out / MODEL / 'sparse'}   points: {out / 'points.ply'}   report: {out / 'report.html'}")
     return 0

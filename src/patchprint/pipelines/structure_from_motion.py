@@ -122,27 +122,50 @@ def sfm(
         files.claim_folder(out, MADE_BY, CONTENTS, force=force)
         started = time.monotonic()
         with recorded_calls(out / CALLS, started) as calls:
-            features = _describe(images, names, out, settings, base, masks, cluster, report)
-            model = _reconstruct(images, names, out, settings, base, features, cluster, report)
-        made = features.manifest
-        scores = {**colmap_sfm.summarize(model, len(features)), "seconds": sum(call["seconds"] for call in calls)}
-        chosen = {name: value for name, value in asdict(settings).items() if name not in ("describe", "cameras")}
-        result = provenance.record(
-            "sfm",
-            settings={**made["settings"], **chosen, **asdict(settings.cameras)},
-            model=made["model"],
-            data={
-                "path": str(images),
-                "sha256": provenance.sha256_of_folder(images),
-                "into": None if into is None else str(into),
-                "left_out": features.left_out,
-            },
-            seed=settings.seed,
-            scores={settings.describe.model: scores},
-            started=started,
-        ).to_json()
-        files.write_json(out / SUMMARY, {**result, "calls": calls})
-        _write_views(model, out)
+            workers = colmap_sfm.photos_at_once(images, names, settings.memory, settings.workers)
+            if workers < settings.workers:
+                report(
+                    f"{workers} workers instead of {settings.workers}, so that memory stays below {settings.memory:g} GB"
+                )
+            report(f"1/3  describing {len(names)} images with {settings.describe.model}")
+            features = describe_folder(
+                images,
+                out / FEATURES,
+                settings.describe,
+                masks=masks,
+                names=names,
+                known=None if base is None else base.features,
+                workers=workers,
+                cluster=cluster,
+                strict=settings.strict,
+                report=report,
+            )
+            if len(features) < 2:
+                raise UserError(
+                    f"{images} holds {len(features)} readable image; a 3D model needs at least two, better three"
+                )
+            pairs = choose_pairs(features, settings.pairs, settings.neighbors, settings.seed, features.left_out)
+            pairs = [pair for pair in pairs if not set(pair).isdisjoint(names)]
+            report(f"2/3  matching {len(pairs)} pairs")
+            rule = MatchRule(settings.matcher, settings.ratio, fewest=FEWEST_MATCHES)  # type: ignore[arg-type]
+            kept = out / f"{FEATURES}-{settings.matcher}"
+            device = settings.describe.device
+            found = match_folder(features, pairs, kept, rule, device=device, cluster=cluster, disposable=True)
+            report("3/3  COLMAP verifies and maps")
+            keypoints = View(features, lambda item: item.keypoints, [name for name in names if name in features])
+            made = (
+                images,
+                keypoints,
+                View(found, lambda matches: matches.indices.numpy()),
+                out / MODEL,
+                settings.cameras,
+            )
+            if base is not None:
+                model = colmap_sfm.extend(base.folder / MODEL, *made, seed=settings.seed)
+            else:
+                mapping = {"mapper": settings.mapper, "memory_gb": settings.memory}
+                model = colmap_sfm.reconstruct(*made, seed=settings.seed, **mapping)  # type: ignore[arg-type]
+        _write_results(images, into, out, settings, features, model, calls)
     return SfmFolder(out, features, model)
 
 
@@ -180,74 +203,38 @@ def _is_same(file: Path, other: Path | None) -> bool:
     return other is not None and other.is_file() and (file.samefile(other) or filecmp.cmp(file, other, shallow=False))
 
 
-def _describe(
+def _write_results(
     images: Path,
-    names: list[str],
+    into: str | Path | None,
     out: Path,
     settings: SfmSettings,
-    base: SfmFolder | None,
-    masks: str | Path | None,
-    cluster: Cluster | None,
-    report: Callable[[str], None],
-) -> FeatureFolder:
-    """Features of the images of ``base`` and of ``names``."""
-    workers = colmap_sfm.photos_at_once(images, names, settings.memory, settings.workers)
-    if workers < settings.workers:
-        report(f"{workers} workers instead of {settings.workers}, so that memory stays below {settings.memory:g} GB")
-    report(f"1/3  describing {len(names)} images with {settings.describe.model}")
-    features = describe_folder(
-        images,
-        out / FEATURES,
-        settings.describe,
-        masks=masks,
-        names=names,
-        known=None if base is None else base.features,
-        workers=workers,
-        cluster=cluster,
-        strict=settings.strict,
-        report=report,
-    )
-    if len(features) < 2:
-        raise UserError(f"{images} holds {len(features)} readable image; a 3D model needs at least two, better three")
-    return features
-
-
-def _reconstruct(
-    images: Path,
-    names: list[str],
-    out: Path,
-    settings: SfmSettings,
-    base: SfmFolder | None,
     features: FeatureFolder,
-    cluster: Cluster | None,
-    report: Callable[[str], None],
-) -> Any:
-    """The model of the images of ``base`` and of ``names``; only pairs with at least one of ``names`` are matched."""
-    pairs = choose_pairs(features, settings.pairs, settings.neighbors, settings.seed, features.left_out)
-    pairs = [pair for pair in pairs if not set(pair).isdisjoint(names)]
-    report(f"2/3  matching {len(pairs)} pairs")
-    rule = MatchRule(settings.matcher, settings.ratio, fewest=FEWEST_MATCHES)  # type: ignore[arg-type]
-    kept = "-".join(
-        [FEATURES, settings.matcher.removeprefix("mutual+"), *([str(settings.ratio)] if settings.ratio else [])]
-    )
-    found = match_folder(
-        features, pairs, out / kept, rule, device=settings.describe.device, cluster=cluster, disposable=True
-    )
-    report("3/3  COLMAP verifies and maps")
-    keypoints = View(features, lambda item: item.keypoints, [name for name in names if name in features])
-    matches = View(found, lambda matches: matches.indices.numpy())
-    made = (images, keypoints, matches, out / MODEL, settings.cameras)
-    if base is not None:
-        return colmap_sfm.extend(base.folder / MODEL, *made, seed=settings.seed)
-    return colmap_sfm.reconstruct(*made, seed=settings.seed, mapper=settings.mapper, memory_gb=settings.memory)
-
-
-def _write_views(model: Any, out: Path) -> None:
-    """The picture, the points and the report of a model."""
+    model: Any,
+    calls: list[dict[str, Any]],
+) -> None:
+    """The summary, the picture, the points and the report of a model."""
     from patchprint.pipelines.sfm_page import page
     from patchprint.report.page import write
     from patchprint.report.reconstruction import draw_model
 
+    scores = {**colmap_sfm.summarize(model, len(features)), "seconds": sum(call["seconds"] for call in calls)}
+    made = {name: value for name, value in asdict(settings).items() if name not in ("describe", "cameras")}
+    data = {
+        "path": str(images),
+        "sha256": provenance.sha256_of_folder(images),
+        "into": None if into is None else str(into),
+        "left_out": features.left_out,
+    }
+    result = provenance.Result(
+        "sfm",
+        {**features.manifest["settings"], **made, **asdict(settings.cameras)},
+        features.manifest["model"],
+        data,
+        settings.seed,
+        {settings.describe.model: scores},
+        calls[-1],
+    )
+    files.write_json(out / SUMMARY, {**result.to_json(), "calls": calls})
     draw_model(model, out / "model.png")
     colmap_sfm.write_ply(model, out / "points.ply")
     write(page(out, model), out / "report.html")
