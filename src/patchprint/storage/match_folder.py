@@ -52,7 +52,7 @@ class MatchFolder(Mapping[Pair, Matches]):
             if self.size < 1:
                 raise UserError(f"shards of {self.size} pairs cannot be")
         self._numbers = {pair: place // self.size for place, pair in enumerate(self.pairs)}
-        self._open: Lru[int, dict[Pair, Matches]] = Lru(_OPEN)
+        self._open: Lru[dict[Pair, Matches]] = Lru(_OPEN)
 
     @property
     def num_shards(self) -> int:
@@ -69,11 +69,10 @@ class MatchFolder(Mapping[Pair, Matches]):
         return [number for number in range(self.num_shards) if not self.path(number).is_file()]
 
     def __getitem__(self, pair: Pair) -> Matches:
-        number = self._numbers[pair]
-        if number not in self._open:
-            self._open[number] = read_matches(self.path(number))
-        with parsing(self.path(number), "a shard of matches by patchprint"):
-            return self._open[number][pair]
+        path = self.path(self._numbers[pair])
+        matches = self._open.get(path, lambda: read_matches(path))
+        with parsing(path, "a shard of matches by patchprint"):
+            return matches[pair]
 
     def __iter__(self) -> Iterator[Pair]:
         return iter(self.pairs)

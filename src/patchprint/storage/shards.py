@@ -43,7 +43,7 @@ class Shards:
             raise UserError(f"{folder} is damaged: its shards hold {size} photos; describe the photos again")
         self.folder, self.photos, self.size = folder, photos, size
         self._numbers = {name: place // size for place, name in enumerate(photos)}
-        self._open: Lru[int, zipfile.ZipFile] = Lru(_OPEN, zipfile.ZipFile.close)
+        self._open: Lru[zipfile.ZipFile] = Lru(_OPEN, zipfile.ZipFile.close)
 
     def __len__(self) -> int:
         return -(-len(self.photos) // self.size)
@@ -89,8 +89,7 @@ class Shards:
             return
         there = {name: self.read(name) for name in self.members(number) - contents.keys()}
         found = there | dict(contents)
-        if number in self._open:
-            self._open.pop(number).close()
+        self._open.evict(number)
         with files.atomic_file(self.path(number)) as temporary, zipfile.ZipFile(temporary, "w") as shard:
             for name in self.photos_of(number):
                 if name in found:
@@ -113,6 +112,4 @@ class Shards:
                     (self.folder / parent).rmdir()
 
     def _opened(self, number: int) -> zipfile.ZipFile:
-        if number not in self._open:
-            self._open[number] = zipfile.ZipFile(self.path(number))
-        return self._open[number]
+        return self._open.get(number, lambda: zipfile.ZipFile(self.path(number)))
