@@ -95,5 +95,5 @@ def test_damaged_shards_are_named(photos: Path, tmp_path: Path) -> None:
         FeatureFolder(out)
     with zipfile.ZipFile(shard, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("2.png.npz", b"0" * 1000)
-    with pytest.raises(ValueError, match=r"000001\.zip: 2\.png in it is packed"):
+    with pytest.raises(ValueError, match=r"000001\.zip: 2\.png in it is compressed"):
         FeatureFolder(out)["2.png"]

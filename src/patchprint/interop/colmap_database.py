@@ -1,6 +1,6 @@
 """Writing COLMAP databases through pycolmap: cameras, images, keypoints and raw matches.
 
-Descriptors are never written: COLMAP stores 128 bytes per point and its matcher compares them as SIFT, so learned prints
+Descriptors are never written: COLMAP stores 128 bytes per point and its matcher compares them as SIFT, so learned descriptors
 disguised as SIFT give no matches or wrong ones. We match ourselves and let COLMAP verify and map.
 """
 
@@ -26,7 +26,7 @@ from patchprint.types import Keypoints
 
 T = TypeVar("T")
 Pair = tuple[str, str]
-_PIECE = 2000  # photos or pairs that are written in one transaction
+_PIECE = 2000  # images or pairs per transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,13 @@ class Cameras:
 def write_features(
     database: str | Path, image_folder: str | Path, keypoints: Mapping[str, Keypoints], cameras: Cameras | None = None
 ) -> dict[str, int]:
-    """Add photos with their keypoints; photos that are there already keep their id and keypoints. Returns ids by name.
+    """Add images with their keypoints; images in the database keep their id and keypoints.
 
     Args:
-        keypoints: by name of the photo, relative to ``image_folder`` with forward slashes.
+        keypoints: by image name, relative to ``image_folder`` with forward slashes.
+
+    Returns:
+        Image ids by name.
     """
     from patchprint.interop.colmap_models import pycolmap
 
@@ -85,7 +88,7 @@ def write_features(
         missing = [name for name in keypoints if name not in known]
         if missing:
             mode, options = cameras.reader_options()
-            if cameras.single_camera and len(there) == 1:  # photos are added to those of the same camera
+            if cameras.single_camera and len(there) == 1:  # images are added to those of the same camera
                 options.existing_camera_id = there[0]
             pycolmap.import_images(database, image_folder, mode, missing, options)
         with pycolmap.Database.open(database) as store:
@@ -102,9 +105,9 @@ def write_features(
 
 
 def set_cameras(database: str | Path, intrinsics: Mapping[str, Any]) -> None:
-    """Give photos of the database, by name, known intrinsics (``pycolmap.Camera``) in place of guessed ones.
+    """Replace guessed intrinsics of images, by name, by known ones (``pycolmap.Camera``).
 
-    Photos that share a camera in the database must be given the same.
+    Images that share a camera in the database must be given the same intrinsics.
     """
     from patchprint.interop.colmap_models import pycolmap
 
@@ -117,7 +120,7 @@ def set_cameras(database: str | Path, intrinsics: Mapping[str, Any]) -> None:
 
 
 def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> None:
-    """Add raw matches, (M, 2) indices into the keypoints of the first and the second photo; existing pairs are kept."""
+    """Add raw matches, (M, 2) indices into the keypoints of the first and the second image; existing pairs are kept."""
     from patchprint.interop.colmap_models import pycolmap
 
     with writing(database), pycolmap.Database.open(database) as store:
@@ -129,27 +132,27 @@ def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> N
                 for first, second in piece:
                     for name in (first, second):
                         if name not in ids:
-                            raise UserError(f"{database} has no photo {name}; write its features first")
+                            raise UserError(f"{database} has no image {name}; write its features first")
                     pairs = np.asarray(matches[first, second], dtype=np.int64).reshape(-1, 2)
                     if len(pairs) and ((pairs < 0) | (pairs >= [counts[first], counts[second]])).any():
-                        raise UserError(f"matches of {first} and {second} point at keypoints that are not there")
+                        raise UserError(f"matches of {first} and {second} have indices of keypoints that do not exist")
                     if len(pairs) and not store.exists_matches(ids[first], ids[second]):
                         store.write_matches(ids[first], ids[second], pairs.astype(np.uint32))
 
 
 def _pieces(items: Iterable[T]) -> Iterator[list[T]]:
-    """Some thousand at a time: what SQLite keeps until a transaction ends is bounded, and a killed run has the others."""
+    """Lists of `_PIECE` items, so that transactions stay small and a killed process loses only the last one."""
     left = iter(items)
     while piece := list(itertools.islice(left, _PIECE)):
         yield piece
 
 
 def copy_database(source: str | Path, target: str | Path) -> None:
-    """A copy of a database that nobody writes to. SQLite opens the copy alone: it would leave files beside the source."""
+    """Copy a database that nobody writes to; SQLite opens only the copy, since it would leave files beside the source."""
     source, target = Path(source), Path(target)
     with files.temporary_folder(target) as workshop:
         copy = workshop / target.name
-        for suffix in ("", "-wal"):  # what a killed process wrote last lies in the second
+        for suffix in ("", "-wal"):  # the write-ahead log has what a killed process wrote last
             if Path(f"{source}{suffix}").is_file():
                 shutil.copyfile(f"{source}{suffix}", f"{copy}{suffix}")
         with contextlib.closing(sqlite3.connect(copy)) as connection:
@@ -158,7 +161,7 @@ def copy_database(source: str | Path, target: str | Path) -> None:
 
 
 def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
-    """Let COLMAP find the two-view geometry of every pair that has raw matches and no geometry yet."""
+    """Let COLMAP estimate the two-view geometry of every pair with raw matches and without geometry."""
     from patchprint.interop.colmap_models import pycolmap
 
     options = pycolmap.TwoViewGeometryOptions()
@@ -170,7 +173,7 @@ def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
 
 @contextlib.contextmanager
 def writing(database: str | Path) -> Iterator[None]:
-    """Wait for other writers, since SQLite refuses a second one; errors of a full disk become OSError that names the file."""
+    """Wait for other writers, which SQLite would refuse; turn errors of a full disk into OSError with the file name."""
     with files.only_writer(database, wait=True):
         try:
             yield

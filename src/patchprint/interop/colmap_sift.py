@@ -28,8 +28,8 @@ from patchprint.interop.image_files import list_images
 from patchprint.ops import pooling
 
 PairRule = Literal["exhaustive", "sequential", "retrieval"]
-_SPACE = "\x1f"  # stands for a space; no photo has it in its name (`interop.images.list_images`)
-OVERLAP = 15  # photos before and after, for sequences
+_SPACE = "\x1f"  # stands for a space; no image name has it (`interop.image_files.list_images`)
+OVERLAP = 15  # images before and after, for sequences
 
 
 def sift_reconstruction(
@@ -43,12 +43,12 @@ def sift_reconstruction(
     pairs: PairRule = "exhaustive",
     threads: int = -1,
 ) -> Any:
-    """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
+    """Reconstruct a sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
 
     Args:
-        names: photos to use, relative to ``image_folder``; all by default.
+        names: images to use, relative to ``image_folder``; all by default.
         pairs: which are matched.
-        threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
+        threads: images in which keypoints are detected at a time, each of which takes memory (`images_at_once`).
     """
     from patchprint.interop.colmap_models import pycolmap
 
@@ -60,15 +60,15 @@ def sift_reconstruction(
     claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
     if not (work / "sparse").is_dir():
         mode, reader = cameras.reader_options()
-        with writing(database), Progress("COLMAP describes the photos"):
+        with writing(database), Progress("COLMAP describes the images"):
             pycolmap.Database.open(database).close()
             restore_names(database)
-            # Its threads would add the photos in the order in which they are done, and another order gives another model.
+            # Its threads would add images in the order in which they finish, and another order gives another model.
             pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
             colmap_subprocess.extract_features(
                 database, image_folder, names, cameras, max_keypoints, max_image_size, threads
             )
-        with writing(database), Progress("COLMAP matches the photos"):
+        with writing(database), Progress("COLMAP matches the images"):
             match_images(database, pairs, seed)
         map_images(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
     return read_model(work / "sparse")
@@ -93,7 +93,7 @@ def match_images(database: Path, pairs: PairRule, seed: int = 0) -> None:
 
 
 def restore_names(database: Path) -> None:
-    """Give photos the names back that a killed matching left without spaces."""
+    """Restore image names that a killed matching left without spaces."""
     if database.is_file():
         _rename(database, _SPACE, " ")
 
@@ -104,12 +104,12 @@ def _rename(database: Path, old: str, new: str) -> None:
 
 
 def similar_pairs(database: Path, neighbors: int = pooling.NEIGHBORS, seed: int = 0) -> list[tuple[str, str]]:
-    """Each photo with the ``neighbors`` that look most like it, by name, every pair once."""
+    """Each image with the ``neighbors`` that look most like it, by name, every pair once."""
     with contextlib.closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         query = "SELECT name, image_id FROM images JOIN descriptors USING (image_id) WHERE rows > 0 ORDER BY name"
         ids = dict(connection.execute(query).fetchall())
         if len(ids) < 2:
-            raise UserError(f"{database} holds {len(ids)} photos with descriptors; pairs need two")
+            raise UserError(f"{database} holds {len(ids)} images with descriptors; pairs need two")
 
         def read(name: str) -> Tensor:
             query = "SELECT cols, data FROM descriptors WHERE image_id = ?"

@@ -4,7 +4,7 @@ A worker is a Ray actor that prepares itself once, as by loading a model, and ru
 own: Ray Data's ``map_batches`` with an actor pool (Ray 2.60) retries a job that kills its worker for ever, computes results far
 ahead of a slow consumer (21 of 24), and waits for ever on a cluster of one core.
 
-Ray runs what it is sent, with the rights of whoever started it: a cluster without tokens belongs into a network whose members
+Ray runs what it is sent, with the rights of whoever started it: a cluster without tokens must be in a network whose members
 are trusted.
 """
 
@@ -36,7 +36,7 @@ _POLL_SECONDS = 5.0  # between looks at the size of the cluster, and until an ad
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where to work: at the address of a cluster ("auto": the one on this machine), or in a Ray of our own on this machine."""
+    """A Ray cluster by address ("auto": the one on this machine), or without address a local Ray instance of our own."""
 
     address: str | None = None
 
@@ -122,7 +122,7 @@ def worker_resources(ray: Any, device: str = "auto") -> WorkerResources:
 
 
 def refuse_unseen(ray: Any, *paths: Path) -> None:
-    """Raise UserError where a node does not see one of these files or folders under its name."""
+    """Raise UserError where a file or folder does not exist on a node."""
     texts = [str(path) for path in paths]
 
     def unseen() -> list[str]:
@@ -239,7 +239,7 @@ def _this_node() -> str:
 
 
 def _on_every_node(ray: Any, function: Callable[[], Any]) -> dict[str, Any]:
-    """What a function without arguments says on each node, by the name of the node."""
+    """The result of a function without arguments on each node, by node name; an error is a result, too."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     asked = {
         f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
@@ -277,7 +277,7 @@ def _refuse_other_versions(ray: Any) -> None:
 
 
 def refuse_silent(address: str | None) -> None:
-    """Raise UserError where nobody answers at HOST:PORT; Ray itself would try for minutes."""
+    """Raise UserError where no server answers at HOST:PORT; Ray itself would try for minutes."""
     if address is None or "://" in address or ":" not in address:
         return
     host, _, port = address.rpartition(":")

@@ -73,7 +73,7 @@ class SfmSettings:
         colmap_sfm.check_mapper(self.mapper)
         if self.workers < 1:
             raise UserError(f"at least 1 worker is needed, got {self.workers}")
-        colmap_sfm.photos_at_once("", (), self.memory, 1)  # checks the memory
+        colmap_sfm.images_at_once("", (), self.memory, 1)  # checks the memory
 
 
 def sfm(
@@ -122,7 +122,7 @@ def sfm(
         files.claim_folder(out, MADE_BY, CONTENTS, force=force)
         started = time.monotonic()
         with recorded_calls(out / CALLS, started) as calls:
-            workers = colmap_sfm.photos_at_once(images, names, settings.memory, settings.workers)
+            workers = colmap_sfm.images_at_once(images, names, settings.memory, settings.workers)
             if workers < settings.workers:
                 report(
                     f"{workers} workers instead of {settings.workers}, so that memory stays below {settings.memory:g} GB"

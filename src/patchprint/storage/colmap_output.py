@@ -1,4 +1,4 @@
-"""COLMAP databases of described images: whether one can be made, and making it."""
+"""COLMAP databases from features and matches."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def _common_folder(features: Mapping[str, Features]) -> Path:
 
 
 def refuse_url(images: str | Path) -> None:
-    """Raise UserError where the photos are in object storage."""
+    """Raise UserError for images in object storage."""
     if is_url(images):
-        raise UserError(f"COLMAP reads photos from files, and these are at {images}; copy them to a folder")
+        raise UserError(f"COLMAP reads images from files, and these are at {images}; copy them to a folder")
 
 
 def refuse_turned(exif: bool) -> None:
-    """Raise UserError where the images are turned by EXIF before keypoints are found in them."""
+    """Raise UserError for keypoints of images that were rotated by EXIF."""
     if exif:
-        raise UserError("COLMAP reads photos without turning them by EXIF; describe them without --exif")
+        raise UserError("COLMAP reads images as they are stored, not rotated by EXIF; describe them without --exif")
 
 
 def write_database(
@@ -64,14 +64,14 @@ def write_database(
     matches: Mapping[tuple[str, str], Matches] | None = None,
     images: Path | None = None,
 ) -> None:
-    """A database with cameras, images and keypoints; with ``matches`` also these, and the geometry that COLMAP finds in them.
+    """Write a database with cameras, images and keypoints, and with ``matches`` also these, verified by COLMAP.
 
     Args:
-        images: as for `check_images`.
+        images: folder that the names are relative to, where the features do not name it.
     """
     out, folder = Path(out), check_images(features, images)
     keypoints = View(features, lambda item: item.keypoints)
-    # Made in a folder of its own, so that SQLite's side files never meet the final name.
+    # Written in a temporary folder, so that side files of SQLite never appear beside the final name.
     with files.temporary_folder(out) as workshop:
         database = workshop / "database.db"
         colmap_database.write_features(database, folder, keypoints)

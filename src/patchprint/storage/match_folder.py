@@ -1,8 +1,8 @@
-"""Matches of many pairs on disk: written in shards of pairs, one after the other or on a cluster, and read as one.
+"""Matches of many image pairs on disk, in shards, computed here or on a cluster.
 
-A folder holds ``pairs.txt``, the pairs in order (two names and a tab between them, as ``--pairs`` takes them), a
-``matches.json`` that says how they were matched, and shards, each a file of matches (`match_files`). Which pairs belong to
-which shard follows from their order, so that a shard that is there need not be made again.
+A folder holds ``pairs.txt`` (two names per line with a tab between them, the format of ``--pairs``), ``matches.json`` (how they
+were matched), and shards, each an ``.npz`` of matches. The order of the pairs determines the shard of each, so existing shards
+are kept when an interrupted call is resumed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPEN = 4  # shards that stay in memory
 
 
 class MatchFolder(Mapping[Pair, Matches]):
-    """Matches by the names of two photos, read from a folder some at a time."""
+    """Matches by pair of image names, read from a folder one shard at a time."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -50,7 +50,7 @@ class MatchFolder(Mapping[Pair, Matches]):
             self.pairs: list[Pair] = [(first, second) for first, second in (line.split("\t") for line in lines)]
             self.size = int(self.manifest["pairs_per_shard"])
             if self.size < 1:
-                raise UserError(f"shards of {self.size} pairs cannot be")
+                raise UserError(f"a shard cannot hold {self.size} pairs")
         self._numbers = {pair: place // self.size for place, pair in enumerate(self.pairs)}
         self._open: Lru[dict[Pair, Matches]] = Lru(_OPEN)
 
@@ -65,7 +65,7 @@ class MatchFolder(Mapping[Pair, Matches]):
         return self.pairs[number * self.size : (number + 1) * self.size]
 
     def missing(self) -> list[int]:
-        """Shards that are not there yet."""
+        """Numbers of the shards that do not exist yet."""
         return [number for number in range(self.num_shards) if not self.path(number).is_file()]
 
     def __getitem__(self, pair: Pair) -> Matches:
@@ -92,16 +92,22 @@ def match_folder(
     force: bool = False,
     disposable: bool = False,
 ) -> MatchFolder:
-    """Match pairs into a folder; what is there is not matched again, as long as features, pairs and rule are the same.
+    """Match pairs of images into a folder.
+
+    Shards that exist are kept, as long as features, pairs and rule are the same.
 
     Args:
-        cluster: work there; the features must lie in a folder that all nodes see.
-        force: start again, removing what is there.
-        disposable: the folder is a step on the way; where it holds other matches, they are removed.
+        features: by image name; for a cluster, a folder that all nodes see.
+        cluster: Ray cluster to work on.
+        force: start again, removing existing matches.
+        disposable: the folder is an intermediate result; matches of other inputs in it are removed.
+
+    Raises:
+        UserError: where the folder holds other matches, and neither ``force`` nor ``disposable`` is given.
     """
     out, rule = Path(out), rule or MatchRule()
     if cluster is not None and not isinstance(features, FeatureFolder):
-        raise UserError("a cluster matches features that lie in a folder (patchprint describe --format npz)")
+        raise UserError("a cluster matches a folder of features (patchprint describe --format npz)")
     try:
         _claim(out, features, pairs, rule, force)
     except OtherInputsError:
@@ -124,7 +130,7 @@ def match_folder(
 
 
 def read_matches(path: str | Path) -> dict[Pair, Matches]:
-    """Matches from an .npz that `write_matches` wrote."""
+    """Read matches from an ``.npz`` that `write_matches` wrote."""
     what = "a file of matches by patchprint"
     values = read_npz(path, what)
     with parsing(path, what):
@@ -151,8 +157,12 @@ def keypoints_of(features: Mapping[str, Features], matches: Iterable[Pair]) -> d
 
 
 def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:
-    """``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified ones also ``inliers`` (M,),
-    ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3)."""
+    """Arrays of the matches of one pair.
+
+    Shape:
+        ``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified matches also ``inliers``
+        (M,), ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3).
+    """
     arrays = {
         "indices": found.indices.numpy(),
         "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
@@ -217,7 +227,7 @@ def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[
 
 
 def _matcher(features: Mapping[str, Features], rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
-    """What makes a shard of pairs; photos that it met last stay in memory from one shard to the next."""
+    """Return a function that matches the pairs of a shard; recently used features stay in memory between shards."""
     recent = Recent(features)
 
     def match_shard(pairs: list[Pair]) -> bytes:

@@ -1,4 +1,4 @@
-"""Matches of images as files: ours (.npz, .json, .csv), hloc's (.h5), COLMAP's (.db), and a picture of two images."""
+"""File formats of matches: .npz, .json, .csv, hloc (.h5), COLMAP (.db), and a drawing of two images."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from patchprint.types import Features, Keypoints, Matches
 
 Pair = tuple[str, str]
 COLUMNS = ("image_a", "image_b", "index_a", "index_b", "x_a", "y_a", "x_b", "y_b", "distance", "inlier")
-DECIMALS = 4  # of coordinates and distances in text, far below what a detector can tell
+DECIMALS = 4  # of coordinates and distances in text, far below the precision of a detector
 
 
 @dataclass(frozen=True)
 class MatchedImages:
-    """Features by the name of the image, and matches of pairs of these names.
+    """Features by image name, and matches by pair of names.
 
     Args:
-        images: the folder that the names are relative to; a folder of features knows its own.
-        two: these are the matches of two images whose features are in no file of their own.
+        images: folder that the names are relative to; a folder of features knows its own.
+        two: matches of two images whose features have no file of their own.
     """
 
     features: Mapping[str, Features]
@@ -54,7 +54,16 @@ def write_matches(
     images: Path | None = None,
     two: bool = False,
 ) -> None:
-    """Write a file of one of the FORMATS, by the suffix of ``out``; `MatchedImages` says what the arguments are."""
+    """Write matches in the format of the suffix of ``out``.
+
+    Args:
+        features: by image name.
+        matches: by pair of image names.
+        out: file with a suffix of `FORMATS`.
+        force: replace the file if it exists.
+        images: folder that the names are relative to; a folder of features knows its own.
+        two: matches of two images whose features have no file of their own.
+    """
     out = Path(out)
     check_outputs([out], force, features, images, two)
     FORMATS[out.suffix.lower()].write(MatchedImages(features, matches, images, two), out)
@@ -67,7 +76,7 @@ def check_outputs(
     images: Path | None = None,
     two: bool = False,
 ) -> None:
-    """Raise where `write_matches` would, before there are matches (or, of two images, features)."""
+    """Raise where `write_matches` would, before images are matched."""
     for number, out in enumerate(outs):
         files.refuse_file(out, force)
         form = FORMATS.get(out.suffix.lower())
@@ -82,14 +91,14 @@ def check_outputs(
 
 
 def names_of_two(a: Path, b: Path) -> tuple[Path, Pair]:
-    """The folder that holds both files, and their names in it: how files of matches call two images."""
+    """The closest folder above both files, and their names relative to it, which files of matches use."""
     first, second = (Path(os.path.abspath(path)) for path in (a, b))
     folder = Path(os.path.commonpath([first.parent, second.parent]))
     return folder, (first.relative_to(folder).as_posix(), second.relative_to(folder).as_posix())
 
 
 def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
-    """What is known of two images, as JSON has it; row m of every list is match m."""
+    """Matches of two images as a JSON object; row m of every list is match m."""
     points_a, points_b = (_rounded(points) for points in found.points(a, b))
     return {
         "keypoints_a": len(a),
@@ -114,7 +123,7 @@ def _write_npz(matched: MatchedImages, out: Path) -> None:
 
 
 def _write_json(matched: MatchedImages, out: Path) -> None:
-    """``{"pairs": [...]}``, one pair a line."""
+    """``{"pairs": [...]}``, one pair per line."""
     keypoints = matched.keypoints()
     lines = [
         json.dumps(
@@ -127,7 +136,7 @@ def _write_json(matched: MatchedImages, out: Path) -> None:
 
 
 def _write_csv(matched: MatchedImages, out: Path) -> None:
-    """One match a line; ``inlier`` is 1 or 0, and empty where matches were not verified."""
+    """One match per line; ``inlier`` is 1 or 0, and empty where matches were not verified."""
     keypoints = matched.keypoints()
     with files.atomic_file(out) as temporary, open(temporary, "w", newline="", encoding="utf-8") as stream:
         table = csv.writer(stream)
@@ -173,7 +182,14 @@ def _needs_h5py(features: Mapping[str, Features], images: Path | None) -> None:
 
 @dataclass(frozen=True)
 class MatchFormat:
-    """A kind of file: what it is, what writes it, what raises where that cannot be, and whether it shows two images only."""
+    """A file format of matches.
+
+    Args:
+        summary: what it is called in messages.
+        write: writes a file.
+        check: raises where features or images do not allow this format.
+        of_two: only for matches of two images.
+    """
 
     summary: str
     write: Callable[[MatchedImages, Path], None]

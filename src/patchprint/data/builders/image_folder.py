@@ -11,7 +11,7 @@ from patchprint.common.errors import UserError
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import colmap_tracks
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import MEMORY_GB, photos_at_once
+from patchprint.interop.colmap_sfm import MEMORY_GB, images_at_once
 from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, readable_images
 
@@ -69,7 +69,7 @@ def build(
     with files.only_writer(place):
         if work is None and force:
             files.remove_folder(place)
-        threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_image_size)
+        threads = images_at_once(root, names, memory, os.cpu_count() or 1, max_image_size)
         model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_image_size, seed, pairs, threads)
         facts = colmap_tracks.build(
             root,
