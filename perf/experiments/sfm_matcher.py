@@ -42,7 +42,7 @@ CAMERAS = Cameras(single_camera=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=Path, nargs="+", required=True)
     parser.add_argument("--count", type=int, default=10, help="first images of each folder")
     parser.add_argument("--max-size", type=int, default=800)
