@@ -15,7 +15,7 @@ import torch
 import patchprint
 from patchprint.common.errors import UserError
 from patchprint.storage import feature_files
-from patchprint.storage.match_formats import read_matches
+from patchprint.storage.match_folder import read_matches
 from support.checkout import ROOT
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

@@ -15,7 +15,7 @@ from patchprint import cli, networks
 from patchprint.matching.calibration import write_ratio
 from patchprint.networks import weights
 from patchprint.storage import feature_files
-from patchprint.storage.match_formats import read_matches
+from patchprint.storage.match_folder import read_matches
 from support.known_images import texture, turned
 
 KEYPOINTS = 300

@@ -25,12 +25,13 @@ from typing import Any
 
 from patchprint.common import provenance
 from patchprint.common.files import write_json
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop import colmap_sfm
 from patchprint.matching.pair_selection import MatchRule, Pair, choose_pairs
 from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
 from patchprint.storage import colmap_output
 from patchprint.storage.feature_files import VECTORS, FeatureFolder
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from patchprint.storage.lazy_mapping import View
 from patchprint.storage.match_folder import MatchFolder, match_folder
 from patchprint.types import Features

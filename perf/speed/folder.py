@@ -26,10 +26,11 @@ from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device, one_core
 from patchprint.features import load
 from patchprint.features.extract import describe_found, find_keypoints
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop.image_files import read_gray
 from patchprint.pipelines.bench import BenchImages
 from patchprint.storage import feature_files
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from perf.speed.contest import open_images
 
 _TURNS = 5  # of each station, of which the median counts
@@ -47,7 +48,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=None, help="default: as describe_folder chooses")
     arguments = parser.parse_args()
     started, photos = time.monotonic(), open_images(arguments.photos)
-    settings = DescribeSettings(arguments.model, max_keypoints=photos.count, device=arguments.device)
+    settings = DescribeSettings(model=arguments.model, max_keypoints=photos.count, device=arguments.device)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         scores = {
@@ -120,7 +121,7 @@ def rate(
         for number in range(count):
             cv2.imwrite(str(images / f"{number}.jpg"), photos.images[number % len(photos.images)])
         begun = time.monotonic()
-        describe_folder(images, folder / f"{count} features", settings, workers)
+        describe_folder(images, folder / f"{count} features", settings, workers=workers)
         seconds.append(time.monotonic() - begun)
     few, many = counts
     return {

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import torch
 
 from patchprint import cli
 from patchprint.interop import colmap_models, hloc, opencv_files
-from patchprint.storage import feature_files, feature_folder
+from patchprint.storage import describe_jobs, feature_files
 from support.known_images import texture
 
 
@@ -53,7 +51,7 @@ def test_bad_photos_are_left_out_by_name(workers: str, tmp_path: Path, capsys: p
     assert sorted(feature_files.FeatureFolder(out)) == ["link.png", "sub/good.png"]
     (feature_folder / "sub" / "good.png").write_bytes(b"")
     assert cli.main(["describe", str(feature_folder), "--out", str(tmp_path / "g"), "--model", "pixels"]) == 2
-    assert "none of the 3 photos" in capsys.readouterr().err
+    assert "none of the 3 images" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["hloc", "colmap", "opencv-yml"])
@@ -128,7 +126,7 @@ def test_wrong_commands_end_before_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(feature_folder, "_describe_one", None)  # work
+    monkeypatch.setattr(describe_jobs, "_run_job", None)  # work
     (tmp_path / "file").write_text("mine")
     assert cli.main(["describe", str(views), "--model", "rootsift", "--out", "f", *options]) == 2
     assert message in capsys.readouterr().err
@@ -144,7 +142,7 @@ def test_missing_packages_are_named_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(feature_folder, "_describe_one", None)
+    monkeypatch.setattr(describe_jobs, "_run_job", None)
     monkeypatch.setitem(sys.modules, package, None)
     assert (
         cli.main(["describe", str(views), "--model", "rootsift", "--out", str(tmp_path / "f"), "--format", form]) == 2
@@ -160,27 +158,6 @@ def test_max_size_is_kept_with_the_features(views: Path, tmp_path: Path) -> None
     image = cv2.imread(str(views / "view 0.png"))
     assert features["view 0.png"].image_size == (image.shape[1], image.shape[0])
     assert features["view 0.png"].keypoints.xy.max() > 150
-
-
-@pytest.mark.slow
-def test_torchrun_shares_the_photos(views: Path, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "patchprint",
-    ]
-    command += ["describe", str(views), "--out", str(tmp_path / "f.h5"), "--model", "sift", "--format", "hloc"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, "--max-keypoints", "100"], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("3 photos described") == 1
-    assert sum(1 for _ in hloc.read_features(tmp_path / "f.h5")) == 3
-    assert np.array_equal([path.name for path in tmp_path.iterdir()], ["f.h5"])
 
 
 def test_masks_and_strictness(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

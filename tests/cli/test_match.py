@@ -15,7 +15,7 @@ from patchprint.common import progress
 from patchprint.interop import colmap_models, hloc
 from patchprint.matching import image_pair
 from patchprint.storage import match_formats
-from patchprint.storage.match_formats import read_matches
+from patchprint.storage.match_folder import read_matches
 
 
 def test_matching_many_and_mapping_what_came_out(described: Path, views: Path, tmp_path: Path) -> None:

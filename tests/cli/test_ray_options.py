@@ -22,5 +22,5 @@ def test_an_engine_says_where_and_how() -> None:
     assert where_and_how("ray", None) == (Cluster(), "auto")
     assert where_and_how("ray:float32", None) == (Cluster(), "float32")
     assert where_and_how("int8", None) == (None, "int8")
-    with pytest.raises(UserError, match="--address is that of a cluster; give --engine ray too"):
+    with pytest.raises(UserError, match="--address is the address of a cluster; give --engine ray too"):
         where_and_how("int8", "host:6379")

@@ -14,19 +14,22 @@ from patchprint import cli
 from patchprint.interop import colmap_models
 
 
-@pytest.mark.slow
-def test_sfm_compares_and_resumes(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sfm_writes_a_model_and_resumes(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     command = ["sfm", str(views), "--out", str(out), "--model", "sift", "--max-keypoints", "600", "--single-camera"]
-    assert cli.main([*command, "--compare-sift", "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)["scores"]
-    assert set(scores) == {"sift", "rootsift, same keypoints", "COLMAP SIFT"}
-    assert scores["sift"]["registered"] == 3
-    assert cv2.imread(str(out / "model.png")) is not None
-    assert colmap_models.read_model(out / "model").num_points3D() == scores["sift"]["points"]
     assert cli.main([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["scores"]["sift"]["points"] == scores["sift"]["points"]
-    assert cli.main([*command, "--ratio", "0.8"]) == 2
+    result = json.loads(capsys.readouterr().out)
+    assert result["scores"]["sift"]["registered"] == 3 and len(result["calls"]) == 1
+    assert result["settings"]["matcher"] == "mutual+ratio" and result["settings"]["single_camera"]
+    assert cv2.imread(str(out / "model.png")) is not None
+    assert colmap_models.read_model(out / "model").num_points3D() == result["scores"]["sift"]["points"]
+    assert cli.main([*command, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["scores"]["sift"]["points"] == result["scores"]["sift"]["points"]
+    assert again["calls"][0] == result["calls"][0] and len(again["calls"]) == 2
+    seconds = sum(call["seconds"] for call in again["calls"])
+    assert again["scores"]["sift"]["seconds"] == pytest.approx(seconds, abs=0.01)
+    assert cli.main([*command, "--ratio", "0.7"]) == 2
     assert "other inputs" in capsys.readouterr().err
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").touch()
@@ -49,7 +52,9 @@ def test_sfm_compares_and_resumes(views: Path, tmp_path: Path, capsys: pytest.Ca
         (["--masks", "NOWHERE"], "is not a folder of masks"),
         (["--memory", "0"], "memory must be above 0"),
         (["--workers", "0"], "at least 1 worker"),
-        (["--truth", "NOWHERE"], "NOWHERE"),
+        (["--exif"], "COLMAP reads images as they are stored"),
+        (["--max-size", "3"], "max_size must be at least 32"),
+        (["--mapper", "globl"], "globl"),
         (["--into", "NOWHERE"], "holds no finished model"),
     ],
 )
@@ -95,7 +100,7 @@ def test_a_bad_photo_is_named_and_left_out_and_pairs_are_chosen(
     said = capsys.readouterr()
     result = json.loads(said.out)
     assert "left out: " in said.err and "broken.png" in said.err
-    for stage in ("1/3  describing 4 photos", "2/3  matching 3 pairs", "3/3  COLMAP"):
+    for stage in ("1/3  describing 4 images", "2/3  matching 3 pairs", "3/3  COLMAP"):
         assert stage in said.err
     assert result["data"]["left_out"] == ["broken.png"] and result["settings"]["pairs"] == "retrieval"
     assert result["scores"]["rootsift"]["registered"] == 3

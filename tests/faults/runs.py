@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from faults.injection import Injected
+from patchprint.features.settings import DescribeSettings
 from patchprint.networks import weights
 from patchprint.pipelines.sfm_folder import SfmFolder
-from patchprint.pipelines.structure_from_motion import SfmPlan, images_to_model
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.pipelines.structure_from_motion import SfmSettings, sfm
+from patchprint.storage.feature_folder import describe_folder
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import children, training_data
@@ -37,7 +38,7 @@ def all_works(place: Path) -> list[LongWork]:
     """``place`` is a folder for what they work on."""
     photos, source = place / "photos", training_data.images()
     THREE_VIEWS.write(photos)
-    settings = DescribeSettings("rootsift", max_keypoints=600)
+    settings = DescribeSettings(model="rootsift", max_keypoints=600)
     steps = {"steps": 12, "checkpoint_every": 2, "validate_every": 3, "average": 0.9}
     config = resolve("hardnet", **{**training_data.SHORT, **steps, "network_options": training_data.narrow("hardnet")})
 
@@ -48,7 +49,7 @@ def all_works(place: Path) -> list[LongWork]:
     return [
         LongWork("describe", lambda out: describe_folder(photos, out, settings), _all_bytes, 0.6),
         LongWork("train", learn, _weights, 1.5),
-        LongWork("sfm", lambda out: images_to_model(photos, out, SfmPlan(settings)), _registered, 6.0),
+        LongWork("sfm", lambda out: sfm(photos, out, SfmSettings(describe=settings)), _registered, 6.0),
     ]
 
 

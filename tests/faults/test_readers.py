@@ -20,7 +20,7 @@ from fuzz.cases import REFUSED, Bench
 from patchprint import cli, networks
 from patchprint.common.errors import UserError
 from patchprint.data import Tracks, TrackStore, track_files
-from patchprint.interop import colmap_models, colmap_pairs, hloc, image_files
+from patchprint.interop import colmap_models, colmap_sift, hloc, image_files
 from patchprint.networks import weights
 from patchprint.storage import feature_files, feature_formats
 from patchprint.types import Features
@@ -48,8 +48,8 @@ def test_h7_a_killed_matching_gives_the_names_back(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE images (name TEXT)")
         connection.execute("INSERT INTO images VALUES ('a b.jpg')")
     connection.close()
-    colmap_pairs._rename(database, " ", colmap_pairs._SPACE)
-    colmap_pairs.restore_names(database)
+    colmap_sift._rename(database, " ", colmap_sift._SPACE)
+    colmap_sift.restore_names(database)
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT name FROM images").fetchall() == [("a b.jpg",)]
     connection.close()
@@ -157,7 +157,8 @@ def test_m10_faults_of_the_program_keep_their_traceback_and_ask_for_a_report(
 def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures.process import BrokenProcessPool
 
-    from patchprint.storage import feature_folder
+    from patchprint.features.settings import DescribeSettings
+    from patchprint.storage import describe_jobs, feature_folder
 
     class Killed:
         def __init__(self, *_: object) -> None: ...
@@ -168,10 +169,10 @@ def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         def submit(self, *_: object) -> None:
             raise BrokenProcessPool("a child died")
 
-    monkeypatch.setattr(feature_folder, "ProcessPoolExecutor", Killed)
+    monkeypatch.setattr(describe_jobs, "ProcessPoolExecutor", Killed)
     for number in range(2):
         cv2.imwrite(str(tmp_path / f"{number}.png"), texture(60, 80, number))
-    settings = feature_folder.DescribeSettings(model="pixels", max_keypoints=5)
+    settings = DescribeSettings(model="pixels", max_keypoints=5)
     with pytest.raises(OSError, match="a worker process was killed"):
         feature_folder.describe_folder(tmp_path, tmp_path.with_name("out"), settings, workers=2)
 

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from patchprint import features
+from patchprint.features.settings import DescribeSettings
 from patchprint.networks import weights
 from patchprint.storage import feature_files
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import children, training_data
 from support.known_images import write_textures
 from support.training_data import short_run
 
-SETTINGS = DescribeSettings("pixels", max_keypoints=30)
+SETTINGS = DescribeSettings(model="pixels", max_keypoints=30)
 STEPS = {"steps": 6, "checkpoint_every": 2, "validate_every": 3}
 
 

@@ -15,11 +15,12 @@ import pycolmap
 
 from patchprint.common import files
 from patchprint.data import manifest
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop import colmap_sfm, hloc, opencv_files
 from patchprint.networks import create, weights
 from patchprint.storage import feature_files, feature_formats
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from patchprint.storage.shards import Shards
 from support import training_data
 from support.known_images import texture
@@ -74,7 +75,7 @@ def _described(work: Path) -> list[FeatureFolder]:
         cv2.imwrite(str(work / "photos" / f"{number}.png"), texture(100, 120, number))
     return [
         describe_folder(
-            work / "photos", work / f"features-{which}", DescribeSettings("rootsift", max_keypoints=20 + which)
+            work / "photos", work / f"features-{which}", DescribeSettings(model="rootsift", max_keypoints=20 + which)
         )
         for which in (OLD, NEW)
     ]

@@ -18,10 +18,11 @@ from patchprint.features.compress import compress
 from patchprint.features.feature2d import Feature2D
 from patchprint.features.laf_descriptor import LAFDescriptor
 from patchprint.features.model import ImageModel, Model
+from patchprint.features.settings import DescribeSettings
 from patchprint.matching import calibration
 from patchprint.networks import PatchNetwork, weights
 from patchprint.ops.distances import pack_bits
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from patchprint.types import Keypoints, ModelId
 from support.image_sets import images_of_class
 from support.known_images import texture
@@ -174,7 +175,7 @@ def test_folders_of_features_refuse_it_before_they_begin(image_model: Path, tmp_
     (tmp_path / "photos").mkdir()
     cv2.imwrite(str(tmp_path / "photos" / "a.png"), texture())
     with pytest.raises(ValueError, match="birds describes whole images"):
-        describe_folder(tmp_path / "photos", tmp_path / "out", DescribeSettings(str(image_model)))
+        describe_folder(tmp_path / "photos", tmp_path / "out", DescribeSettings(model=str(image_model)))
     assert not (tmp_path / "out").exists()
 
 

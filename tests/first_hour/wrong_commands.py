@@ -52,7 +52,7 @@ describe photos --out new --masks nowhere -> nowhere
 sfm nowhere --out new -> nowhere
 sfm photos --out new --into nowhere -> nowhere
 sfm photos --out new --pairs lost.txt -> lost.txt
-sfm photos --out new --truth nowhere -> nowhere
+sfm photos --out new --exif -> --exif
 localize c.jpg model -> c.jpg
 localize a.jpg nowhere -> nowhere
 adapt nowhere --out new.safetensors -> nowhere

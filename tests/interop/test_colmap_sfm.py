@@ -67,7 +67,7 @@ def test_photos_are_searched_side_by_side_as_memory_allows(tmp_path: Path) -> No
     one = colmap_sfm.BYTES_PER_PIXEL * 6e6 / 1e9
 
     def count(names: list[str], memory: float, size: int | None = None) -> int:
-        return colmap_sfm.photos_at_once(tmp_path, names, memory, 16, size)
+        return colmap_sfm.images_at_once(tmp_path, names, memory, 16, size)
 
     assert count(["a.png", "b.jpg"], colmap_sfm.BASE_GB + 2.5 * one) == 2
     assert count(["a.png"], 0.1) == 1, "one photo must be searched"

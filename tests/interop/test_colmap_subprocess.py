@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.interop import colmap_sfm, colmap_subprocess
+from patchprint.interop import colmap_sift, colmap_subprocess
 from patchprint.interop.colmap_database import Cameras
 from support import children
 from support.full_disk import files_limited_to
@@ -32,9 +32,9 @@ def keypoints_of(database: Path) -> int:
 def test_a_full_disk_is_an_error_that_names_the_database_and_the_next_run_goes_on(photos: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     with files_limited_to(230_000), pytest.raises(OSError, match=r"database\.db could not be written: .*SQLite error"):
-        colmap_sfm.sift_reconstruction(photos, work, max_keypoints=300)
+        colmap_sift.sift_reconstruction(photos, work, max_keypoints=300)
     with pytest.raises(ValueError, match="overlap too little"):  # which is found after all of the photos were described
-        colmap_sfm.sift_reconstruction(photos, work, max_keypoints=300)
+        colmap_sift.sift_reconstruction(photos, work, max_keypoints=300)
     assert keypoints_of(work / "database.db") == 3
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from patchprint import cli
 from patchprint.common.errors import MissingPackageError
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop import object_storage
 from patchprint.interop.image_files import image_in, list_images, local_path, read_gray
 from patchprint.interop.object_storage import is_url, place_of
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from support.known_images import texture
 
 fsspec = pytest.importorskip("fsspec", reason="object storage is read by fsspec (the extra cluster)")
@@ -45,7 +46,7 @@ def test_places() -> None:
 def test_photos_are_described_as_those_of_a_folder(stored: str, tmp_path: Path) -> None:
     assert list_images(stored) == list_images(tmp_path / "photos") == ["0.png", "more/1.png"]
     assert (read_gray(f"{stored}/0.png") == read_gray(tmp_path / "photos" / "0.png")).all()
-    settings = DescribeSettings("pixels", max_keypoints=20)
+    settings = DescribeSettings(model="pixels", max_keypoints=20)
     there = describe_folder(stored, tmp_path / "there", settings)
     here = describe_folder(tmp_path / "photos", tmp_path / "here", settings)
     assert there.manifest["photos_folder"] == stored
@@ -69,7 +70,7 @@ def test_what_cannot_be_reached_is_named(stored: str, tmp_path: Path) -> None:
         list_images("nosuch://a")
     said: list[str] = []
     found = describe_folder(
-        stored, tmp_path / "o", DescribeSettings("pixels"), names=["0.png", "gone.png"], report=said.append
+        stored, tmp_path / "o", DescribeSettings(model="pixels"), names=["0.png", "gone.png"], report=said.append
     )
     assert list(found) == ["0.png"] and said == [f"left out: there is nothing at {stored}/gone.png"]
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from patchprint.common import files, provenance
 from patchprint.common.signals import STOPPED
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.features.settings import DescribeSettings
+from patchprint.storage.feature_folder import describe_folder
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 from support import training_data
@@ -42,7 +43,7 @@ def describe_many(photos: int, folder: Path, model: str = "hardnet.small") -> di
         cv2.imwrite(str(place / f"{number:06d}.png"), np.roll(wall, (y, x), (0, 1))[:80, :100])
     started = time.monotonic()
     # The engine is named, so that the file says the same on every machine.
-    settings = DescribeSettings(model, max_keypoints=20, engine="float32")
+    settings = DescribeSettings(model=model, max_keypoints=20, engine="float32")
     with Watch() as watch:
         found = describe_folder(folder / "photos", folder / "features", settings)
     written = len(list((folder / "features").rglob("*.npz")))

@@ -22,15 +22,16 @@ def room_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def room_model(room_photos: Path) -> Path:
     """The output of ``patchprint sfm`` on the first three of them. Not to be written to."""
+    from patchprint.features.settings import DescribeSettings
     from patchprint.interop.colmap_database import Cameras
-    from patchprint.pipelines.structure_from_motion import SfmPlan, images_to_model
-    from patchprint.storage.feature_folder import DescribeSettings
+    from patchprint.pipelines.structure_from_motion import SfmSettings, sfm
 
     three = room_photos.parent / "three"
     three.mkdir()
     for number in range(3):
         (three / f"view-{number}.png").write_bytes((room_photos / f"view-{number}.png").read_bytes())
     out = room_photos.parent / "model"
-    settings = DescribeSettings("rootsift", "colmap", 500)
-    images_to_model(three, out, SfmPlan(settings, cameras=Cameras(single=True)), report=lambda text: None)
+    describe = DescribeSettings(model="rootsift", detector="colmap", max_keypoints=500)
+    settings = SfmSettings(describe=describe, cameras=Cameras(single_camera=True))
+    sfm(three, out, settings, report=lambda text: None)
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 from patchprint import cli
 from patchprint.interop.colmap_models import poses_of_model, read_model
-from patchprint.pipelines.sfm_folder import SfmFolder
+from patchprint.pipelines import sfm_folder
+from patchprint.pipelines.sfm_folder import SfmFolder, recorded_calls
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -26,7 +28,7 @@ def test_photos_are_added_to_a_model(
     assert cli.main(command) == 0
     answer = capsys.readouterr()
     result = json.loads(answer.out)
-    assert "describing 1 photos with rootsift" in answer.err and "matching 3 pairs" in answer.err
+    assert "describing 1 images with rootsift" in answer.err and "matching 3 pairs" in answer.err
     assert result["scores"]["rootsift"]["registered"] == 4
     assert contents(room_model) == before, "the model that was there is untouched, and nothing lies beside it"
     old, new = (poses_of_model(read_model(folder / "model")) for folder in (room_model, out))
@@ -44,8 +46,8 @@ def test_photos_are_added_to_a_model(
     [
         ("three", [], "are in the model"),
         ("all", ["--model", "sift"], "were described with model rootsift, not sift; leave --model out"),
-        ("all", ["--compare-sift"], "leave the comparison out"),
-        ("renamed", [], "has another photo view-0.png"),
+        ("all", ["--mapper", "global"], "leave --mapper out"),
+        ("renamed", [], "has another image view-0.png"),
     ],
 )
 def test_what_cannot_be_added_is_said_before_work_begins(
@@ -76,3 +78,18 @@ def test_unfinished_folders_and_other_weights_are_refused(room_model: Path, tmp_
     (copy / "model" / "database.db").unlink()
     with pytest.raises(ValueError, match=r"model/database\.db is missing"):
         SfmFolder.open(copy)
+
+
+def test_calls_that_are_killed_count_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed call ends nothing: what is in the file while it runs is what stays."""
+    monkeypatch.setattr(sfm_folder, "_SECONDS", 0.01)
+    path = tmp_path / "calls.json"
+    with recorded_calls(path, time.monotonic() - 60):
+        deadline = time.monotonic() + 30
+        first = json.loads(path.read_text())["calls"]
+        while json.loads(path.read_text())["calls"] == first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (killed,) = json.loads(path.read_text())["calls"]
+    assert killed["seconds"] > first[0]["seconds"] >= 60
+    with recorded_calls(path, time.monotonic()) as calls:
+        assert len(calls) == 2 and calls[0]["seconds"] >= killed["seconds"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pycolmap")
 
 from patchprint.common.table import Table
-from patchprint.interop.colmap_models import pycolmap
+from patchprint.interop.colmap_models import pycolmap, read_model
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.pipelines.sfm_page import page
 from patchprint.report.page import render
@@ -36,34 +36,21 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def result(**scores: Any) -> dict[str, Any]:
-    return {
+def test_the_page_answers_first_and_has_the_scene_and_all_calls(out: Path) -> None:
+    calls = [made_cost("patchprint sfm photos"), made_cost("patchprint sfm photos --workers 2")]
+    result = {
         "settings": {"model": "sift"},
         "data": {"path": "photos/<b>castle", "left_out": ["bad.jpg"]},
-        "scores": scores,
-        "run": made_cost("patchprint sfm photos"),
+        "scores": {"sift": NUMBERS},
+        "run": calls[-1],
+        "calls": calls,
     }
-
-
-def test_the_page_answers_first_and_has_the_scene(out: Path) -> None:
-    made = page(result(sift=NUMBERS), out)
-    assert made.title == "<b>castle in 3D" and made.verdict.startswith("4 of 5 photos found their place")
+    (out / "summary.json").write_text(json.dumps(result))
+    made = page(out, read_model(out / MODEL / "sparse"))
+    assert made.title == "<b>castle in 3D" and made.verdict.startswith("4 of 5 images were registered")
     (scene,) = (part for section in made.sections for part in section.parts if isinstance(part, Scene))
     assert len(scene.points) == 100
+    (cost,) = (part for part in made.sections[-1].parts if isinstance(part, Table))
+    assert len(cost.rows) == 3 and cost.rows[-1][0] == "all"
     text = render(made)
-    assert "<b>" not in text and "bad.jpg" in text and "patchprint sfm photos" in text
-
-
-def test_true_cameras_have_a_table_of_their_own(out: Path) -> None:
-    known = {
-        "cameras": 4,
-        "rotation_degrees": {"median": 0.1, "max": 0.2},
-        "position": {"median": 0.01, "max": 0.02},
-    }
-    scores = {
-        "sift": {**NUMBERS, "against_true_cameras": known},
-        "other": {**NUMBERS, "against_true_cameras": {"cameras": 2}},
-    }
-    first = page(result(**scores), out).sections[0]
-    _, truth = (part for part in first.parts if isinstance(part, Table))
-    assert truth.rows == [["sift", "4", "0.1", "0.2", "0.01", "0.02"], ["other", "2", "–", "–", "–", "–"]]
+    assert "<b>" not in text and "bad.jpg" in text and "patchprint sfm photos --workers 2" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -28,12 +29,14 @@ def test_colmap_needs_the_photos_as_they_were(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_features_from_elsewhere_need_the_folder_of_the_photos(described: Path, views: Path, tmp_path: Path) -> None:
-    features = FeatureFolder(described)
-    elsewhere = dict(features)
-    with pytest.raises(ValueError, match="a folder of features knows"):
-        colmap_output.check_images(elsewhere)
-    colmap_output.write_database(tmp_path / "f.db", elsewhere, images=views)
-    assert [image.name for image in colmap_models.read_database(tmp_path / "f.db")] == list(features)
-    with colmap_models.pycolmap.Database.open(tmp_path / "f.db") as store:
+def test_features_from_elsewhere_need_the_folder_of_the_images(described: Path, views: Path, tmp_path: Path) -> None:
+    features = dict(FeatureFolder(described))
+    bare = {name: dataclasses.replace(item, image_path=None) for name, item in features.items()}
+    with pytest.raises(ValueError, match="these features do not say where they are"):
+        colmap_output.check_images(bare)
+    colmap_output.write_database(tmp_path / "given.db", bare, images=views)
+    colmap_output.write_database(tmp_path / "known.db", features)
+    for name in ("given.db", "known.db"):
+        assert [image.name for image in colmap_models.read_database(tmp_path / name)] == list(features)
+    with colmap_models.pycolmap.Database.open(tmp_path / "known.db") as store:
         assert store.num_matched_image_pairs() == 0

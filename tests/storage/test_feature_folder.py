@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +14,12 @@ import pytest
 import torch
 
 from patchprint.features import extract
-from patchprint.storage import feature_files, feature_folder
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.features.settings import DescribeSettings
+from patchprint.storage import describe_jobs, feature_files, feature_folder
+from patchprint.storage.feature_folder import describe_folder
 from support.scenes import Room
 
-SETTINGS = DescribeSettings("pixels", max_keypoints=30)
+SETTINGS = DescribeSettings(model="pixels", max_keypoints=30)
 
 
 @pytest.fixture
@@ -46,8 +47,8 @@ def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypat
     describe_folder(photos, tmp_path / "out", SETTINGS)
     assert made == ["view-1.png.npz"]
     with pytest.raises(ValueError, match="other inputs or settings"):
-        describe_folder(photos, tmp_path / "out", DescribeSettings("pixels", max_keypoints=20))
-    again = describe_folder(photos, tmp_path / "out", DescribeSettings("pixels", max_keypoints=20), force=True)
+        describe_folder(photos, tmp_path / "out", DescribeSettings(model="pixels", max_keypoints=20))
+    again = describe_folder(photos, tmp_path / "out", DescribeSettings(model="pixels", max_keypoints=20), force=True)
     assert [len(item) for item in again.values()] == [20, 20]
 
 
@@ -56,7 +57,7 @@ def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:
     (photos / "view-0.png").write_bytes(b"no picture")
     assert list(describe_folder(photos, tmp_path / "all", SETTINGS, report=said.append)) == ["view-1.png"]
     assert len(said) == 1 and said[0].startswith("left out: ") and "view-0.png" in said[0]
-    with pytest.raises(ValueError, match="none of the 1 photos"):
+    with pytest.raises(ValueError, match="none of the 1 images"):
         describe_folder(photos, tmp_path / "one", SETTINGS, names=["view-0.png"], report=said.append)
     with pytest.raises(ValueError, match=r"view-0\.png is not an image"):
         describe_folder(photos, tmp_path / "strict", SETTINGS, strict=True)
@@ -69,26 +70,24 @@ def test_masks_keep_keypoints_away(photos: Path, tmp_path: Path) -> None:
     left_half = np.zeros((80, 90), np.uint8)
     left_half[:, :45] = 255
     cv2.imwrite(str(masks / "view-0.png.png"), left_half)
-    settings = dataclasses.replace(SETTINGS, masks=str(masks))
-    found = describe_folder(photos, tmp_path / "out", settings, report=said.append)
+    found = describe_folder(photos, tmp_path / "out", SETTINGS, masks=masks, report=said.append)
     assert found["view-0.png"].keypoints.xy[:, 0].max() < 45 < found["view-1.png"].keypoints.xy[:, 0].max()
-    assert said == ["1 photos have no mask and are searched as a whole, the first is view-1.png"]
+    assert said == ["1 images have no mask and are searched as a whole, the first is view-1.png"]
     cv2.imwrite(str(masks / "view-1.png"), left_half[:40])
-    left = describe_folder(photos, tmp_path / "left", settings, report=said.append)
+    left = describe_folder(photos, tmp_path / "left", SETTINGS, masks=masks, report=said.append)
     assert list(left) == ["view-0.png"]
     assert "view-1.png: the mask has shape (40, 90), the image (80, 90)" in said[-1]
 
 
 def test_wrong_settings_are_named_before_the_folder_is_made(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for settings, message in [
-        (DescribeSettings("pixels", detector="dgo"), "no detector 'dgo'; did you mean dog"),
-        (DescribeSettings("pixels", max_keypoints=0), "at least 1"),
-        (DescribeSettings("pixels", masks=str(tmp_path / "nowhere")), "not a folder of masks"),
-        (DescribeSettings("pixels", masks=str(tmp_path / "empty")), "view-0.png is called view-0.png.png"),
+    for options, message in [
+        ({"masks": tmp_path / "nowhere"}, "not a folder of masks"),
+        ({"masks": tmp_path / "empty"}, "view-0.png is called view-0.png.png"),
+        ({"workers": 0}, "at least 1 worker"),
     ]:
         with pytest.raises(ValueError, match=message):
-            describe_folder(photos, tmp_path / "out", settings)
+            describe_folder(photos, tmp_path / "out", SETTINGS, **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -97,7 +96,9 @@ def test_a_missing_package_is_no_matter_of_one_photo(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pycolmap", None)
     with pytest.raises(ValueError, match="needs the package 'pycolmap'"):
-        describe_folder(photos, tmp_path / "out", DescribeSettings("pixels", "colmap", None))
+        describe_folder(
+            photos, tmp_path / "out", DescribeSettings(model="pixels", detector="colmap", max_keypoints=None)
+        )
 
 
 def test_known_features_are_taken_over(photos: Path, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
     """The way of GPU machines, with a model that is on the CPU: processes find keypoints, this one describes."""
     (photos / "no-picture.png").write_bytes(b"no picture")
     alone = describe_folder(photos, tmp_path / "alone", SETTINGS)
-    monkeypatch.setattr(feature_folder, "_run_on_cores", feature_folder._run_before_a_gpu)
+    monkeypatch.setattr(describe_jobs, "_run_on_cores", describe_jobs._run_with_gpu)
     said: list[str] = []
     fed = describe_folder(photos, tmp_path / "fed", SETTINGS, workers=2, report=said.append)
     assert len(said) == 1 and "no-picture.png" in said[0]
@@ -132,7 +133,26 @@ def test_at_most_so_many_photos_are_taken_ahead() -> None:
             yield number
 
     with ThreadPoolExecutor(2) as pool:
-        for given, outcome in enumerate(feature_folder._in_order(pool, lambda number: -number, numbers(), ahead=4)):
+        for given, outcome in enumerate(describe_jobs._map_ahead(pool, lambda number: -number, numbers(), ahead=4)):
             assert outcome == -given
             assert len(taken) <= given + 4
     assert taken == list(range(20))
+
+
+def test_a_slow_model_on_a_cpu_is_hinted_at(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feature_folder, "MANY_IMAGES", 2)
+    for model, hints in (("sdgmnet", 1), ("sdgmnet.tiny", 0)):
+        said: list[str] = []
+        settings = DescribeSettings(model=model, max_keypoints=3, device="cpu", engine="float32")
+        describe_folder(photos, tmp_path / model, settings, report=said.append)
+        assert len(said) == hints and all("--model sdgmnet.fast" in text for text in said)
+
+
+def test_folders_of_earlier_versions_are_resumed(photos: Path, tmp_path: Path) -> None:
+    """The manifest keeps the keys that it had when masks were a part of the settings."""
+    describe_folder(photos, tmp_path / "out", SETTINGS)
+    manifest = json.loads((tmp_path / "out" / "features.json").read_text())
+    assert manifest["settings"] == {
+        "model": "pixels", "detector": "dog", "max_keypoints": 30, "upright": False, "spread": True, "exif": False,
+        "max_size": None, "masks": "",
+    }  # fmt: skip

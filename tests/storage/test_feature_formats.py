@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from patchprint import cli
+from patchprint.interop import colmap_models
 from patchprint.storage import feature_formats
 from patchprint.storage.feature_files import FeatureFolder
 
@@ -25,6 +27,23 @@ def test_what_was_written_is_opened_again(form: str, name: str, described: Path,
     assert isinstance(feature_formats.open_features(described), FeatureFolder)
 
 
+@pytest.mark.parametrize("exif", [False, True])
+def test_hloc_files_name_the_folder_of_their_images(exif: bool, described: Path, views: Path, tmp_path: Path) -> None:
+    """So that ``match features.h5 --out m.db`` works; not where images were rotated, whose pixels COLMAP reads otherwise."""
+    features = FeatureFolder(described)
+    features.manifest["settings"]["exif"] = exif
+    feature_formats.write_features(features, tmp_path / "f.h5", "hloc")
+    paths = {name: item.image_path for name, item in feature_formats.open_features(tmp_path / "f.h5").items()}
+    assert paths == {name: None if exif else views / name for name in features}
+
+
+def test_an_hloc_file_becomes_a_colmap_database(described: Path, tmp_path: Path) -> None:
+    features = FeatureFolder(described)
+    feature_formats.write_features(features, tmp_path / "features.h5", "hloc")
+    assert cli.main(["match", str(tmp_path / "features.h5"), "--out", str(tmp_path / "m.db")]) == 0
+    assert [image.name for image in colmap_models.read_database(tmp_path / "m.db")] == list(features)
+
+
 def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     (tmp_path / "settings.json").touch()
@@ -37,7 +56,7 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 
 def test_unknown_formats_are_named_and_leave_nothing(described: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown format 'matlab'; known are npz, hloc"):
+    with pytest.raises(ValueError, match="there is no format 'matlab'"):
         feature_formats.write_features(FeatureFolder(described), tmp_path / "f", "matlab")
     assert list(tmp_path.iterdir()) == []
 

@@ -51,7 +51,7 @@ def test_other_matches_are_refused_or_replaced(tmp_path: Path) -> None:
 
 
 def test_a_cluster_needs_a_folder(tmp_path: Path, described: Path) -> None:
-    with pytest.raises(ValueError, match="features that lie in a folder"):
+    with pytest.raises(ValueError, match="a folder of features"):
         match_folder(STORED, [], tmp_path / "m", cluster=Cluster())
     # Without pairs nobody is asked, so that Ray need not be there.
     assert len(match_folder(FeatureFolder(described), [], tmp_path / "m", cluster=Cluster())) == 0

@@ -9,13 +9,14 @@ from pathlib import Path
 import cv2
 import pytest
 
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop import hloc
 from patchprint.storage import feature_files, feature_formats, shards
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 from support.known_images import texture
 
-SETTINGS = DescribeSettings("pixels", max_keypoints=20)
+SETTINGS = DescribeSettings(model="pixels", max_keypoints=20)
 
 
 @pytest.fixture
@@ -94,5 +95,5 @@ def test_damaged_shards_are_named(photos: Path, tmp_path: Path) -> None:
         FeatureFolder(out)
     with zipfile.ZipFile(shard, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("2.png.npz", b"0" * 1000)
-    with pytest.raises(ValueError, match=r"000001\.zip: 2\.png in it is packed"):
+    with pytest.raises(ValueError, match=r"000001\.zip: 2\.png in it is compressed"):
         FeatureFolder(out)["2.png"]

@@ -1,7 +1,7 @@
 """3D reconstruction as in the ETH local feature benchmark, with COLMAP's own SIFT beside it in the same run.
 
-COLMAP's SIFT pipeline runs first. Our prints are then made at the very keypoints in its database, so that only prints and
-matching differ: mutual nearest neighbours of all photo pairs, verified and mapped by pycolmap. The ratio test is off by
+COLMAP's SIFT pipeline runs first. Our descriptors are then computed at the keypoints in its database, so that only descriptors
+and matching differ: mutual nearest neighbors of all image pairs, verified and mapped by pycolmap. The ratio test is off by
 default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP with CUDA.
 """
 
@@ -25,13 +25,14 @@ from patchprint.common.errors import UserError
 from patchprint.interop import strecha
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model, read_database
-from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarize
+from patchprint.interop.colmap_sfm import reconstruct, summarize
+from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, read_gray
 from patchprint.matching.nearest_neighbors import Mode, match
 from patchprint.metrics.cameras import camera_errors
 from patchprint.types import Features, Keypoints, Pose
 
-# ETH without ratio test: registered photos, thousands of points, track length, reprojection error in pixels.
+# ETH without ratio test: registered images, thousands of points, track length, reprojection error in pixels.
 PUBLISHED: dict[str, dict[str, tuple[int, float, float, float]]] = {
     "herzjesu": {
         "HardNet": (8, 8.7, 4.30, 0.50),
@@ -64,27 +65,27 @@ PUBLISHED: dict[str, dict[str, tuple[int, float, float, float]]] = {
         "SDGMNet": (1200, 763, 4.10, 1.02),
     },
 }
-# Photos of each; SDGMNet's table prints 1334 for Madrid.
+# Images of each; SDGMNet's table has 1334 for Madrid.
 PHOTOS = {"herzjesu": 8, "fountain": 11, "south": 128, "madrid": 1344, "gendarmenmarkt": 1463}
 
-DENSE_SIZE, DENSE_VIEWS = 1200, 5  # longer side of undistorted photos, photos that must agree on a dense point
-FEWEST_MATCHES = 15  # pairs with fewer are taken as not matching at all, as in the published benchmark
+DENSE_SIZE, DENSE_VIEWS = 1200, 5  # longer side of undistorted images, images that must agree on a dense point
+FEWEST_MATCHES = 15  # pairs with fewer count as not matching, as in the published benchmark
 
 
 @dataclass(frozen=True)
 class Settings:
-    # Where prints are made: at the keypoints of COLMAP's SIFT (colmap), or at those of another detector.
+    # Detector of the keypoints: COLMAP's SIFT (colmap) or another one.
     detector: str = "colmap"
-    # Keypoints in each photo; COLMAP keeps some more where points have two angles.
+    # Keypoints per image; COLMAP keeps some more where points have two orientations.
     keypoints: int = 8192
-    # Give every part of a photo its share of the keypoints of another detector, instead of keeping the strongest.
+    # Distribute the keypoints of another detector over the image, instead of keeping the strongest.
     spread: bool = False
-    # Largest quotient of the nearest and second nearest distance; no ratio test if not given.
+    # Threshold of the ratio test; default: no ratio test.
     ratio: float | None = None
 
 
 class Eth(Benchmark):
-    """Photos to a sparse 3D model, beside COLMAP's own SIFT."""
+    """Sparse 3D reconstruction, beside COLMAP's own SIFT."""
 
     settings = Settings
     lower_is_better = frozenset({"reprojection px"})
@@ -144,22 +145,22 @@ def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:
 
 
 def _cameras(data: Path) -> Cameras | None:
-    """One pinhole camera for all photos where the set brings ``K.txt``, moved to COLMAP's pixel frame."""
+    """One pinhole camera for all images where the set has ``K.txt``, in COLMAP's pixel frame."""
     known = strecha.read_intrinsics(data / "K.txt")
     if known is None:
         return None
     fx, fy, cx, cy = known
-    return Cameras(single=True, model="PINHOLE", params=f"{fx},{fy},{cx + 0.5},{cy + 0.5}")
+    return Cameras(single_camera=True, camera_model="PINHOLE", camera_params=f"{fx},{fy},{cx + 0.5},{cy + 0.5}")
 
 
 def _matches(run: Run, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:
-    """Mutual nearest neighbours of all pairs of photos, (M, 2) each."""
+    """Mutual nearest neighbors of all image pairs, (M, 2) each."""
     pairs = list(itertools.combinations(sorted(features), 2))
     mode: Mode = "mutual" if settings.ratio is None else "mutual+ratio"
 
     def compute() -> dict[str, np.ndarray]:
         found = {}
-        for number, (first, second) in enumerate(tqdm(pairs, desc="photo pairs", disable=None)):
+        for number, (first, second) in enumerate(tqdm(pairs, desc="image pairs", disable=None)):
             indices = match(features[first], features[second], mode, settings.ratio).indices
             found[str(number)] = indices.cpu().numpy() if len(indices) >= FEWEST_MATCHES else np.zeros((0, 2), np.int64)
         return found
@@ -184,7 +185,7 @@ def _summary(model: Any, work: Path, images: int, truth: dict[str, Pose]) -> dic
 
 
 def _dense_points(images: Path, work: Path) -> int | str:
-    """Points of the fused depth maps, as the published benchmark counts them; says "not run" without CUDA."""
+    """Number of points of the fused depth maps, as in the published benchmark; "not run" without CUDA."""
     from patchprint.interop.colmap_models import pycolmap
 
     if not pycolmap.has_cuda:
@@ -200,7 +201,7 @@ def _dense_points(images: Path, work: Path) -> int | str:
 
 @contextlib.contextmanager
 def _work_folder(run: Run, key: dict[str, Any]) -> Iterator[Path]:
-    """A folder for COLMAP, in which a second run finds the model; a temporary one where nothing is kept."""
+    """A work folder for COLMAP, in the cache if there is one, so that a second run finds the model."""
     if run.cache.folder is None:
         with tempfile.TemporaryDirectory(prefix="patchprint-eth-") as name:
             yield Path(name) / "work"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,18 +11,18 @@ import tyro
 from patchprint.cli.output import emit, say
 from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
-from patchprint.common.distributed import place_by_torchrun
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features import embeddings
 from patchprint.features.model import DEFAULT_MODEL, ImageModel, load
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop.image_files import list_images, unusable_names
 from patchprint.interop.object_storage import place_of
 from patchprint.matching.pair_selection import check_pairs, choose_pairs, match_pairs
 from patchprint.networks.engines import AUTO
 from patchprint.storage import colmap_output, feature_formats
-from patchprint.storage.feature_folder import DescribeSettings, describe_folder
+from patchprint.storage.feature_folder import describe_folder
 
 
 def main(
@@ -71,8 +70,7 @@ def main(
         match: colmap: match the photos too and let COLMAP verify that, so that the database can be mapped at once
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
         shards: npz: many photos in each file; for ten thousand photos and more
-        workers: processes that work side by side (default: 1, with a GPU all cores); under torchrun the photos are shared out
-            as well
+        workers: processes that work side by side (default: 1, with a GPU all cores)
         device: auto, cpu, cuda or mps
         engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
             the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed; ray: on all
@@ -82,7 +80,6 @@ def main(
         force: replace what is there
         json: print the result as JSON
     """
-    first = place_by_torchrun()[0] == 0
     cluster, engine = where_and_how(engine, address)
     place, there = place_of(images), device_there(device, cluster)
     here = there if cluster is None else "cpu"
@@ -91,43 +88,39 @@ def main(
         if cluster is not None:
             raise UserError("whole images are described in one process; leave --engine ray out")
         return _describe_whole_images(place, out, whole, format, exif, strict, force, json)
-    mask_folder = str(masks.resolve()) if masks else ""
     settings = DescribeSettings(
-        model,
-        detector,
-        max_keypoints,
-        upright,
-        spread,
-        exif,
-        max_size,
-        there,
-        engine,
-        mask_folder,
+        model=model,
+        detector=detector,
+        max_keypoints=max_keypoints,
+        max_size=max_size,
+        upright=upright,
+        spread=spread,
+        exif=exif,
+        device=there,
+        engine=engine,
     )
     if isinstance(place, Path):
         files.refuse_overlap(out, place)
-    if first:
-        feature_formats.check_output(out, format, exif, force)
-        if format == "colmap":
-            colmap_output.refuse_url(place)
+    feature_formats.check_output(out, format, exif, force)
+    if format == "colmap":
+        colmap_output.refuse_url(place)
     if match:
         _check_match(place, out, format, pairs)
     # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
-    with json_lines(progress), files.only_writer(parts) if first else contextlib.nullcontext():
+    with json_lines(progress), files.only_writer(parts):
         features = describe_folder(
             place,
             parts,
             settings,
-            workers,
+            masks=masks,
+            workers=workers,
             report=say,
             force=force,
             strict=strict,
             shards=shards,
             cluster=cluster,
         )
-        if not first:
-            return 0
         if match:
             chosen_pairs = choose_pairs(features, pairs, left_out=features.left_out)
             matches = match_pairs(features, chosen_pairs, device=here)

@@ -1,4 +1,4 @@
-"""``patchprint localize PHOTO MODEL``: where one photo was taken, in a model that ``patchprint sfm`` made."""
+"""``patchprint localize IMAGE MODEL``: the camera pose of an image in a model of ``patchprint sfm``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import tyro
 
 from patchprint.cli.output import emit
-from patchprint.common.devices import choose_device
 from patchprint.pipelines.localization import NEIGHBORS, localize
 
 
@@ -20,17 +19,17 @@ def main(
     seed: int = 0,
     json: bool = False,
 ) -> int:
-    """Find where a photo was taken, in a model that patchprint sfm made. Nothing is written.
+    """Estimate the camera pose of an image in a model of patchprint sfm. Nothing is written.
 
     Args:
-        image: the photo
-        model: output folder of patchprint sfm; how its photos were described is known from there
-        neighbors: photos of the model that look most like this one, which it is matched with
+        image: the image
+        model: output folder of patchprint sfm, which says how its images were described
+        neighbors: how many images of the model, those that look most like this one, it is matched with
         device: auto, cpu, cuda or mps
-        seed: of everything random
+        seed: seed of everything random
         json: print the pose as JSON: center and rotation (world to camera), COLMAP's quaternion and translation, the camera
     """
-    found = localize(image, model, neighbors, str(choose_device(device)), seed)
+    found = localize(image, model, neighbors=neighbors, device=device, seed=seed)
     result = found.to_json()
     center, quaternion = (" ".join(f"{value:.4f}" for value in result[key]) for key in ("center", "quaternion_wxyz"))
     text = (

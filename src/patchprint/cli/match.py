@@ -201,7 +201,14 @@ def _match_many(
     with files.only_writer(parts):
         disposable = not folders
         matches = match_folder(
-            features, chosen, parts, rule, device, cluster, force and not disposable, disposable, report=say
+            features,
+            chosen,
+            parts,
+            rule,
+            device=device,
+            cluster=cluster,
+            force=force and not disposable,
+            disposable=disposable,
         )
         _tell(features, matches, geometry, out, json)
         _write_each(single, lambda each: write_matches(features, matches, each, force))

@@ -1,31 +1,36 @@
-"""``--engine ray [--address A]``: where work is done, in the same flag as how a network is computed there."""
+"""``--engine ray[:ENGINE] [--address A]``: the cluster and the engine, in one flag."""
 
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
-from patchprint.interop.ray_cluster import Cluster, refuse_silent
 from patchprint.networks.engines import AUTO
+
+if TYPE_CHECKING:
+    from patchprint.interop.ray_cluster import Cluster
 
 RAY = "ray"
 
 
 def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str]:
-    """The cluster, or None for this process, and the engine that computes: "ray" is "ray:auto", "ray:int8" is int8 there."""
+    """Split ``--engine`` into cluster (None for this process) and engine; "ray" is "ray:auto", "ray:int8" is int8 there."""
     place, _, computed = engine.partition(":")
     if place != RAY:
         if address is not None:
-            raise UserError("--address is that of a cluster; give --engine ray too")
+            raise UserError("--address is the address of a cluster; give --engine ray too")
         return None, engine
-    if importlib.util.find_spec("ray") is None:  # which is imported when its settings are known
+    if importlib.util.find_spec("ray") is None:  # imported later, when its settings are known
         require("ray", extra="cluster")
+    from patchprint.interop.ray_cluster import Cluster, refuse_silent
+
     refuse_silent(address)  # before anything is written
     return Cluster(address), computed or AUTO
 
 
 def device_there(device: str, cluster: Cluster | None) -> str:
-    """The device of this machine that ``device`` stands for, or ``device`` itself where a cluster is asked for it."""
+    """Resolve the device on this machine; for a cluster it is left to the nodes."""
     return str(choose_device(device)) if cluster is None else device

@@ -11,6 +11,7 @@ import resource
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,22 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def origin(runs: Sequence[dict[str, Any]]) -> str:
+    """The small print of a page: versions and machines of ``run`` parts of results."""
+    words = []
+    for run in runs:
+        machine = run.get("machine")
+        where = machine if isinstance(machine, dict) else {}
+        words.append(f"patchprint {run.get('version', '–')}, torch {where.get('torch', '–')}, {machine_name(where)}")
+    return "; ".join(dict.fromkeys(words))
+
+
+def machine_name(machine: dict[str, Any]) -> str:
+    """Processor, cores and GPU of `machine` in a line."""
+    gpu = f", {machine['gpu']}" if machine.get("gpu") else ""
+    return f"{machine.get('cpu', '–')} ({machine.get('cores', '–')} cores){gpu}"
 
 
 def sha256_of_file(path: str | Path) -> str:

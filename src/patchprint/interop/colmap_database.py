@@ -1,6 +1,6 @@
 """Writing COLMAP databases through pycolmap: cameras, images, keypoints and raw matches.
 
-Descriptors are never written: COLMAP stores 128 bytes per point and its matcher compares them as SIFT, so learned prints
+Descriptors are never written: COLMAP stores 128 bytes per point and its matcher compares them as SIFT, so learned descriptors
 disguised as SIFT give no matches or wrong ones. We match ourselves and let COLMAP verify and map.
 """
 
@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,58 +25,69 @@ from patchprint.types import Keypoints
 
 T = TypeVar("T")
 Pair = tuple[str, str]
-_PIECE = 2000  # photos or pairs that are written in one transaction
+_PIECE = 2000  # images or pairs per transaction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cameras:
-    """How COLMAP should guess cameras: ``single`` for all photos, else by EXIF; ``params`` (comma separated) fixes a start."""
+    """How COLMAP initializes cameras; valid once constructed."""
 
-    single: bool = False
-    model: str = "SIMPLE_RADIAL"
-    params: str = ""
+    # All images come from one camera with one focal length; by default cameras are told apart by EXIF.
+    single_camera: bool = False
+    # COLMAP's name of the camera model.
+    camera_model: str = "SIMPLE_RADIAL"
+    # Initial parameters of the camera, separated by commas; default: guessed from EXIF or the image size.
+    camera_params: str = ""
 
-    def check(self) -> None:
-        """Raise UserError where COLMAP would not take them, which it says only when the photos are described."""
+    def __post_init__(self) -> None:
+        if (self.camera_model, self.camera_params) == ("SIMPLE_RADIAL", ""):
+            return  # without importing pycolmap
         from patchprint.interop.colmap_models import pycolmap
 
         known = [name for name in pycolmap.CameraModelId.__members__ if name != "INVALID"]
-        if self.model not in known:
-            raise UserError(f"COLMAP has no camera model {self.model!r}; {suggest(self.model, known)}")
-        if self.params:
-            camera = pycolmap.Camera.create_from_model_name(0, self.model, 1.0, 1, 1)
-            try:
-                values = [float(value) for value in self.params.split(",")]
-            except ValueError:
-                values = []
-            if len(values) != len(camera.params):
-                raise UserError(
-                    f"the camera parameters {self.params!r} are not those of {self.model}: {len(camera.params)} numbers "
-                    f"({camera.params_info}), separated by commas"
-                )
+        if self.camera_model not in known:
+            raise UserError(f"COLMAP has no camera model {self.camera_model!r}; {suggest(self.camera_model, known)}")
+        camera = pycolmap.Camera.create_from_model_name(0, self.camera_model, 1.0, 1, 1)
+        try:
+            values = [float(value) for value in self.camera_params.split(",") if self.camera_params]
+        except ValueError:
+            values = [0.0]
+        if len(values) not in (0, len(camera.params)):
+            raise UserError(
+                f"the camera parameters {self.camera_params!r} are not those of {self.camera_model}: {len(camera.params)} "
+                f"numbers ({camera.params_info}), separated by commas"
+            )
+
+    def reader_options(self) -> tuple[Any, Any]:
+        """``pycolmap.CameraMode`` and ``pycolmap.ImageReaderOptions``."""
+        from patchprint.interop.colmap_models import pycolmap
+
+        mode = pycolmap.CameraMode.SINGLE if self.single_camera else pycolmap.CameraMode.AUTO
+        return mode, pycolmap.ImageReaderOptions(camera_model=self.camera_model, camera_params=self.camera_params)
 
 
 def write_features(
     database: str | Path, image_folder: str | Path, keypoints: Mapping[str, Keypoints], cameras: Cameras | None = None
 ) -> dict[str, int]:
-    """Add photos with their keypoints; photos that are there already keep their id and keypoints. Returns ids by name.
+    """Add images with their keypoints; images in the database keep their id and keypoints.
 
     Args:
-        keypoints: by name of the photo, relative to ``image_folder`` with forward slashes.
+        keypoints: by image name, relative to ``image_folder`` with forward slashes.
+
+    Returns:
+        Image ids by name.
     """
     from patchprint.interop.colmap_models import pycolmap
 
     cameras = cameras or Cameras()
-    cameras.check()
     with writing(database):
         with pycolmap.Database.open(database) as store:
             known = {image.name for image in store.read_all_images()}
             there = [camera.camera_id for camera in store.read_all_cameras()]
         missing = [name for name in keypoints if name not in known]
         if missing:
-            options = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
-            mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
-            if cameras.single and len(there) == 1:  # photos are added to those of the same camera
+            mode, options = cameras.reader_options()
+            if cameras.single_camera and len(there) == 1:  # images are added to those of the same camera
                 options.existing_camera_id = there[0]
             pycolmap.import_images(database, image_folder, mode, missing, options)
         with pycolmap.Database.open(database) as store:
@@ -93,7 +104,7 @@ def write_features(
 
 
 def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> None:
-    """Add raw matches, (M, 2) indices into the keypoints of the first and the second photo; existing pairs are kept."""
+    """Add raw matches, (M, 2) indices into the keypoints of the first and the second image; existing pairs are kept."""
     from patchprint.interop.colmap_models import pycolmap
 
     with writing(database), pycolmap.Database.open(database) as store:
@@ -105,27 +116,27 @@ def write_matches(database: str | Path, matches: Mapping[Pair, np.ndarray]) -> N
                 for first, second in piece:
                     for name in (first, second):
                         if name not in ids:
-                            raise UserError(f"{database} has no photo {name}; write its features first")
+                            raise UserError(f"{database} has no image {name}; write its features first")
                     pairs = np.asarray(matches[first, second], dtype=np.int64).reshape(-1, 2)
                     if len(pairs) and ((pairs < 0) | (pairs >= [counts[first], counts[second]])).any():
-                        raise UserError(f"matches of {first} and {second} point at keypoints that are not there")
+                        raise UserError(f"matches of {first} and {second} have indices of keypoints that do not exist")
                     if len(pairs) and not store.exists_matches(ids[first], ids[second]):
                         store.write_matches(ids[first], ids[second], pairs.astype(np.uint32))
 
 
 def _pieces(items: Iterable[T]) -> Iterator[list[T]]:
-    """Some thousand at a time: what SQLite keeps until a transaction ends is bounded, and a killed run has the others."""
+    """Lists of `_PIECE` items, so that transactions stay small and a killed process loses only the last one."""
     left = iter(items)
     while piece := list(itertools.islice(left, _PIECE)):
         yield piece
 
 
 def copy_database(source: str | Path, target: str | Path) -> None:
-    """A copy of a database that nobody writes to. SQLite opens the copy alone: it would leave files beside the source."""
+    """Copy a database that nobody writes to; SQLite opens only the copy, since it would leave files beside the source."""
     source, target = Path(source), Path(target)
     with files.temporary_folder(target) as workshop:
         copy = workshop / target.name
-        for suffix in ("", "-wal"):  # what a killed process wrote last lies in the second
+        for suffix in ("", "-wal"):  # the write-ahead log has what a killed process wrote last
             if Path(f"{source}{suffix}").is_file():
                 shutil.copyfile(f"{source}{suffix}", f"{copy}{suffix}")
         with contextlib.closing(sqlite3.connect(copy)) as connection:
@@ -134,7 +145,7 @@ def copy_database(source: str | Path, target: str | Path) -> None:
 
 
 def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
-    """Let COLMAP find the two-view geometry of every pair that has raw matches and no geometry yet."""
+    """Let COLMAP estimate the two-view geometry of every pair with raw matches and without geometry."""
     from patchprint.interop.colmap_models import pycolmap
 
     options = pycolmap.TwoViewGeometryOptions()
@@ -146,7 +157,7 @@ def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
 
 @contextlib.contextmanager
 def writing(database: str | Path) -> Iterator[None]:
-    """Wait for other writers, since SQLite refuses a second one; errors of a full disk become OSError that names the file."""
+    """Wait for other writers, which SQLite would refuse; turn errors of a full disk into OSError with the file name."""
     with files.only_writer(database, wait=True):
         try:
             yield

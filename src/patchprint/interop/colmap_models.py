@@ -1,4 +1,4 @@
-"""COLMAP: the only door to pycolmap, keypoints in both directions, reading models and databases.
+"""COLMAP: safe import of pycolmap, keypoint conversion, and reading of models and databases.
 
 pycolmap (4.2.1) must never be the first import that touches zlib: after it, ``zlib.compress``, PNG writing and
 ``numpy.savez_compressed`` abort the process.
@@ -33,13 +33,15 @@ PIXEL_CENTER = 0.5
 def __getattr__(name: str) -> Any:
     if name == "pycolmap":
         module = require("pycolmap", extra="sfm")
-        module.logging.minloglevel = max(module.logging.minloglevel, 2)  # errors only: stderr belongs to our own lines
+        module.logging.minloglevel = max(
+            module.logging.minloglevel, 2
+        )  # errors only, since stderr is for our own messages
         return module
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def to_keypoints(matrix: np.ndarray, score: np.ndarray | None = None) -> Keypoints:
-    """COLMAP's keypoint matrix (N, 2 | 4 | 6) to Keypoints; bare positions get scale 1 and angle 0."""
+    """Convert COLMAP's keypoint matrix (N, 2 | 4 | 6) to Keypoints; bare positions get scale 1 and angle 0."""
     rows = np.asarray(matrix, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] not in (2, 4, 6):
         raise UserError(f"COLMAP keypoints have 2, 4 or 6 columns, got an array of shape {rows.shape}")
@@ -49,7 +51,7 @@ def to_keypoints(matrix: np.ndarray, score: np.ndarray | None = None) -> Keypoin
         affine = torch.from_numpy(rows[:, 2:].reshape(-1, 2, 2)).float()
         scale, angle = torch.hypot(affine[:, 0, 0], affine[:, 1, 0]), torch.atan2(affine[:, 1, 0], affine[:, 0, 0])
         round_frame = Keypoints(xy, scale, angle, scores)
-        # Similarity frames are the rule; as scale and angle they can be made upright without losing anything.
+        # Frames are usually similarities; as scale and angle they can be made upright without loss.
         is_round = torch.allclose(round_frame.frames(), affine, rtol=1e-3, atol=1e-3)
         return round_frame if is_round else Keypoints.from_affine(xy, affine, scores)
     if rows.shape[1] == 4:
@@ -58,13 +60,13 @@ def to_keypoints(matrix: np.ndarray, score: np.ndarray | None = None) -> Keypoin
 
 
 def from_keypoints(keypoints: Keypoints) -> np.ndarray:
-    """Keypoints to COLMAP's matrix with affine frames, float32 (N, 6)."""
+    """Convert Keypoints to COLMAP's matrix with affine frames, float32 (N, 6)."""
     xy = keypoints.xy.cpu().double() + PIXEL_CENTER
     return torch.cat([xy, keypoints.frames().cpu().double().reshape(-1, 4)], 1).float().numpy()
 
 
 def read_model(folder: str | Path) -> Any:
-    """A sparse model, binary or text, as ``pycolmap.Reconstruction``; looks in ``sparse/`` and ``sparse/0/`` too."""
+    """Read a sparse model, binary or text, as ``pycolmap.Reconstruction``; looks in ``sparse/`` and ``sparse/0/`` too."""
     from patchprint.interop.colmap_models import pycolmap
 
     root = Path(folder)
@@ -82,7 +84,7 @@ def read_model(folder: str | Path) -> Any:
 
 
 def poses_of_model(model: Any) -> dict[str, Pose]:
-    """Poses by photo name of a ``pycolmap.Reconstruction``."""
+    """Poses of a ``pycolmap.Reconstruction`` by image name."""
     poses = {}
     for image in model.images.values():
         if image.has_pose:
@@ -93,7 +95,7 @@ def poses_of_model(model: Any) -> dict[str, Pose]:
 
 @dataclass(frozen=True)
 class DatabaseImage:
-    """One photo of a COLMAP database: its id and name, the size of its camera's pictures, its keypoints."""
+    """One image of a COLMAP database: id, name, size (of its camera), keypoints."""
 
     image_id: int
     name: str
@@ -102,7 +104,7 @@ class DatabaseImage:
 
 
 def read_database(path: str | Path) -> list[DatabaseImage]:
-    """The photos of a COLMAP database with their keypoints, ordered by name; databases of any COLMAP version.
+    """Read the images of a COLMAP database with their keypoints, ordered by name; of any COLMAP version.
 
     Read with SQLite itself and read-only, because pycolmap upgrades the file of an older COLMAP in place on opening.
     """
@@ -111,7 +113,7 @@ def read_database(path: str | Path) -> list[DatabaseImage]:
         "FROM images JOIN cameras USING (camera_id) LEFT JOIN keypoints USING (image_id) ORDER BY images.name"
     )
     with _open_read_only(Path(path)) as connection, parsing(path, "a COLMAP database"):
-        # A view could be computed for ever, and is nothing that COLMAP writes.
+        # A view could take for ever to compute, and COLMAP writes none.
         listing = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
         missing = {"images", "cameras", "keypoints"} - {name for (name,) in connection.execute(listing)}
         if missing:
@@ -124,9 +126,9 @@ def read_database(path: str | Path) -> list[DatabaseImage]:
 def _database_image(
     image_id: int, name: str, width: int, height: int, rows: int | None, columns: int, data: bytes
 ) -> DatabaseImage:
-    """SQLite keeps a value of any type in any column."""
+    """Check the types, since SQLite keeps a value of any type in any column."""
     if not all(isinstance(number, int) for number in (image_id, width, height)) or not isinstance(name, str):
-        raise UserError(f"photo {str(name)[:80]!r} in it has no name, number or size")
+        raise UserError(f"image {str(name)[:80]!r} in it has no name, number or size")
     if not rows:
         return DatabaseImage(image_id, name, (width, height), Keypoints.empty())
     if not isinstance(data, bytes) or len(data) != rows * columns * 4:
@@ -148,7 +150,7 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
             # A write-ahead-log database in a folder where SQLite may not create its side files.
             connection.close()
             connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
-        except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter out of the text of its own error
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter from the text of SQLite's own error
             raise UserError(f"{path} is not a database") from None
         yield connection
     finally:
@@ -156,8 +158,11 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def is_complete(place: Path) -> bool:
-    """Whether the counts in a binary model fit the lengths of its files; where they do not, pycolmap fills all memory, never
-    returns, or reads wrong numbers. COLMAP before 3.12 wrote no rigs and frames."""
+    """Whether the counts in a binary model fit the lengths of its files.
+
+    Where they do not, pycolmap fills all memory, never returns, or reads wrong numbers. COLMAP before 3.12 wrote no rigs and
+    frames.
+    """
     after_record = {"cameras": _after_camera, "images": _after_image, "points3D": _after_point}
     if (place / "rigs.bin").exists() or (place / "frames.bin").exists():
         after_record |= {"rigs": _after_rig, "frames": _after_frame}

@@ -1,4 +1,4 @@
-"""Where one photo was taken: its camera in a COLMAP model, from keypoints whose points are known."""
+"""Absolute camera pose of an image in a COLMAP model, from keypoints with known 3D points."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from patchprint.interop.colmap_models import PIXEL_CENTER
 from patchprint.types import Pose
 
-MAX_ERROR = 12.0  # pixels, COLMAP's own limit for a photo that it registers
+MAX_ERROR = 12.0  # pixels, COLMAP's own limit for an image that it registers
 
 
 @dataclass(frozen=True, eq=False)
 class Localization:
-    """A camera found in a model.
+    """An estimated camera pose.
 
     Shape:
         quaternion (4,) w, x, y, z and translation (3,) take world points to the camera, as COLMAP writes them; ``inliers`` (M,)
@@ -33,7 +33,7 @@ class Localization:
 
 
 def known_points(model: Any) -> dict[str, np.ndarray]:
-    """By name of a registered photo: of each of its keypoints the id of its point, (N,) int64, or -1."""
+    """Ids of the 3D points of all keypoints, (N,) int64, -1 for none, by name of the registered image."""
     ids = {}
     for image in model.images.values():
         if image.has_pose:
@@ -43,13 +43,15 @@ def known_points(model: Any) -> dict[str, np.ndarray]:
 
 
 def positions(model: Any, ids: np.ndarray) -> np.ndarray:
-    """Positions of points by their ids, (M,) -> (M, 3)."""
+    """Positions of 3D points by id, (M,) -> (M, 3)."""
     return np.array([model.points3D[int(number)].xyz for number in ids], np.float64).reshape(-1, 3)
 
 
 def camera_of(path: Path, size: tuple[int, int], model: Any) -> tuple[Any, bool]:
-    """The camera of a photo, and whether it is known: the model's, where its photos of this size have one; else from EXIF,
-    which may name a focal length; else COLMAP's guess."""
+    """The camera of an image, and whether its focal length is known.
+
+    It is the camera of the model's images of this size, if they have a single one; else from EXIF; else COLMAP's guess.
+    """
     from patchprint.interop.colmap_models import pycolmap
 
     same = [camera for camera in model.cameras.values() if (camera.width, camera.height) == size]
@@ -60,10 +62,10 @@ def camera_of(path: Path, size: tuple[int, int], model: Any) -> tuple[Any, bool]
 
 
 def estimate_pose(xy: np.ndarray, xyz: np.ndarray, camera: Any, is_known: bool, seed: int = 0) -> Localization | None:
-    """The pose of a camera that sees the points ``xyz`` at ``xy``, or None where no pose agrees with enough of them.
+    """Estimate the pose of a camera that sees the points ``xyz`` at ``xy``; None where no pose has enough inliers.
 
     Args:
-        is_known: the focal length stays as it is; otherwise it is estimated with the pose.
+        is_known: keep the focal length; otherwise it is estimated with the pose.
 
     Shape:
         xy (M, 2) in our convention, xyz (M, 3).

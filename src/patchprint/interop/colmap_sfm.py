@@ -1,4 +1,4 @@
-"""Photos to sparse models with COLMAP: its own SIFT pipeline, or our keypoints and matches; both resume where they stopped."""
+"""Sparse models by COLMAP from keypoints and matches made elsewhere; resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -21,27 +21,24 @@ from patchprint.interop.colmap_database import (
     verify,
     write_features,
     write_matches,
-    writing,
 )
 from patchprint.interop.colmap_models import from_keypoints, is_complete, poses_of_model, read_model
-from patchprint.interop.colmap_pairs import PairRule, match_images, restore_names
-from patchprint.interop.colmap_subprocess import extract_features
-from patchprint.interop.image_files import image_size, list_images
+from patchprint.interop.image_files import image_size
 from patchprint.types import Keypoints
 
-KEYPOINTS = 8192  # of a photo, COLMAP's default; it does not count second angles
+KEYPOINTS = 8192  # per image, COLMAP's default, which does not count second orientations
 MAX_IMAGE_SIZE = 3200  # pixels along the longer side, COLMAP's default
 MADE_BY = "patchprint sfm"
 CONTENTS = ("database.db*", "pairs.txt", "sparse")  # of a work folder
-# What COLMAP's SIFT takes for each pixel of a photo (it starts from the doubled photo), and the program without a photo.
+# What COLMAP's SIFT takes for each pixel of an image (it doubles the image first), and the program without an image.
 BYTES_PER_PIXEL = 300
 BASE_GB = 0.4
-MEMORY_GB = 4.0  # what finding keypoints may take where nobody says otherwise
-# What the mapper may take for a photo of 8192 keypoints, with matches and tracks: a rough bound, read off one mapping.
+MEMORY_GB = 4.0  # default limit for detecting keypoints
+# What the mapper may take for an image of 8192 keypoints, with matches and tracks: a rough bound from one mapping.
 BYTES_PER_MAPPED_PHOTO = 8e6
-_SMALLEST_PART, _LARGEST_PART = 50, 500  # photos that are mapped together; the second is COLMAP's default
+_SMALLEST_PART, _LARGEST_PART = 50, 500  # images that are mapped together; the second is COLMAP's default
 Mapper = Literal["incremental", "hierarchical", "global"]
-SMALLEST_MODEL = 3  # photos; COLMAP's default of 10 throws small collections away
+SMALLEST_MODEL = 3  # images; COLMAP's default of 10 discards small collections
 
 
 def reconstruct(
@@ -55,17 +52,17 @@ def reconstruct(
     mapper: Mapper = "incremental",
     memory_gb: float = MEMORY_GB,
 ) -> Any:
-    """A sparse model from features and matches made elsewhere.
+    """Reconstruct a sparse model from keypoints and matches.
 
-    ``work_folder`` receives ``database.db`` and the model in ``sparse/``. A second call with the same features continues or
-    just reads the result; one with other features is refused, so that two runs never mix.
+    ``work_folder`` receives ``database.db`` and the model in ``sparse/``. A second call with the same features resumes, or just
+    reads the result; one with other features is refused, so that two runs never mix.
 
     Args:
-        keypoints: by name of the photo, relative to ``image_folder``.
+        keypoints: by image name, relative to ``image_folder``.
         matches: (M, 2) indices by pair of names.
-        mapper: "incremental", one photo after the other; "hierarchical", the same for parts of the photos, which are then
-            put together; "global", all cameras at once (GLOMAP).
-        memory_gb: that the parts of "hierarchical" may take which are mapped side by side.
+        mapper: "incremental", one image after the other; "hierarchical", the same for parts of the images, which are then
+            merged; "global", all cameras at once (GLOMAP).
+        memory_gb: limit for the parts that "hierarchical" maps in parallel.
 
     Returns:
         The largest model, a ``pycolmap.Reconstruction``.
@@ -77,7 +74,7 @@ def reconstruct(
         write_features(work / "database.db", image_folder, keypoints, cameras)
         write_matches(work / "database.db", matches)
         verify(work / "database.db", max_error, seed)
-        _map(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
+        map_images(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
     return read_model(work / "sparse")
 
 
@@ -91,14 +88,14 @@ def extend(
     max_error: float = 4.0,
     seed: int = 0,
 ) -> Any:
-    """The model that `reconstruct` or this function left in ``base_folder``, with further photos.
+    """Add images to the model that `reconstruct` or this function left in ``base_folder``.
 
-    ``work_folder`` receives a database and a model of all photos; ``base_folder`` stays as it is. The cameras that are known
-    stay where they are, so that what was measured in the old model holds in the new one; points are found and refined.
+    ``work_folder`` receives a database and a model of all images; ``base_folder`` is not changed. Known cameras keep their
+    poses, so that measurements in the old model hold in the new one; points are added and refined.
 
     Args:
-        keypoints: of the new photos, relative to ``image_folder``.
-        matches: of pairs in which at least one photo is new.
+        keypoints: of the new images, relative to ``image_folder``.
+        matches: of pairs in which at least one image is new.
     """
     base, work = Path(base_folder), Path(work_folder)
     inputs = hashlib.sha256(_fingerprint(keypoints, matches).encode())
@@ -114,59 +111,19 @@ def extend(
     return read_model(work / "sparse")
 
 
-def sift_reconstruction(
-    image_folder: str | Path,
-    work_folder: str | Path,
-    names: list[str] | None = None,
-    cameras: Cameras | None = None,
-    max_keypoints: int = KEYPOINTS,
-    max_image_size: int = MAX_IMAGE_SIZE,
-    seed: int = 0,
-    pairs: PairRule = "exhaustive",
-    threads: int = -1,
-) -> Any:
-    """A sparse model with COLMAP's own SIFT and incremental mapping, on the CPU.
-
-    Args:
-        names: photos to use, relative to ``image_folder``; all by default.
-        pairs: which are matched (``interop.colmap_pairs``).
-        threads: photos that are searched for keypoints at a time, each of which takes memory (`photos_at_once`).
-    """
-    from patchprint.interop.colmap_models import pycolmap
-
-    work, cameras = Path(work_folder), cameras or Cameras()
-    database = work / "database.db"
-    settings = repr((sorted(names or []), cameras, max_keypoints, max_image_size, seed, pairs))
-    claim_folder(work, MADE_BY, CONTENTS, hashlib.sha256(settings.encode()).hexdigest())
-    cameras.check()
-    if not (work / "sparse").is_dir():
-        reader = pycolmap.ImageReaderOptions(camera_model=cameras.model, camera_params=cameras.params)
-        mode = pycolmap.CameraMode.SINGLE if cameras.single else pycolmap.CameraMode.AUTO
-        with writing(database), Progress("COLMAP describes the photos"):
-            pycolmap.Database.open(database).close()
-            restore_names(database)
-            # Its threads would add the photos in the order in which they are done, and another order gives another model.
-            pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
-            extract_features(database, image_folder, names, cameras, max_keypoints, max_image_size, threads)
-        with writing(database), Progress("COLMAP matches the photos"):
-            match_images(database, pairs, seed)
-        _map(database, image_folder, work / "sparse", len(names or list_images(image_folder)), seed)
-    return read_model(work / "sparse")
-
-
-def photos_at_once(
+def images_at_once(
     image_folder: str | Path, names: Iterable[str], memory_gb: float, most: int, max_image_size: int | None = None
 ) -> int:
-    """How many of the photos may be searched for keypoints side by side, at least 1 and at most ``most``.
+    """How many images fit into the memory while keypoints are detected in parallel, at least 1 and at most ``most``.
 
     Args:
-        max_image_size: longer sides are reduced to this first.
+        max_image_size: larger images are reduced to this first.
     """
     if memory_gb <= 0:
         raise UserError(f"the memory must be above 0 GB, got {memory_gb:g}")
     largest = 1.0
     for name in names:
-        with contextlib.suppress(UserError, OSError):  # whoever reads the photo names it
+        with contextlib.suppress(UserError, OSError):  # reported by whoever reads the image
             width, height = image_size(Path(image_folder) / name)
             shrink = 1.0 if max_image_size is None else min(1.0, max_image_size / max(width, height))
             largest = max(largest, width * height * shrink**2)
@@ -174,24 +131,26 @@ def photos_at_once(
 
 
 def parts_at_once(memory_gb: float, most: int) -> tuple[int, int]:
-    """How many parts of a large collection may be mapped side by side, and how many photos each may have."""
+    """How many parts of a large collection fit into the memory in parallel, and the images of each."""
     photos = max(_SMALLEST_PART, int((memory_gb - BASE_GB) * 1e9 / BYTES_PER_MAPPED_PHOTO))
     workers = max(1, min(most, photos // _LARGEST_PART))
     return workers, min(_LARGEST_PART, photos)
 
 
 def check_mapper(mapper: str) -> None:
-    """Raise UserError where COLMAP has no such mapper, here."""
-    from patchprint.interop.colmap_models import pycolmap
-
+    """Raise UserError where COLMAP, or the installed pycolmap, has no such mapper."""
     if mapper not in get_args(Mapper):
         raise UserError(f"COLMAP has no mapper {mapper!r}; {suggest(mapper, get_args(Mapper))}")
+    if mapper == "incremental":
+        return  # without importing pycolmap
+    from patchprint.interop.colmap_models import pycolmap
+
     if not hasattr(pycolmap, f"{mapper}_mapping"):
         raise UserError(f"pycolmap {pycolmap.__version__} has no {mapper} mapper; pip install --upgrade pycolmap")
 
 
 def write_ply(model: Any, path: str | Path) -> None:
-    """The points of a ``pycolmap.Reconstruction`` with their colors, as viewers of point clouds read them."""
+    """Write the points of a ``pycolmap.Reconstruction`` with their colors as PLY."""
     points = list(model.points3D.values())
     rows = np.zeros(len(points), [("xyz", "<f4", 3), ("color", "u1", 3)])
     rows["xyz"] = np.array([point.xyz for point in points]).reshape(-1, 3)
@@ -199,12 +158,12 @@ def write_ply(model: Any, path: str | Path) -> None:
     header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
     header += [f"property float {axis}" for axis in "xyz"]
     header += [f"property uchar {color}" for color in ("red", "green", "blue")]
-    with atomic_file(path) as temporary:  # pycolmap's own writer says nothing when the disk is full
+    with atomic_file(path) as temporary:  # pycolmap's own writer ignores a full disk
         temporary.write_bytes("\n".join([*header, "end_header", ""]).encode() + rows.tobytes())
 
 
 def summarize(model: Any, num_images: int) -> dict[str, Any]:
-    """The numbers by which sparse models are compared."""
+    """Statistics of a sparse model."""
     return {
         "photos": num_images,
         "registered": model.num_reg_images(),
@@ -215,7 +174,7 @@ def summarize(model: Any, num_images: int) -> dict[str, Any]:
     }
 
 
-def _map(
+def map_images(
     database: Path,
     image_folder: str | Path,
     out: Path,
@@ -224,7 +183,7 @@ def _map(
     mapper: Mapper = "incremental",
     memory_gb: float = MEMORY_GB,
 ) -> None:
-    """Mapping from nothing; the largest model goes to ``out``, the others to ``out/others/1`` and so on."""
+    """Map images from scratch; the largest model goes to ``out``, the others to ``out/others/1`` and so on."""
     with atomic_folder(out, MADE_BY) as temporary:
         candidates = temporary / "others"
         candidates.mkdir()
@@ -234,7 +193,7 @@ def _map(
             models = _run_large_mapper(database, image_folder, candidates, seed, mapper, memory_gb)
         if not models:
             raise UserError(
-                f"no 3D model could be made of the photos in {image_folder}: they overlap too little, or show too little "
+                f"no 3D model could be made of the images in {image_folder}: they overlap too little, or show too little "
                 f"texture"
             )
         for index in models:
@@ -248,7 +207,7 @@ def _map(
 
 
 def _map_on(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path) -> None:
-    """Incremental mapping that goes on with the model in ``start``, whose cameras stay where they are."""
+    """Continue incremental mapping from the model in ``start``, whose cameras keep their poses."""
     with atomic_folder(out, MADE_BY) as temporary:
         model = _run_mapper(database, image_folder, temporary, num_images, seed, start)[0]
         _move_back(model, start)
@@ -257,7 +216,7 @@ def _map_on(database: Path, image_folder: str | Path, out: Path, num_images: int
 
 
 def _move_back(model: Any, start: Path) -> None:
-    """Undo the shift and the scale by which COLMAP centers a model when it is done with it."""
+    """Undo the shift and the scale by which COLMAP normalizes a finished model."""
     from patchprint.interop.colmap_models import pycolmap
 
     before = poses_of_model(read_model(start))
@@ -272,7 +231,7 @@ def _move_back(model: Any, start: Path) -> None:
 def _run_mapper(
     database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path | None = None
 ) -> dict[int, Any]:
-    """The models that COLMAP wrote to ``out/0`` and so on; with a ``start``, to ``out`` itself."""
+    """Run the incremental mapper; models go to ``out/0`` and so on, with a ``start`` to ``out`` itself."""
     from patchprint.interop.colmap_models import pycolmap
 
     options = pycolmap.IncrementalPipelineOptions(min_model_size=SMALLEST_MODEL, random_seed=seed)
@@ -295,7 +254,7 @@ def _run_mapper(
 def _run_large_mapper(
     database: Path, image_folder: str | Path, out: Path, seed: int, mapper: Mapper, memory_gb: float
 ) -> dict[int, Any]:
-    """The same by one of the mappers for many photos, of which neither says how far it is."""
+    """Run the hierarchical or global mapper, which do not report progress."""
     from patchprint.interop.colmap_models import pycolmap
 
     with Progress("COLMAP maps"):
@@ -312,9 +271,9 @@ def _run_large_mapper(
 
 
 def _refuse_cut_model(folder: Path) -> None:
-    """COLMAP writes on when the disk is full; a cut model must not get the name under which later runs look for it."""
+    """Raise OSError for a truncated model, which COLMAP leaves on a full disk; later runs must not find it."""
     if not is_complete(folder):
-        raise OSError("COLMAP's model is cut short; make room on the disk and run again")
+        raise OSError("COLMAP's model is truncated; make room on the disk and run again")
 
 
 def _fingerprint(keypoints: Mapping[str, Keypoints], matches: Mapping[Pair, np.ndarray]) -> str:

@@ -1,6 +1,6 @@
-"""What COLMAP does in threads of its own that write to a database, in a process of its own.
+"""Run COLMAP's multi-threaded database writers in a child process.
 
-Where such a thread cannot write, as on a full disk, COLMAP ends the process it is in (SIGABRT). This file is the program, too.
+Where one of its threads cannot write, as on a full disk, COLMAP aborts the process (SIGABRT). This file is the program, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def extract_features(
     max_image_size: int,
     threads: int = -1,
 ) -> None:
-    """COLMAP's SIFT on the CPU for photos that are in the database.
+    """Detect and describe with COLMAP's SIFT, on the CPU, images that are in the database.
 
     Args:
         names: relative to ``image_folder``; all by default.
@@ -43,13 +43,13 @@ def match(database: Path, function: str, pairing: dict[str, Any], seed: int) -> 
 
     Args:
         function: ``match_exhaustive``, ``match_sequential`` or ``match_image_pairs``.
-        pairing: settings of its pairing options.
+        pairing: fields of its pairing options.
     """
     _run({"match": {"function": function, "pairing": pairing, "seed": seed}}, database)
 
 
 def _run(task: dict[str, Any], database: Path) -> None:
-    """Do it in a process of its own; raise RuntimeError with what COLMAP said where it failed."""
+    """Run a task in a child process; raises RuntimeError with COLMAP's message where it failed."""
     program = [sys.executable, "-P", __file__]
     text = json.dumps({"database": str(database), **task})
     done = subprocess.run(program, input=text, text=True, errors="replace", stderr=subprocess.PIPE, check=False)
@@ -61,10 +61,10 @@ def _run(task: dict[str, Any], database: Path) -> None:
 
 def _main() -> None:
     import ctypes
-    import zlib  # noqa: F401  (before pycolmap, see `interop.colmap`)
+    import zlib  # noqa: F401  (before pycolmap, see `interop.colmap_models`)
 
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it does not write on when its parent was killed
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the parent
     import pycolmap
 
     pycolmap.logging.minloglevel = 2
@@ -76,8 +76,10 @@ def _main() -> None:
         )
         options.sift.max_num_features = chosen["max_keypoints"]
         cameras = chosen["cameras"]
-        mode = pycolmap.CameraMode.SINGLE if cameras["single"] else pycolmap.CameraMode.AUTO
-        reader = pycolmap.ImageReaderOptions(camera_model=cameras["model"], camera_params=cameras["params"])
+        mode = pycolmap.CameraMode.SINGLE if cameras["single_camera"] else pycolmap.CameraMode.AUTO
+        reader = pycolmap.ImageReaderOptions(
+            camera_model=cameras["camera_model"], camera_params=cameras["camera_params"]
+        )
         pycolmap.extract_features(
             task["database"], chosen["image_folder"], chosen["names"], mode, reader, options, device=cpu
         )

@@ -23,21 +23,28 @@ from patchprint.common.files import atomic_file
 from patchprint.common.optional import require
 from patchprint.common.safe_io import parsing
 from patchprint.interop.image_files import problem_of_name
+from patchprint.interop.object_storage import is_url
 from patchprint.ops.distances import pack_bits, unpack_bits
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
+_IMAGES = "images"  # attribute with the folder of the images
 _MOST_PACKED = 1100  # times that gzip, which HDF5 files are packed with, can shrink bytes
 
 
 def write_features(
-    path: str | Path, features: Iterable[tuple[str, Features]], settings: Mapping[str, Any] | None = None
+    path: str | Path,
+    features: Iterable[tuple[str, Features]],
+    settings: Mapping[str, Any] | None = None,
+    images: str | None = None,
 ) -> None:
-    """Write ``features.h5``; vectors as they are, so that they match as they did, packed bits as signs of unit length.
+    """Write ``features.h5``: vectors unchanged, so that they match as before, packed bits as signs of unit length.
 
-    ``settings``, how the features were made, become attributes of the file.
+    ``settings``, how the features were made, and ``images``, the folder of the images, become attributes of the file.
     """
     with _create(path) as store:
         store.attrs.update({name: value for name, value in (settings or {}).items() if value is not None})
+        if images is not None:
+            store.attrs[_IMAGES] = np.bytes_(images.encode())
         for name, item in features:
             _write_group(store, name, item)
 
@@ -51,11 +58,13 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
             raise UserError(
                 f"{path} holds no features in hloc's layout (a group per photo with keypoints, descriptors)"
             )
+        images = _attribute(store, _IMAGES, b"").decode()
         for name in names:
             problem = problem_of_name(name)
             if problem is not None:
                 raise UserError(f"{path}: the name {name!r} in it has {problem}")
-            yield name, _read_group(store[name])
+            place = Path(images) / name if images and not is_url(images) else None
+            yield name, _read_group(store[name], place)
 
 
 def write_matches(
@@ -160,8 +169,8 @@ def _create(path: str | Path) -> Iterator[Any]:
                 raise sink.error  # whatever HDF5 made of it
 
 
-def _read_group(group: Any) -> Features:
-    """One photo of ``features.h5``."""
+def _read_group(group: Any, place: Path | None) -> Features:
+    """One image of ``features.h5``; ``place`` is its file."""
     xy = torch.from_numpy(_read(group, "keypoints").astype(np.float32))
     scale = torch.from_numpy(_read(group, "scales")) if "scales" in group else torch.ones(len(xy))
     angle = torch.from_numpy(_read(group, "angles")) if "angles" in group else torch.zeros(len(xy))
@@ -177,7 +186,7 @@ def _read_group(group: Any) -> Features:
     ratio = _attribute(group, "ratio", None)
     keypoints = Keypoints(xy, scale, angle, score, affine)
     ratio = None if ratio is None else float(ratio)
-    return Features(keypoints, descriptors, (width, height), None, model, ratio).checked()
+    return Features(keypoints, descriptors, (width, height), place, model, ratio).checked()
 
 
 def _read(group: Any, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Files in object storage, by URL: s3://BUCKET/FOLDER, gs://..., and whatever else fsspec knows.
+"""Files in object storage, by URL: s3://BUCKET/FOLDER, gs://... and other protocols of fsspec.
 
-fsspec finds the package of a protocol by itself (s3fs, gcsfs, adlfs), and that package its credentials.
+fsspec finds the package of a protocol (s3fs, gcsfs, adlfs), which finds its credentials.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from patchprint.common.optional import require
 
 
 def is_url(place: object) -> bool:
-    """Whether a place is given as a URL; files and folders are not."""
+    """Whether a place is a URL, not a file or folder."""
     return isinstance(place, str) and "://" in place
 
 
 def place_of(text: str) -> str | Path:
-    """What was typed, as a URL or as a path."""
+    """Convert a command-line argument to a path, unless it is a URL."""
     return text if is_url(text) else Path(text)
 
 
@@ -48,7 +48,7 @@ def _open(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _reaching(url: str | Path) -> Iterator[None]:
-    """Whatever a store throws becomes one sentence with the URL; each has exceptions of its own."""
+    """Turn all errors of a store into UserError with the URL; each store has its own exceptions."""
     try:
         yield
     except MissingPackageError:

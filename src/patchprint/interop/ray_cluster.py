@@ -1,10 +1,10 @@
-"""Ray: work in many processes, on this machine or on the nodes of a cluster, that survives the loss of any of them.
+"""Run jobs on a Ray cluster, or on all cores of this machine, and survive the loss of workers and nodes.
 
-A worker is a Ray actor that prepares itself once, as by loading a model, and then does one job after the other. Each holds one
-job at a time and its result is taken before the next one is given, so that no more than one result for each worker is ever
-on its way. A job that is lost with its worker or node is given to another.
+A worker is a Ray actor that prepares itself once, as by loading a model, and runs one job after the other. The scheduler is our
+own: Ray Data's ``map_batches`` with an actor pool (Ray 2.60) retries a job that kills its worker for ever, computes results far
+ahead of a slow consumer (21 of 24), and waits for ever on a cluster of one core.
 
-Ray runs what it is sent, with the rights of whoever started it: a cluster without tokens belongs into a network whose members
+Ray runs what it is sent, with the rights of whoever started it: a cluster without tokens must be in a network whose members
 are trusted.
 """
 
@@ -16,48 +16,45 @@ import os
 import secrets
 import socket
 import sys
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import patchprint
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
-from patchprint.common.progress import note
 
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
 
-_SHARING_A_GPU = 4  # workers
-MOST_LOSSES = 3  # workers that a job may take with it
-_PATIENCE = (
-    5.0  # seconds after which it is looked whether the cluster has grown or shrunk, and until an address must answer
-)
+_WORKERS_PER_GPU = 4
+MAX_RETRIES = 3  # per job, after its worker died
+_POLL_SECONDS = 5.0  # between looks at the size of the cluster, and until an address must answer
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where to work: at the address of a cluster ("auto": the one on this machine), or in a Ray of our own on this machine."""
+    """A Ray cluster by address ("auto": the one on this machine), or without address a local Ray instance of our own."""
 
     address: str | None = None
 
 
 @dataclass(frozen=True)
-class Room:
-    """What each worker takes of a node."""
+class WorkerResources:
+    """CPU cores and GPUs (or a fraction of one) that each worker takes of its node."""
 
     cores: float = 1.0
     gpus: float = 0.0
 
 
 @dataclass(frozen=True)
-class _Failed:
-    """What a worker says of a job that it cannot do; others would fail as well."""
+class _Failure:
+    """The error of a job, which would fail on other nodes as well."""
 
-    sentence: str
-    is_mistake: bool  # of the user; else a fault of a disk or a network
+    message: str
+    is_user_error: bool  # else a fault of a disk or a network
 
 
 @contextlib.contextmanager
@@ -113,30 +110,28 @@ def nodes(ray: Any) -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def room_for_workers(ray: Any, on_gpu: bool | None = None) -> Room:
-    """What a worker takes: a core; where there are GPUs, a share of one with its share of the cores.
+def worker_resources(ray: Any, device: str = "auto") -> WorkerResources:
+    """What a worker takes: one core, or a share of a GPU with its share of the cores.
 
-    Several share a GPU, since each of them reads photos and finds keypoints too, and it would wait for a single one.
+    Several workers share a GPU, since each of them also reads images and detects keypoints, while a GPU would wait for one.
 
     Args:
-        on_gpu: None takes GPUs where the cluster has some.
+        device: auto takes GPUs where the cluster has some; cpu leaves them alone.
     """
     there = ray.cluster_resources()
     cores, gpus = there.get("CPU", 0), there.get("GPU", 0)
-    if on_gpu and not gpus:
+    if device not in ("auto", "cpu") and not gpus:
         raise UserError("no node of the cluster has a GPU; leave --device out, or give --device cpu")
-    if gpus and on_gpu is not False:
-        sharing = max(1, min(_SHARING_A_GPU, int(cores // gpus)))
-        return Room(max(1.0, cores // gpus // sharing), 1 / sharing)
+    if gpus and device != "cpu":
+        sharing = max(1, min(_WORKERS_PER_GPU, int(cores // gpus)))
+        return WorkerResources(max(1.0, cores // gpus // sharing), 1 / sharing)
     if cores < 1:
-        raise UserError(
-            "no node of the cluster has a core to spare; start one with ray start --address ... --num-cpus N"
-        )
-    return Room()
+        raise UserError("no node of the cluster has a free core; start one with ray start --address ... --num-cpus N")
+    return WorkerResources()
 
 
 def refuse_unseen(ray: Any, *paths: Path) -> None:
-    """Raise UserError where a node does not see one of these files or folders under its name."""
+    """Raise UserError where a file or folder does not exist on a node."""
     texts = [str(path) for path in paths]
 
     def unseen() -> list[str]:
@@ -156,101 +151,79 @@ def spread(
     ray: Any,
     jobs: Sequence[Job],
     prepare: Callable[[], Callable[[Job], Outcome]],
-    room: Room | None = None,
-    report: Callable[[str], None] = note,
-    on_loss: Callable[[int], None] | None = None,
+    resources: WorkerResources | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
-    """Do all jobs on all nodes; gives the number of each job and its outcome, in the order in which they end.
+    """Run jobs on all nodes and yield the number and the outcome of each, as they finish.
+
+    A worker gets its next job when the outcome of the last one was taken, so that a slow consumer slows workers down.
+    Ray restarts a worker that died, with its job, up to `MAX_RETRIES` times.
 
     Args:
-        prepare: called once by each worker; gives the function that does a job. What it raises as UserError or OSError ends
-            the work with the name of the node; what is lost with a worker is done again.
-        on_loss: told the number of a job that took two workers with it, which is then given up; without it the work ends, when
-            more were lost.
+        prepare: called once by each worker; returns the function that runs a job.
+
+    Raises:
+        UserError or OSError: that ``prepare`` or a job raised, with the name of the node.
     """
-    return _Spreading(ray, jobs, prepare, room or Room(), report, on_loss).run()
+    resources = resources or WorkerResources()
+    create = ray.remote(
+        num_cpus=resources.cores, num_gpus=resources.gpus, max_restarts=-1, max_task_retries=MAX_RETRIES
+    )(_Worker).remote
+    waiting = deque(enumerate(jobs))
+    running: dict[Any, tuple[Any, int]] = {}  # by the future of an outcome: the worker, the number of its job
+
+    def submit(worker: Any) -> None:
+        number, job = waiting.popleft()
+        running[worker.run.remote(job)] = worker, number
+
+    try:
+        while waiting or running:
+            while waiting and len(running) < _max_workers(ray, resources):
+                submit(create(prepare))  # Ray sets OMP_NUM_THREADS to its cores
+            ended, _ = ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)
+            for future in ended:
+                outcome = _outcome(ray, future)
+                worker, number = running.pop(future)
+                if waiting:
+                    submit(worker)
+                else:
+                    ray.kill(worker)
+                yield number, outcome
+    finally:
+        for worker, _ in running.values():
+            ray.kill(worker)
 
 
-class _Spreading(Generic[Job, Outcome]):
-    def __init__(
-        self,
-        ray: Any,
-        jobs: Sequence[Job],
-        prepare: Callable[[], Callable[[Job], Outcome]],
-        room: Room,
-        report: Callable[[str], None],
-        on_loss: Callable[[int], None] | None,
-    ) -> None:
-        self.on_loss = on_loss
-        self.ray, self.jobs, self.prepare, self.room, self.report = ray, jobs, prepare, room, report
-        self.waiting = deque(range(len(jobs)))
-        self.running: dict[Any, tuple[Any, int]] = {}  # by the promise of an outcome: the worker, the job
-        self.losses: Counter[int] = Counter()
-
-    def run(self) -> Iterator[tuple[int, Outcome]]:
-        try:
-            while self.waiting or self.running:
-                while self.waiting and len(self.running) < self._most_workers():
-                    self._give(self._new_worker())
-                ended, _ = self.ray.wait(list(self.running), num_returns=1, timeout=_PATIENCE)
-                for promise in ended:
-                    yield from self._take(promise)
-        finally:
-            for worker, _ in self.running.values():
-                self.ray.kill(worker)
-
-    def _most_workers(self) -> int:
-        there = self.ray.cluster_resources()
-        by_cores = there.get("CPU", 0) // self.room.cores
-        return max(1, int(min(by_cores, there.get("GPU", 0) // self.room.gpus) if self.room.gpus else by_cores))
-
-    def _new_worker(self) -> Any:
-        kind = self.ray.remote(num_cpus=self.room.cores, num_gpus=self.room.gpus, max_restarts=0)(_Worker)
-        return kind.remote(self.prepare)  # Ray gives it OMP_NUM_THREADS by its cores
-
-    def _give(self, worker: Any) -> None:
-        number = self.waiting.popleft()
-        self.running[worker.do.remote(self.jobs[number])] = worker, number
-
-    def _take(self, promise: Any) -> Iterator[tuple[int, Outcome]]:
-        worker, number = self.running.pop(promise)
-        lost = self.ray.exceptions
-        try:
-            outcome = self.ray.get(promise)
-        except lost.OutOfDiskError as error:
-            raise OSError(
-                f"the disk of a node is full ({_short(error)}); make room there and run again, {_KEPT}"
-            ) from error
-        except (lost.RayActorError, lost.ObjectLostError, lost.WorkerCrashedError, lost.OutOfMemoryError) as error:
-            self._lose(number, error)
-            return
-        if isinstance(outcome, _Failed):
-            raise (
-                UserError(outcome.sentence)
-                if outcome.is_mistake
-                else OSError(f"{outcome.sentence}; run again, {_KEPT}")
-            )
-        if self.waiting:
-            self._give(worker)
-        else:
-            self.ray.kill(worker)
-        yield number, outcome
-
-    def _lose(self, number: int, error: Exception) -> None:
-        self.losses[number] += 1
-        if self.losses[number] > 1 and self.on_loss is not None:
-            self.on_loss(number)
-            return
-        if self.losses[number] > MOST_LOSSES:
-            raise OSError(
-                f"{self.losses[number]} workers were lost with the same job, the last one with: {_short(error)}; most likely "
-                f"a node has too little memory for it; run again, {_KEPT}"
-            ) from error
-        self.report(f"a worker was lost ({_short(error)}); its share of the work is given to another")
-        self.waiting.appendleft(number)
+def _max_workers(ray: Any, resources: WorkerResources) -> int:
+    """How many workers the cluster has resources for now; it may grow and shrink."""
+    there = ray.cluster_resources()
+    by_cores = there.get("CPU", 0) // resources.cores
+    return max(1, int(min(by_cores, there.get("GPU", 0) // resources.gpus) if resources.gpus else by_cores))
 
 
-_KEPT = "which goes on where this stopped"
+def _outcome(ray: Any, future: Any) -> Any:
+    """The outcome of a job, or the error that ends the work."""
+    errors = ray.exceptions
+    try:
+        outcome = ray.get(future)
+    except errors.OutOfDiskError as error:
+        raise OSError(
+            f"the disk of a node is full ({_short(error)}); make room there and run again, {_RESUMES}"
+        ) from error
+    except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
+        raise OSError(
+            f"a worker died {MAX_RETRIES + 1} times with the same job, the last time with: {_short(error)}; most likely a node "
+            f"has too little memory for it; run again, {_RESUMES}"
+        ) from error
+    if isinstance(outcome, _Failure):
+        raise (
+            UserError(outcome.message)
+            if outcome.is_user_error
+            else OSError(f"{outcome.message}; run again, {_RESUMES}")
+        )
+    return outcome
+
+
+_RESUMES = "which goes on where this stopped"
 
 
 class _Worker:
@@ -258,15 +231,15 @@ class _Worker:
 
     def __init__(self, prepare: Callable[[], Callable[[Any], Any]]) -> None:
         self._prepare = prepare
-        self._do: Callable[[Any], Any] | None = None
+        self._run_job: Callable[[Any], Any] | None = None
 
-    def do(self, job: Any) -> Any:
+    def run(self, job: Any) -> Any:
         try:
-            if self._do is None:
-                self._do = self._prepare()
-            return self._do(job)
+            if self._run_job is None:
+                self._run_job = self._prepare()
+            return self._run_job(job)
         except (UserError, OSError) as error:
-            return _Failed(f"node {_this_node()}: {error}", isinstance(error, UserError))
+            return _Failure(f"node {_this_node()}: {error}", isinstance(error, UserError))
 
 
 def _this_node() -> str:
@@ -275,7 +248,7 @@ def _this_node() -> str:
 
 
 def _on_every_node(ray: Any, function: Callable[[], Any]) -> dict[str, Any]:
-    """What a function without arguments says on each node, by the name of the node."""
+    """The result of a function without arguments on each node, by node name; an error is a result, too."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     asked = {
         f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
@@ -313,12 +286,12 @@ def _refuse_other_versions(ray: Any) -> None:
 
 
 def refuse_silent(address: str | None) -> None:
-    """Raise UserError where nobody answers at HOST:PORT; Ray itself would try for minutes."""
+    """Raise UserError where no server answers at HOST:PORT; Ray itself would try for minutes."""
     if address is None or "://" in address or ":" not in address:
         return
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=_PATIENCE):
+        with socket.create_connection((host, int(port)), timeout=_POLL_SECONDS):
             pass
     except (OSError, ValueError, OverflowError) as error:
         raise UserError(_no_cluster(address)) from error

@@ -1,4 +1,4 @@
-"""Sequences of images of a plane with the homographies from the first image to the others.
+"""Image sequences of a plane, with the homographies from the first image to the others.
 
 Two layouts are known: Oxford's ``img1.png`` with ``H1to2p``, and HPatches' ``1.ppm`` with ``H_1_2``.
 """
@@ -18,7 +18,7 @@ _MOST = 99
 
 @dataclass(frozen=True, eq=False)
 class ImageSequence:
-    """The images of one folder by number, always with 1, and the homographies from the first to each of the others.
+    """The images of one folder by number, starting at 1, and the homographies from the first to each of the others.
 
     Shape:
         paths: number -> file; homographies: number -> (3, 3) float64 with last entry 1, from pixels of image 1.
@@ -34,7 +34,7 @@ class ImageSequence:
 
 
 def find_sequences(root: str | Path, chosen: tuple[str, ...] = ()) -> list[ImageSequence]:
-    """The sequences in the folders below ``root``, which may itself be one; ``chosen`` names some of them."""
+    """Find the sequences in the folders below ``root``, or ``root`` itself; ``chosen`` selects some by name."""
     root = Path(root)
     if not root.is_dir():
         raise UserError(f"{root} is not a folder; give the folder that holds the sequences")
@@ -51,7 +51,7 @@ def find_sequences(root: str | Path, chosen: tuple[str, ...] = ()) -> list[Image
 
 
 def read_sequence(folder: Path) -> ImageSequence:
-    """The files of one folder; its images are not read yet."""
+    """Read the homographies and list the image files of one folder."""
     paths = {number: path for number in range(1, _MOST) if (path := _image_path(folder, number))}
     if len(paths) < 2:
         raise UserError(f"{folder} has only one image; a sequence needs img1, img2 and H1to2p")
@@ -61,7 +61,7 @@ def read_sequence(folder: Path) -> ImageSequence:
 
 
 def read_homography(path: Path) -> np.ndarray:
-    """A 3 x 3 text file -> (3, 3) float64 with last entry 1."""
+    """Read a 3 x 3 text file as (3, 3) float64 with last entry 1."""
     if not path.is_file():
         raise UserError(f"{path} is missing; each image after the first needs its homography")
     try:

@@ -12,7 +12,7 @@ from patchprint.types import Pose
 
 
 def read_cameras(folder: Path) -> dict[str, Pose]:
-    """Poses by photo name from ``NAME.camera`` files: K, distortion, rotation camera-to-world, centre, size."""
+    """Read poses by image name from ``NAME.camera`` files: K, distortion, rotation camera-to-world, center, size."""
     poses = {}
     for path in sorted(folder.glob("*.camera")):
         try:
@@ -20,7 +20,7 @@ def read_cameras(folder: Path) -> dict[str, Pose]:
         except ValueError:
             numbers = np.zeros(0)
         if len(numbers) != 26 or not np.isfinite(numbers).all():
-            raise UserError(f"{path} is not a camera file; expected 26 numbers: K, distortion, rotation, centre, size")
+            raise UserError(f"{path} is not a camera file; expected 26 numbers: K, distortion, rotation, center, size")
         rotation = numbers[12:21].reshape(3, 3)
         if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-3):
             raise UserError(f"{path} holds no rotation in its lines 5 to 7")
@@ -29,7 +29,7 @@ def read_cameras(folder: Path) -> dict[str, Pose]:
 
 
 def read_intrinsics(path: Path) -> tuple[float, float, float, float] | None:
-    """Focal lengths and principal point of ``K.txt`` with the first pixel's centre at (0, 0); None if there is no file."""
+    """Focal lengths and principal point of ``K.txt`` with the first pixel's center at (0, 0); None if there is no file."""
     if not path.is_file():
         return None
     with parsing(path, "a camera matrix; expected 3 lines of 3 numbers"):

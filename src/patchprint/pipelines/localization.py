@@ -1,4 +1,4 @@
-"""One photo in a model that ``patchprint sfm`` made: where it was taken."""
+"""Camera pose of an image in a model that `patchprint.sfm` made."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from patchprint.pipelines.sfm_folder import SfmFolder
 from patchprint.storage import image_vectors
 from patchprint.types import Features
 
-NEIGHBORS = 20  # photos of the model that the new one is matched with
+NEIGHBORS = 20  # images of the model that the new one is matched with
 FEWEST_INLIERS = 15
 
 
 @dataclass(frozen=True, eq=False)
 class Localized:
-    """A photo that was found: its camera, how many correspondences with points of the model it has, and how many agree."""
+    """The camera of a localized image, the number of its 2D-3D matches, and how many of them are inliers."""
 
     image: Path
     found: Localization
@@ -46,20 +46,20 @@ class Localized:
 
 
 def localize(
-    image: str | Path,
-    folder: str | Path,
-    neighbors: int = NEIGHBORS,
-    device: str = "cpu",
-    seed: int = 0,
+    image: str | Path, folder: str | Path, *, neighbors: int = NEIGHBORS, device: str = "auto", seed: int = 0
 ) -> Localized:
-    """Find a photo in the model of ``folder``, or raise UserError where it does not show the same place.
+    """Estimate the camera pose of an image in a model.
 
     Args:
-        folder: what ``patchprint sfm`` wrote; nothing in it is changed.
-        neighbors: photos of the model that look most like it, which it is matched with.
+        image: file of the image.
+        folder: output of `patchprint.sfm`; it is not changed.
+        neighbors: images of the model that look most like this one, which it is matched with.
+
+    Raises:
+        UserError: where the image does not show the place of the model.
     """
     if neighbors < 1:
-        raise UserError(f"a photo needs at least 1 neighbor, got {neighbors}")
+        raise UserError(f"an image needs at least 1 neighbor, got {neighbors}")
     scene, path = SfmFolder.open(folder), Path(image)
     settings = scene.settings(device)
     features = extract(
@@ -70,6 +70,7 @@ def localize(
         detector=settings.detector,
         spread=settings.spread,
         exif=settings.exif,
+        max_size=settings.max_size,
     )
     keypoint, point = _correspondences(features, scene, neighbors, device, seed)
     camera, is_known = colmap_pose.camera_of(path, features.image_size, scene.model)
@@ -87,23 +88,22 @@ def localize(
 def _correspondences(
     features: Features, scene: SfmFolder, neighbors: int, device: str, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Keypoints of the photo (M,) and ids of points of the model (M,), each couple once."""
+    """Matches of keypoints of the image (M,) with ids of 3D points of the model (M,), without duplicates."""
     points_of = colmap_pose.known_points(scene.model)
-    names = _alike(features, [name for name in scene.features if name in points_of], scene, neighbors, seed)
-    couples = []
+    names = _most_similar(features, [name for name in scene.features if name in points_of], scene, neighbors, seed)
+    matches = []
     for name in progress(names, "matching", "photo"):
         pairs = match(features, scene.features[name], device=device).indices.numpy()
         points = points_of[name][pairs[:, 1]]
-        couples.append(np.stack([pairs[:, 0], points], 1)[points >= 0])
-    table = np.unique(np.concatenate([np.zeros((0, 2), np.int64), *couples]), axis=0)
+        matches.append(np.stack([pairs[:, 0], points], 1)[points >= 0])
+    table = np.unique(np.concatenate([np.zeros((0, 2), np.int64), *matches]), axis=0)
     return table[:, 0], table[:, 1]
 
 
-def _alike(features: Features, names: list[str], scene: SfmFolder, neighbors: int, seed: int) -> list[str]:
-    """The photos of the model that look most like this one."""
+def _most_similar(features: Features, names: list[str], scene: SfmFolder, neighbors: int, seed: int) -> list[str]:
+    """Names of the images of the model that look most like this one."""
     if len(names) <= neighbors:
         return names
-
     known = image_vectors.of(scene.features, seed, keep=False)
     rows = known.rows(names)
     _, index = nearest(known.pooling(features.descriptors)[None], known.vectors[rows], neighbors)

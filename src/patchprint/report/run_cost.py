@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from patchprint.common.provenance import machine_name, origin
 from patchprint.common.table import Table, format_number
 from patchprint.report.charts import Chart, Line
 from patchprint.report.page import Code, Part, Section
 from patchprint.report.result_comparison import data_name
 from patchprint.report.runs import Run
+
+__all__ = ["cost_sections", "origin"]
 
 _SPEED, _RATE = "patches_per_second", "lr"
 
@@ -35,23 +38,13 @@ def cost_sections(results: Sequence[dict[str, Any]], runs: Sequence[Run], more: 
     return [Section("Cost and commands", [*parts, *more])] if parts or more else []
 
 
-def origin(runs: Sequence[dict[str, Any]]) -> str:
-    """Return versions and machines of the ``run`` entries of results, for the foot of a page."""
-    words = []
-    for run in runs:
-        machine = run.get("machine")
-        where = machine if isinstance(machine, dict) else {}
-        words.append(f"patchprint {run.get('version', '–')}, torch {where.get('torch', '–')}, {_machine(where)}")
-    return "; ".join(dict.fromkeys(words))
-
-
 def _call(run: Run, call: dict[str, Any]) -> list[str]:
     machine = call.get("machine")
     return [
         run.label,
         f"{_number(call.get('first_step'))} to {_number(call.get('last_step'))}",
         *(_number(call.get(name)) for name in ("seconds", "peak_mib", "gpu_peak_mib")),
-        _machine(machine if isinstance(machine, dict) else {}),
+        machine_name(machine if isinstance(machine, dict) else {}),
         _date(call),
     ]
 
@@ -66,11 +59,6 @@ def _result(result: dict[str, Any]) -> list[str]:
         *(_number(run.get(name)) for name in ("seconds", "peak_mib")),
         _date(run),
     ]
-
-
-def _machine(machine: dict[str, Any]) -> str:
-    gpu = f", {machine['gpu']}" if machine.get("gpu") else ""
-    return f"{machine.get('cpu', '–')} ({machine.get('cores', '–')} cores){gpu}"
 
 
 def _number(value: Any) -> str:

@@ -1,7 +1,8 @@
-"""COLMAP databases of described images: whether one can be made, and making it."""
+"""COLMAP databases from features and matches."""
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,37 +17,45 @@ from patchprint.types import Features, Matches
 
 
 def check_images(features: Mapping[str, Features], images: Path | None = None) -> Path:
-    """The folder with the images of ``features``, or UserError where COLMAP could not use them.
+    """The folder with the images of ``features``; raises UserError where COLMAP could not use them.
 
     Args:
-        images: the folder that the names are relative to; a folder of features knows its own.
+        images: the folder that the names are relative to, where the features do not name it.
     """
     from patchprint.interop.colmap_models import pycolmap  # noqa: F401  (says what to install, where it is missing)
 
-    if images is None:
-        if not isinstance(features, FeatureFolder):
-            raise UserError(
-                "a COLMAP database needs the photos, whose place a folder of features knows and a file does not; give the "
-                "folder that patchprint describe --format npz writes"
-            )
+    if images is None and isinstance(features, FeatureFolder):
         refuse_url(features.manifest["photos_folder"])
-        images = Path(features.manifest["photos_folder"])
         refuse_turned(features.manifest["settings"]["exif"])
+        images = Path(features.manifest["photos_folder"])
+    if images is None:
+        images = _common_folder(features)
     if not images.is_dir():
-        raise UserError(f"{images} is not there any more; COLMAP needs the photos themselves for the cameras")
+        raise UserError(f"{images} is not there any more; COLMAP needs the images themselves for the cameras")
     return images
 
 
+def _common_folder(features: Mapping[str, Features]) -> Path:
+    """The folder that image names are relative to, from the path that the first features carry."""
+    for name, item in itertools.islice(features.items(), 1):
+        if item.image_path is not None and item.image_path.as_posix().endswith(f"/{name}"):
+            return Path(item.image_path.as_posix().removesuffix(name))
+    raise UserError(
+        "a COLMAP database needs the images as they are stored, and these features do not say where they are; describe the "
+        "images again (patchprint describe, without --exif)"
+    )
+
+
 def refuse_url(images: str | Path) -> None:
-    """Raise UserError where the photos are in object storage."""
+    """Raise UserError for images in object storage."""
     if is_url(images):
-        raise UserError(f"COLMAP reads photos from files, and these are at {images}; copy them to a folder")
+        raise UserError(f"COLMAP reads images from files, and these are at {images}; copy them to a folder")
 
 
 def refuse_turned(exif: bool) -> None:
-    """Raise UserError where the images are turned by EXIF before keypoints are found in them."""
+    """Raise UserError for keypoints of images that were rotated by EXIF."""
     if exif:
-        raise UserError("COLMAP reads photos without turning them by EXIF; describe them without --exif")
+        raise UserError("COLMAP reads images as they are stored, not rotated by EXIF; describe them without --exif")
 
 
 def write_database(
@@ -55,14 +64,14 @@ def write_database(
     matches: Mapping[tuple[str, str], Matches] | None = None,
     images: Path | None = None,
 ) -> None:
-    """A database with cameras, images and keypoints; with ``matches`` also these, and the geometry that COLMAP finds in them.
+    """Write a database with cameras, images and keypoints, and with ``matches`` also these, verified by COLMAP.
 
     Args:
-        images: as for `check_images`.
+        images: folder that the names are relative to, where the features do not name it.
     """
     out, folder = Path(out), check_images(features, images)
     keypoints = View(features, lambda item: item.keypoints)
-    # Made in a folder of its own, so that SQLite's side files never meet the final name.
+    # Written in a temporary folder, so that side files of SQLite never appear beside the final name.
     with files.temporary_folder(out) as workshop:
         database = workshop / "database.db"
         colmap_database.write_features(database, folder, keypoints)

@@ -1,57 +1,45 @@
-"""One photo to describe: finding its keypoints, describing them, and what is wrong with it where that cannot be done."""
+"""Describe single images in this process or in worker processes; errors are returned as values."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
+from patchprint.common.devices import choose_device
 from patchprint.common.errors import MissingPackageError, UserError
 from patchprint.common.optional import require
-from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features.extract import Found, describe_found, find_keypoints
-from patchprint.features.model import DEFAULT_MODEL, Model
+from patchprint.features.model import Model, load
+from patchprint.features.settings import DescribeSettings
 from patchprint.interop.image_files import read_gray
-from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
-from patchprint.types import Features
+from patchprint.types import Features, Keypoints
 
-
-@dataclass(frozen=True)
-class DescribeSettings:
-    """How photos are described; equal settings give equal features."""
-
-    model: str = DEFAULT_MODEL
-    detector: str = "dog"
-    max_keypoints: int | None = MAX_KEYPOINTS
-    upright: bool = False
-    spread: bool = True
-    exif: bool = False
-    max_size: int | None = None
-    device: str = "cpu"
-    engine: str = AUTO
-    # Folder of masks, one for each photo that has one (`interop.images.find_mask`); black is where no keypoint may be.
-    masks: str = ""
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+_WRITERS = 4  # threads, which mostly wait for the disk
 
 
 @dataclass(frozen=True)
 class Job:
-    """One photo to describe."""
+    """One image to describe, its mask, and the feature file to write."""
 
     image: str | Path
     mask: Path | None
     out: Path
 
 
-def limit_threads(number: int) -> None:
-    """Of this process, which is one of several: libraries by themselves would start as many as there are cores in each."""
-    torch.set_num_threads(number)
-    require("cv2", extra="images").setNumThreads(number)
-
-
-def find(job: Job, settings: DescribeSettings) -> Found | Exception:
-    """The keypoints of a photo, or what is wrong with it."""
+def detect(job: Job, settings: DescribeSettings) -> Found | Exception:
+    """The keypoints of an image, or the error that its file raised."""
     try:
         return find_keypoints(
             job.image,
@@ -63,40 +51,115 @@ def find(job: Job, settings: DescribeSettings) -> Found | Exception:
             exif=settings.exif,
             max_size=settings.max_size,
         )
-    except (ValueError, OSError, _opencv_error()) as error:
-        return _named(error, job)
+    except (ValueError, OSError) as error:
+        return _naming_image(error, job)
 
 
-def described(job: Job, found: Found | Exception, model: Model) -> Features | Exception:
+def describe(job: Job, found: Found | Exception, model: Model) -> Features | Exception:
+    """The features of detected keypoints; an error is passed on."""
     if isinstance(found, Exception):
         return found
     try:
         return describe_found(found, model)
-    except (ValueError, OSError, _opencv_error()) as error:
-        return _named(error, job)
+    except (ValueError, OSError) as error:
+        return _naming_image(error, job)
 
 
-def killer(job: Job) -> UserError:
-    """What is wrong with a photo that ended the process which worked on it, alone, too."""
-    return UserError(
-        f"{job.image}: the process that worked on it alone was killed: it is damaged, or there is too little memory"
-    )
-
-
-def _opencv_error() -> type[Exception]:
-    """What OpenCV raises where it cannot work on one image."""
-    error: type[Exception] = require("cv2", extra="images").error
-    return error
-
-
-def _named(error: Exception, job: Job) -> Exception:
-    is_named = Path(job.image).name in str(error) or isinstance(error, MissingPackageError)
-    return error if is_named else UserError(f"{job.image}: {error}")
-
-
-def save(made: tuple[Job, Features | Exception]) -> Exception | None:
-    job, features = made
+def save(job: Job, features: Features | Exception) -> Exception | None:
+    """Write the feature file; returns the error, if there is one."""
     if isinstance(features, Exception):
         return features
     feature_files.save(features, job.out)
     return None
+
+
+def run_jobs(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+    """Describe images on this machine; yields the error of each, or None, in order."""
+    workers = min(workers, len(jobs))
+    if workers <= 1:
+        model = load(settings.model, settings.device, engine=settings.engine)
+        yield from (_run_job(job, settings, model) for job in jobs)
+        return
+    run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_with_gpu
+    try:
+        yield from run(jobs, settings, workers)
+    except BrokenProcessPool as error:
+        raise OSError(
+            "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, which goes on "
+            "where this stopped"
+        ) from error
+
+
+def limit_threads(number: int) -> None:
+    """Limit torch and OpenCV threads in this worker, so that workers do not oversubscribe the CPU."""
+    torch.set_num_threads(number)
+    require("cv2", extra="images").setNumThreads(number)
+
+
+def _run_job(job: Job, settings: DescribeSettings, model: Model) -> Exception | None:
+    return save(job, describe(job, detect(job, settings), model))
+
+
+def _naming_image(error: Exception, job: Job) -> Exception:
+    is_named = Path(job.image).name in str(error) or isinstance(error, MissingPackageError)
+    return error if is_named else UserError(f"{job.image}: {error}")
+
+
+def _pool(workers: int, settings: DescribeSettings, needs_model: bool) -> ProcessPoolExecutor:
+    # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, needs_model))
+
+
+def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+    """Each worker process detects, describes and writes."""
+    with _pool(workers, settings, needs_model=True) as pool:
+        yield from pool.map(_run_in_worker, jobs)
+
+
+def _run_with_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
+    """Worker processes detect, this process describes, threads write: the GPU never waits."""
+    model = load(settings.model, settings.device, engine=settings.engine)
+    ahead = 2 * workers  # images queued for each stage
+    with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
+        found = map(_from_arrays, _map_ahead(pool, _detect_in_worker, jobs, ahead))
+        made = ((job, describe(job, each, model)) for job, each in zip(jobs, found, strict=True))
+        yield from _map_ahead(writers, lambda each: save(*each), made, ahead)
+
+
+def _map_ahead(
+    pool: Executor, function: Callable[[Item], Outcome], items: Iterable[Item], ahead: int
+) -> Iterator[Outcome]:
+    """Like ``pool.map``, but never more than ``ahead`` items beyond the last yielded result."""
+    waiting: deque[Future[Outcome]] = deque()
+    for item in items:
+        waiting.append(pool.submit(function, item))
+        if len(waiting) == ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+_worker: dict[str, Any] = {}  # settings and model of a worker process
+
+
+def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
+    limit_threads(max(1, (os.cpu_count() or 1) // workers))
+    model = load(settings.model, settings.device, engine=settings.engine) if needs_model else None
+    _worker.update(settings=settings, model=model)
+
+
+def _run_in_worker(job: Job) -> Exception | None:
+    return _run_job(job, **_worker)
+
+
+def _detect_in_worker(job: Job) -> dict[str, Any] | Exception:
+    """`detect`, with arrays in place of tensors: each tensor would cost a handshake for which the GPU waits."""
+    found = detect(job, _worker["settings"])
+    return found if isinstance(found, Exception) else {**vars(found), "keypoints": found.keypoints.to_arrays()}
+
+
+def _from_arrays(sent: dict[str, Any] | Exception) -> Found | Exception:
+    if isinstance(sent, Exception):
+        return sent
+    return Found(**{**sent, "keypoints": Keypoints.from_arrays(sent["keypoints"])})

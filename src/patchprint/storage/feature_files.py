@@ -1,6 +1,6 @@
-"""Features on disk: one ``.npz`` per photo, in a folder with a ``features.json`` that says how they were made.
+"""Features on disk: one ``.npz`` per image, in a folder with the manifest ``features.json``.
 
-The photos lie in files of their own, or many in one (`features.shards`); whoever reads them sees no difference.
+Images have files of their own or share shards (`patchprint.storage.shards`); `FeatureFolder` reads both.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from patchprint.storage.shards import SUFFIX, Shards
 from patchprint.types import Features, Keypoints, ModelId
 
 MANIFEST = "features.json"
-PER_SHARD = "photos_per_shard"  # in the manifest; without it every photo has a file of its own
-VECTORS = "vectors.npz"  # of whole photos (`features.image_vectors`)
+PER_SHARD = "photos_per_shard"  # in the manifest; without it every image has a file of its own
+VECTORS = "vectors.npz"  # of whole images (`patchprint.storage.image_vectors`)
 MADE_BY = "patchprint describe"
 WHAT = "a features file of patchprint"
 
 
 def save(features: Features, path: str | Path) -> None:
-    """Write one picture's features; the file appears complete or not at all."""
+    """Write the features of one image atomically."""
     with files.atomic_file(path) as temporary:
         temporary.write_bytes(to_bytes(features))
 
 
 def to_bytes(features: Features) -> bytes:
-    """What `save` writes."""
+    """The bytes that `save` writes."""
     values: dict[str, Any] = features.keypoints.to_arrays()
     values["descriptors"] = features.descriptors.cpu().numpy()
     values["image_size"] = np.array(features.image_size)
@@ -47,7 +47,7 @@ def to_bytes(features: Features) -> bytes:
 
 
 def load(path: str | Path, data: bytes | None = None) -> Features:
-    """Read features written by `save`, or the ``data`` that lay under a name."""
+    """Read features that `save` wrote, from a file or from its ``data``."""
     values = read_npz(path, WHAT, data)
     with parsing(path, WHAT):
         name, sha256 = (str(word) for word in values["model"])
@@ -65,7 +65,7 @@ def load(path: str | Path, data: bytes | None = None) -> Features:
 
 
 class FeatureFolder(Mapping[str, Features]):
-    """Features by the name of the photo, read from a folder one at a time."""
+    """Features by image name, read from a folder on access."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -77,7 +77,7 @@ class FeatureFolder(Mapping[str, Features]):
         self.manifest: dict[str, Any] = read_json(path, "the list of a folder of features")
         photos, settings, size = (self.manifest.get(name) for name in ("photos", "settings", PER_SHARD))
         if not isinstance(photos, list) or not isinstance(settings, dict) or not isinstance(size, int | None):
-            raise UserError(f"{path} is damaged: it lists no photos or no settings; describe the photos again")
+            raise UserError(f"{path} is damaged: it lists no images or no settings; describe the images again")
         for name in photos:
             inside(self.folder, name, path)
         self.shards = None if size is None else Shards(self.folder, photos, size)
@@ -87,11 +87,11 @@ class FeatureFolder(Mapping[str, Features]):
 
     @property
     def left_out(self) -> list[str]:
-        """Photos that were to be described and are not here."""
+        """Names of the images that could not be described."""
         return [name for name in self.manifest["photos"] if name not in self]
 
     def contents(self, name: str) -> bytes:
-        """What `save` wrote for a photo."""
+        """The bytes that `save` wrote for an image."""
         return self.shards.read(name) if self.shards and name in self._in_shard else self._alone(name).read_bytes()
 
     def __getitem__(self, name: str) -> Features:

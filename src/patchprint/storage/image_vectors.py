@@ -1,4 +1,4 @@
-"""One vector for each photo of a collection, pooled from its descriptors and kept with the features."""
+"""Global image vectors (VLAD) pooled from local descriptors, cached beside the features."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _WHAT = "a file of image vectors by patchprint"
 
 @dataclass(frozen=True, eq=False)
 class ImageVectors:
-    """Vectors by the name of the photo, and what made them, which makes those of further photos.
+    """Global vectors of images, and the pooling that computes those of further images.
 
     Shape:
-        vectors (I, K) float32, row i of the photo ``names[i]``.
+        vectors (I, K) float32, row i of the image ``names[i]``.
     """
 
     names: list[str]
@@ -41,10 +41,10 @@ class ImageVectors:
 
 
 def of(features: Mapping[str, Features], seed: int = 0, keep: bool = True) -> ImageVectors:
-    """The vectors of all photos: those that lie with the features, or new ones, which ``keep`` leaves there."""
+    """Return the cached vectors of all images, or compute them and, with ``keep``, cache them beside the features."""
     kept = features.folder / VECTORS if isinstance(features, FeatureFolder) else None
     if kept is not None and kept.is_file():
-        with contextlib.suppress(UserError):  # of other photos, or damaged: they are made again
+        with contextlib.suppress(UserError):  # of other images, or damaged: computed again
             return _read(kept, list(features), seed)
     names = list(features)
 
@@ -54,7 +54,7 @@ def of(features: Mapping[str, Features], seed: int = 0, keep: bool = True) -> Im
     pool = pooling.learn_pooling(names, read, seed)
     made = ImageVectors(names, torch.stack([pool(read(name)) for name in progress(names, "pooling", "photo")]), pool)
     if keep and kept is not None:
-        with contextlib.suppress(PermissionError):  # a folder that may only be read
+        with contextlib.suppress(PermissionError):  # a read-only folder
             _write(kept, made, seed)
     return made
 
@@ -72,7 +72,7 @@ def _read(path: Path, names: list[str], seed: int) -> ImageVectors:
     values = read_npz(path, _WHAT)
     with parsing(path, _WHAT):
         if values["names"].tolist() != names or int(values["seed"]) != seed or len(values["vectors"]) != len(names):
-            raise UserError(f"{path} is of other photos")
+            raise UserError(f"{path} is of other images")
         if values["vectors"].ndim != 2 or values["vectors"].dtype != np.float32 or values["centers"].ndim != 2:
             raise UserError(f"{path} holds no vectors")
         directions = torch.from_numpy(values["directions"]) if "directions" in values else None

@@ -1,4 +1,4 @@
-"""Part of what a large mapping holds, computed when it is asked for: memory stays that of one item."""
+"""Lazy view of a mapping: values are computed on access, so only one is in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Part = TypeVar("Part")
 
 
 class View(Mapping[Key, Part], Generic[Key, Whole, Part]):
-    """``{key: part(source[key]) for key in keys}``, all keys by default, without holding any of it."""
+    """``{key: part(source[key]) for key in keys}``, all keys by default, computed on access."""
 
     def __init__(
         self, source: Mapping[Key, Whole], part: Callable[[Whole], Part], keys: Iterable[Key] | None = None

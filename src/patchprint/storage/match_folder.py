@@ -1,8 +1,8 @@
-"""Matches of many pairs on disk: written in shards of pairs, one after the other or on a cluster, and read as one.
+"""Matches of many image pairs on disk, in shards, computed here or on a cluster.
 
-A folder holds ``pairs.txt``, the pairs in order (two names and a tab between them, as ``--pairs`` takes them), a
-``matches.json`` that says how they were matched, and shards, each a file of matches (`match_files`). Which pairs belong to
-which shard follows from their order, so that a shard that is there need not be made again.
+A folder holds ``pairs.txt`` (two names per line with a tab between them, the format of ``--pairs``), ``matches.json`` (how they
+were matched), and shards, each an ``.npz`` of matches. The order of the pairs determines the shard of each, so existing shards
+are kept when an interrupted call is resumed.
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
 
 from patchprint.common import files
 from patchprint.common.errors import OtherInputsError, UserError
-from patchprint.common.progress import Progress, note
-from patchprint.common.safe_io import parsing, read_json
-from patchprint.interop import ray_cluster
-from patchprint.interop.ray_cluster import Cluster
+from patchprint.common.lru import Lru
+from patchprint.common.progress import Progress
+from patchprint.common.safe_io import parsing, read_json, read_npz
 from patchprint.matching.pair_selection import MatchRule, Pair, Recent
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.match_formats import MatchedImages, read_matches, to_npz
-from patchprint.types import Features, Matches
+from patchprint.types import Answer, Features, Keypoints, Matches, Verdict
+
+if TYPE_CHECKING:
+    from patchprint.interop.ray_cluster import Cluster
 
 MADE_BY = "patchprint match"
 MANIFEST, PAIRS = "matches.json", "pairs.txt"
@@ -36,7 +39,7 @@ _OPEN = 4  # shards that stay in memory
 
 
 class MatchFolder(Mapping[Pair, Matches]):
-    """Matches by the names of two photos, read from a folder some at a time."""
+    """Matches by pair of image names, read from a folder one shard at a time."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -47,9 +50,9 @@ class MatchFolder(Mapping[Pair, Matches]):
             self.pairs: list[Pair] = [(first, second) for first, second in (line.split("\t") for line in lines)]
             self.size = int(self.manifest["pairs_per_shard"])
             if self.size < 1:
-                raise UserError(f"shards of {self.size} pairs cannot be")
+                raise UserError(f"a shard cannot hold {self.size} pairs")
         self._numbers = {pair: place // self.size for place, pair in enumerate(self.pairs)}
-        self._open: OrderedDict[int, dict[Pair, Matches]] = OrderedDict()
+        self._open: Lru[dict[Pair, Matches]] = Lru(_OPEN)
 
     @property
     def num_shards(self) -> int:
@@ -62,17 +65,14 @@ class MatchFolder(Mapping[Pair, Matches]):
         return self.pairs[number * self.size : (number + 1) * self.size]
 
     def missing(self) -> list[int]:
-        """Shards that are not there yet."""
+        """Numbers of the shards that do not exist yet."""
         return [number for number in range(self.num_shards) if not self.path(number).is_file()]
 
     def __getitem__(self, pair: Pair) -> Matches:
-        number = self._numbers[pair]
-        if number not in self._open:
-            self._open[number] = read_matches(self.path(number))
-            if len(self._open) > _OPEN:
-                self._open.popitem(last=False)
-        with parsing(self.path(number), "a shard of matches by patchprint"):
-            return self._open[number][pair]
+        path = self.path(self._numbers[pair])
+        matches = self._open.get(path, lambda: read_matches(path))
+        with parsing(path, "a shard of matches by patchprint"):
+            return matches[pair]
 
     def __iter__(self) -> Iterator[Pair]:
         return iter(self.pairs)
@@ -86,22 +86,28 @@ def match_folder(
     pairs: Sequence[Pair],
     out: str | Path,
     rule: MatchRule | None = None,
+    *,
     device: str = "cpu",
     cluster: Cluster | None = None,
     force: bool = False,
     disposable: bool = False,
-    report: Callable[[str], None] = note,
 ) -> MatchFolder:
-    """Match pairs into a folder; what is there is not matched again, as long as features, pairs and rule are the same.
+    """Match pairs of images into a folder.
+
+    Shards that exist are kept, as long as features, pairs and rule are the same.
 
     Args:
-        cluster: work there; the features must lie in a folder that all nodes see.
-        force: start again, removing what is there.
-        disposable: the folder is a step on the way; where it holds other matches, they are removed.
+        features: by image name; for a cluster, a folder that all nodes see.
+        cluster: Ray cluster to work on.
+        force: start again, removing existing matches.
+        disposable: the folder is an intermediate result; matches of other inputs in it are removed.
+
+    Raises:
+        UserError: where the folder holds other matches, and neither ``force`` nor ``disposable`` is given.
     """
     out, rule = Path(out), rule or MatchRule()
     if cluster is not None and not isinstance(features, FeatureFolder):
-        raise UserError("a cluster matches features that lie in a folder (patchprint describe --format npz)")
+        raise UserError("a cluster matches a folder of features (patchprint describe --format npz)")
     try:
         _claim(out, features, pairs, rule, force)
     except OtherInputsError:
@@ -112,7 +118,7 @@ def match_folder(
     todo = there.missing()
     work = [there.pairs_of(number) for number in todo]
     if cluster is not None and isinstance(features, FeatureFolder):
-        done = _on_cluster(features.folder.resolve(), work, rule, device, cluster, report)
+        done = _on_cluster(features.folder.resolve(), work, rule, device, cluster)
     else:
         done = enumerate(map(_matcher(features, rule, device), work))
     with Progress("matching", sum(map(len, work)), "pair") as counter:
@@ -121,6 +127,68 @@ def match_folder(
                 temporary.write_bytes(made)
             counter.update(len(work[index]))
     return there
+
+
+def read_matches(path: str | Path) -> dict[Pair, Matches]:
+    """Read matches from an ``.npz`` that `write_matches` wrote."""
+    what = "a file of matches by patchprint"
+    values = read_npz(path, what)
+    with parsing(path, what):
+        return {
+            (str(first), str(second)): _from_arrays(values, number)
+            for number, (first, second) in enumerate(values["names"])
+        }
+
+
+def matches_to_npz(features: Mapping[str, Features], matches: Mapping[Pair, Matches], stream: IO[bytes]) -> None:
+    """Write ``names`` (P, 2), and for pair p the arrays of `_to_arrays`, called ``indices_p`` and so on."""
+    keypoints = keypoints_of(features, matches)
+    values: dict[str, Any] = {"names": np.array(list(matches), dtype=str).reshape(-1, 2)}
+    for number, ((first, second), found) in enumerate(matches.items()):
+        arrays = _to_arrays(keypoints[first], keypoints[second], found)
+        values |= {f"{name}_{number}": array for name, array in arrays.items()}
+    np.savez(stream, **values)
+
+
+def keypoints_of(features: Mapping[str, Features], matches: Iterable[Pair]) -> dict[str, Keypoints]:
+    """Keypoints of the images in the pairs; each image is read once, and its descriptors are not kept."""
+    names = dict.fromkeys(name for pair in matches for name in pair)
+    return {name: features[name].keypoints for name in names}
+
+
+def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:
+    """Arrays of the matches of one pair.
+
+    Shape:
+        ``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified matches also ``inliers``
+        (M,), ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3).
+    """
+    arrays = {
+        "indices": found.indices.numpy(),
+        "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
+        "distance": found.distance.numpy(),
+    }
+    if found.inliers is not None:
+        arrays |= {"inliers": found.inliers.numpy(), "geometry": np.array(found.geometry or "")}
+    if found.verdict is not None:
+        arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
+    if found.model is not None:
+        arrays["model"] = found.model.numpy()
+    return arrays
+
+
+def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
+    def tensor(name: str) -> torch.Tensor | None:
+        key = f"{name}_{number}"
+        return torch.from_numpy(values[key]) if key in values else None
+
+    indices, distance = (torch.from_numpy(values[f"{name}_{number}"]) for name in ("indices", "distance"))
+    geometry = str(values[f"geometry_{number}"]) if f"geometry_{number}" in values else ""
+    verdict = None
+    if f"verdict_{number}" in values:
+        answer = cast(Answer, str(values[f"verdict_{number}"]))
+        verdict = Verdict(answer, float(values[f"probability_{number}"]))
+    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict)
 
 
 def _claim(out: Path, features: Mapping[str, Features], pairs: Sequence[Pair], rule: MatchRule, force: bool) -> None:
@@ -142,15 +210,16 @@ def _on_cluster(
     rule: MatchRule,
     device: str,
     cluster: Cluster,
-    report: Callable[[str], None],
 ) -> Iterator[tuple[int, bytes]]:
     if not work:
         return
+    from patchprint.interop import ray_cluster
+
     with ray_cluster.connected(cluster) as ray:
         ray_cluster.refuse_unseen(ray, folder)
-        room = ray_cluster.room_for_workers(ray, {"auto": None, "cpu": False}.get(device, True))
-        prepare = partial(_matcher_of_folder, folder, rule, "cuda" if room.gpus else "cpu")
-        yield from ray_cluster.spread(ray, work, prepare, room, report)
+        resources = ray_cluster.worker_resources(ray, device)
+        prepare = partial(_matcher_of_folder, folder, rule, "cuda" if resources.gpus else "cpu")
+        yield from ray_cluster.spread(ray, work, prepare, resources)
 
 
 def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
@@ -158,13 +227,13 @@ def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[
 
 
 def _matcher(features: Mapping[str, Features], rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
-    """What makes a shard of pairs; photos that it met last stay in memory from one shard to the next."""
+    """Return a function that matches the pairs of a shard; recently used features stay in memory between shards."""
     recent = Recent(features)
 
     def match_shard(pairs: list[Pair]) -> bytes:
         matches = {(a, b): rule(recent[a], recent[b], device) for a, b in pairs}
         stream = io.BytesIO()
-        to_npz(MatchedImages(recent, matches), stream)
+        matches_to_npz(recent, matches, stream)
         return stream.getvalue()
 
     return match_shard

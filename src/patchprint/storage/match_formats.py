@@ -1,4 +1,4 @@
-"""Matches of images as files: ours (.npz, .json, .csv), hloc's (.h5), COLMAP's (.db), and a picture of two images."""
+"""File formats of matches: .npz, .json, .csv, hloc (.h5), COLMAP (.db), and a drawing of two images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -16,24 +16,24 @@ import torch
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
-from patchprint.common.safe_io import parsing, read_npz
 from patchprint.features import draw_matches
 from patchprint.interop import hloc
 from patchprint.storage import colmap_output
-from patchprint.types import Answer, Features, Keypoints, Matches, Verdict
+from patchprint.storage.match_folder import keypoints_of, matches_to_npz
+from patchprint.types import Features, Keypoints, Matches
 
 Pair = tuple[str, str]
 COLUMNS = ("image_a", "image_b", "index_a", "index_b", "x_a", "y_a", "x_b", "y_b", "distance", "inlier")
-DECIMALS = 4  # of coordinates and distances in text, far below what a detector can tell
+DECIMALS = 4  # of coordinates and distances in text, far below the precision of a detector
 
 
 @dataclass(frozen=True)
 class MatchedImages:
-    """Features by the name of the image, and matches of pairs of these names.
+    """Features by image name, and matches by pair of names.
 
     Args:
-        images: the folder that the names are relative to; a folder of features knows its own.
-        two: these are the matches of two images whose features are in no file of their own.
+        images: folder that the names are relative to; a folder of features knows its own.
+        two: matches of two images whose features have no file of their own.
     """
 
     features: Mapping[str, Features]
@@ -42,9 +42,8 @@ class MatchedImages:
     two: bool = False
 
     def keypoints(self) -> dict[str, Keypoints]:
-        """Of the images in the pairs; each is read once, and its descriptors are not kept."""
-        names = dict.fromkeys(name for pair in self.matches for name in pair)
-        return {name: self.features[name].keypoints for name in names}
+        """Keypoints of the images in the pairs, by name."""
+        return keypoints_of(self.features, self.matches)
 
 
 def write_matches(
@@ -55,7 +54,16 @@ def write_matches(
     images: Path | None = None,
     two: bool = False,
 ) -> None:
-    """Write a file of one of the FORMATS, by the suffix of ``out``; `MatchedImages` says what the arguments are."""
+    """Write matches in the format of the suffix of ``out``.
+
+    Args:
+        features: by image name.
+        matches: by pair of image names.
+        out: file with a suffix of `FORMATS`.
+        force: replace the file if it exists.
+        images: folder that the names are relative to; a folder of features knows its own.
+        two: matches of two images whose features have no file of their own.
+    """
     out = Path(out)
     check_outputs([out], force, features, images, two)
     FORMATS[out.suffix.lower()].write(MatchedImages(features, matches, images, two), out)
@@ -68,7 +76,7 @@ def check_outputs(
     images: Path | None = None,
     two: bool = False,
 ) -> None:
-    """Raise where `write_matches` would, before there are matches (or, of two images, features)."""
+    """Raise where `write_matches` would, before images are matched."""
     for number, out in enumerate(outs):
         files.refuse_file(out, force)
         form = FORMATS.get(out.suffix.lower())
@@ -83,14 +91,14 @@ def check_outputs(
 
 
 def names_of_two(a: Path, b: Path) -> tuple[Path, Pair]:
-    """The folder that holds both files, and their names in it: how files of matches call two images."""
+    """The closest folder above both files, and their names relative to it, which files of matches use."""
     first, second = (Path(os.path.abspath(path)) for path in (a, b))
     folder = Path(os.path.commonpath([first.parent, second.parent]))
     return folder, (first.relative_to(folder).as_posix(), second.relative_to(folder).as_posix())
 
 
 def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
-    """What is known of two images, as JSON has it; row m of every list is match m."""
+    """Matches of two images as a JSON object; row m of every list is match m."""
     points_a, points_b = (_rounded(points) for points in found.points(a, b))
     return {
         "keypoints_a": len(a),
@@ -109,65 +117,13 @@ def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
     }
 
 
-def read_matches(path: str | Path) -> dict[Pair, Matches]:
-    """Matches from an .npz that `write_matches` wrote."""
-    what = "a file of matches by patchprint"
-    values = read_npz(path, what)
-    with parsing(path, what):
-        return {
-            (str(first), str(second)): _from_arrays(values, number)
-            for number, (first, second) in enumerate(values["names"])
-        }
-
-
-def to_npz(matched: MatchedImages, stream: IO[bytes]) -> None:
-    """``names`` (P, 2), and for pair p the arrays of `_to_arrays`, called ``indices_p`` and so on."""
-    keypoints = matched.keypoints()
-    values: dict[str, Any] = {"names": np.array(list(matched.matches), dtype=str).reshape(-1, 2)}
-    for number, ((first, second), found) in enumerate(matched.matches.items()):
-        arrays = _to_arrays(keypoints[first], keypoints[second], found)
-        values |= {f"{name}_{number}": array for name, array in arrays.items()}
-    np.savez(stream, **values)
-
-
 def _write_npz(matched: MatchedImages, out: Path) -> None:
     with files.atomic_file(out) as temporary, open(temporary, "wb") as stream:
-        to_npz(matched, stream)
-
-
-def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:
-    """``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified ones also ``inliers`` (M,),
-    ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3)."""
-    arrays = {
-        "indices": found.indices.numpy(),
-        "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
-        "distance": found.distance.numpy(),
-    }
-    if found.inliers is not None:
-        arrays |= {"inliers": found.inliers.numpy(), "geometry": np.array(found.geometry or "")}
-    if found.verdict is not None:
-        arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
-    if found.model is not None:
-        arrays["model"] = found.model.numpy()
-    return arrays
-
-
-def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
-    def tensor(name: str) -> torch.Tensor | None:
-        key = f"{name}_{number}"
-        return torch.from_numpy(values[key]) if key in values else None
-
-    indices, distance = (torch.from_numpy(values[f"{name}_{number}"]) for name in ("indices", "distance"))
-    geometry = str(values[f"geometry_{number}"]) if f"geometry_{number}" in values else ""
-    verdict = None
-    if f"verdict_{number}" in values:
-        answer = cast(Answer, str(values[f"verdict_{number}"]))
-        verdict = Verdict(answer, float(values[f"probability_{number}"]))
-    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict)
+        matches_to_npz(matched.features, matched.matches, stream)
 
 
 def _write_json(matched: MatchedImages, out: Path) -> None:
-    """``{"pairs": [...]}``, one pair a line."""
+    """``{"pairs": [...]}``, one pair per line."""
     keypoints = matched.keypoints()
     lines = [
         json.dumps(
@@ -230,7 +186,14 @@ def _needs_h5py(features: Mapping[str, Features], images: Path | None) -> None:
 
 @dataclass(frozen=True)
 class MatchFormat:
-    """A kind of file: what it is, what writes it, what raises where that cannot be, and whether it shows two images only."""
+    """A file format of matches.
+
+    Args:
+        summary: what it is called in messages.
+        write: writes a file.
+        check: raises where features or images do not allow this format.
+        of_two: only for matches of two images.
+    """
 
     summary: str
     write: Callable[[MatchedImages, Path], None]

@@ -18,7 +18,7 @@ def ready(tmp_path, monkeypatch):
     asked = []
 
     def reconstruction(image_folder, work, names, cameras, max_keypoints, max_image_size, seed, matching, threads):
-        asked.append((matching, cameras.single, len(names)))
+        asked.append((matching, cameras.single_camera, len(names)))
         assert threads >= 1
         files.claim_folder(work, "a test", ["*"])
         shutil.copytree(tmp_path / "wall" / "sparse", work / "sparse", dirs_exist_ok=True)

@@ -18,7 +18,7 @@ from patchprint.features.embeddings import Embeddings
 from patchprint.interop import hloc, opencv_files
 from patchprint.matching import pair_selection
 from patchprint.storage import feature_files, image_vectors, match_formats
-from patchprint.storage.match_folder import MatchFolder, match_folder
+from patchprint.storage.match_folder import MatchFolder, match_folder, read_matches
 from patchprint.storage.shards import Shards
 from patchprint.types import Matches, ModelId
 from support import made_features
@@ -130,7 +130,7 @@ READERS: dict[str, Reader] = {
     "vectors of photos": Reader(write_vectors, read_vectors, {"vectors.npz": mutators.ARRAYS}, share=0.2),
     "shards of matches": Reader(write_match_folder, read_match_folder, {
         "m/*.npz": mutators.ARRAYS, "m/*.json": mutators.JSON, "m/pairs.txt": mutators.TEXT}, share=0.5),
-    "matches": Reader(write_matches, lambda folder: match_formats.read_matches(folder / "m.npz"), {"*": mutators.ARRAYS}),
+    "matches": Reader(write_matches, lambda folder: read_matches(folder / "m.npz"), {"*": mutators.ARRAYS}),
     "embeddings": Reader(
         lambda folder: embeddings.save(Embeddings(["a", "b"], torch.rand(2, 4), ModelId("m")), folder / "e.npz"),
         lambda folder: embeddings.load(folder / "e.npz"), {"*": mutators.ARRAYS}),

@@ -11,7 +11,8 @@ from patchprint.common.errors import UserError
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import colmap_tracks
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import MEMORY_GB, photos_at_once, sift_reconstruction
+from patchprint.interop.colmap_sfm import MEMORY_GB, images_at_once
+from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, readable_images
 
 EXHAUSTIVE_BELOW = 150
@@ -59,8 +60,7 @@ def build(
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1")
     root, target = Path(src), Path(out)
-    cameras = Cameras(single=single_camera)
-    cameras.check()
+    cameras = Cameras(single_camera=single_camera)
     names = readable_images(root, list_images(root), strict)
     if len(names) < 2:
         raise UserError(f"{root} holds {len(names)} readable image; a reconstruction needs at least two")
@@ -70,7 +70,7 @@ def build(
     with files.only_writer(place):
         if work is None and force:
             files.remove_folder(place)
-        threads = photos_at_once(root, names, memory, os.cpu_count() or 1, max_size)
+        threads = images_at_once(root, names, memory, os.cpu_count() or 1, max_size)
         model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_size, seed, pairs, threads)
         facts = colmap_tracks.build(
             root,

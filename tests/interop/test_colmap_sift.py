@@ -2,7 +2,7 @@
 
 import cv2
 
-from patchprint.interop import colmap_pairs
+from patchprint.interop import colmap_sift
 from patchprint.interop.colmap_models import pycolmap
 from support.small_sfm import wall
 
@@ -17,8 +17,8 @@ def test_retrieval_pairs_photos_that_look_alike(tmp_path):
     database = tmp_path / "database.db"
     options = pycolmap.FeatureExtractionOptions(use_gpu=False)
     pycolmap.extract_features(database, tmp_path / "images", extraction_options=options, device=pycolmap.Device.cpu)
-    pairs = colmap_pairs.similar_pairs(database, neighbors=2)
+    pairs = colmap_sift.similar_pairs(database, neighbors=2)
     assert len(pairs) == 6 and all(a[0] == b[0] for a, b in pairs)
-    colmap_pairs.match_images(database, "retrieval")
+    colmap_sift.match_images(database, "retrieval")
     with pycolmap.Database.open(database) as store:
         assert store.num_matched_image_pairs() == 15, "with 30 neighbours, six photos are all matched"
