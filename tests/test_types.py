@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.types import Features, Keypoints, Matches, ModelId, wrap_angle
+from patchprint.ops.geometry import wrap_angle
+from patchprint.types import Features, Keypoints, Matches, ModelId
 
 
 def three() -> Keypoints:

@@ -92,7 +92,7 @@ def accuracy(network: PatchNetwork, points: HeldOutPoints, scale: float) -> floa
 
 
 def find(image: np.ndarray) -> Keypoints:
-    return detect(image, "dog-published", KEYPOINTS, spread=False)
+    return detect(image, "dog-published", max_keypoints=KEYPOINTS, spread=False)
 
 
 if __name__ == "__main__":

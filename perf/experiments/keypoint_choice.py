@@ -30,8 +30,7 @@ from patchprint.data.builders.homographies import render_views
 from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
 from patchprint.interop.image_files import limit, list_images, read_gray
-from patchprint.matching import match
-from patchprint.matching.nearest_neighbors import Mode
+from patchprint.matching import Mode, match
 from patchprint.metrics.epipolar import error_auc
 from patchprint.ops.geometry import project, relative_pose
 from patchprint.storage import feature_files
@@ -97,7 +96,7 @@ def judge(pairs: list[Pair]) -> dict[str, Any]:
     counts = [count_places(*pair) for pair in tqdm(pairs, desc="places", disable=None)]
     scores: dict[str, Any] = {name: round(float(np.mean([each[name] for each in counts])), 1) for name in counts[0]}
     for name, (mode, ratio) in MATCHED.items():
-        found = [score_pair(a, b, match(a, b, mode, ratio), truth, PIXELS) for a, b, truth in pairs]
+        found = [score_pair(a, b, match(a, b, mode, ratio=ratio), truth, PIXELS) for a, b, truth in pairs]
         truth = pairs[0][2]
         errors = [each["error"] for each in found]
         scores[name] = {

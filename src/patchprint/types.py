@@ -24,10 +24,16 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 
+Numbers = Tensor | np.ndarray | Sequence[Any]  # what tensors are made of
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, init=False)
 class Keypoints:
     """N keypoints of one image, in the convention of this module.
+
+    Args:
+        scale: one for each keypoint, or one number for all; needed, since the size of a patch follows from it.
+        angle: zero where it is not given.
 
     Shape:
         xy (N, 2), scale (N,), angle (N,), score (N,) or None, affine (N, 2, 2) or None: float32 tensors on one device.
@@ -40,12 +46,27 @@ class Keypoints:
     score: Tensor | None = None
     affine: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None:
-                object.__setattr__(self, field.name, torch.as_tensor(value, dtype=torch.float32))
-        count = len(self.xy)
+    def __init__(
+        self,
+        xy: Numbers,
+        scale: Numbers | float | None = None,
+        angle: Numbers | float | None = None,
+        score: Numbers | None = None,
+        affine: Numbers | None = None,
+    ) -> None:
+        if scale is None:
+            raise UserError(
+                "keypoints need a scale, from which the size of their patches follows: Keypoints(xy, scale, angle)"
+            )
+        places = torch.as_tensor(xy, dtype=torch.float32)
+        count = len(places)
+        given = {"scale": scale, "angle": 0.0 if angle is None else angle, "score": score, "affine": affine}
+        object.__setattr__(self, "xy", places)
+        for name, numbers in given.items():
+            value = numbers if numbers is None else torch.as_tensor(numbers, dtype=torch.float32)
+            if value is not None and value.ndim == 0 and name in ("scale", "angle"):
+                value = value.expand(count).contiguous().to(places.device)
+            object.__setattr__(self, name, value)
         expected = {"xy": (count, 2), "scale": (count,), "angle": (count,), "score": (count,), "affine": (count, 2, 2)}
         for name, shape in expected.items():
             value = getattr(self, name)
@@ -268,7 +289,7 @@ class Matches:
         indices (M, 2) int64 into the keypoints of a and b; distance (M,) float32, smaller is better;
         inliers (M,) bool or None before geometric verification; model (3, 3) float64, the homography or
         fundamental matrix that was estimated, or None; verdict: whether both images show the same place, None before
-        verification.
+        verification; score (M,) float32, how sure a matcher is of each match, larger is better, or None.
     """
 
     indices: Tensor
@@ -277,6 +298,7 @@ class Matches:
     model: Tensor | None = None
     geometry: str | None = None
     verdict: Verdict | None = None
+    score: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -319,8 +341,3 @@ class Pose:
 
     rotation: np.ndarray
     center: np.ndarray
-
-
-def wrap_angle(angle: Tensor) -> Tensor:
-    """The same angle in [-pi, pi), any shape."""
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

@@ -140,7 +140,7 @@ def test_a_file_has_the_descriptor_that_the_benchmark_gives_it(tmp_path: Path) -
     ImageStore.write(tmp_path / "store", images, np.repeat([0, 1], 2), test, np.arange(2), ["a", "b"], names)
     run = run_of("retrieval", load(tmp_path / "model.safetensors"), tmp_path / "store", clusters=False)
     computed = torch.from_numpy(retrieval._embed(run, run.settings)["raw"])
-    described = run.model.describe_images([tmp_path / name for name in names])
+    described = run.image_model.describe_images([tmp_path / name for name in names])
     torch.testing.assert_close(described, torch.nn.functional.normalize(computed, dim=1), atol=1e-5, rtol=1e-4)
     assert float((described[0] - described[2]).norm()) > 1e-3, "the network tells them apart"
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import patchprint
-from patchprint.features import describe, load
+from patchprint.features import describe_keypoints, load
 from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints
 from support.known_images import correspondences, texture, turned
@@ -68,7 +68,7 @@ def test_keypoints_of_opencv_are_taken_where_ours_are(model: str, network: Patch
     assert torch.equal(made.keypoints.xy, expected.keypoints.xy) and len(made) == len(given) > 10
     assert torch.equal(made.descriptors, expected.descriptors)
     assert torch.equal(loaded.describe_keypoints(image, given), expected.descriptors)
-    assert torch.equal(describe(image, given, loaded).descriptors, expected.descriptors)
+    assert torch.equal(describe_keypoints(image, given, model=loaded).descriptors, expected.descriptors)
     assert len(patchprint.extract(image, loaded, keypoints=[])) == 0
     with pytest.raises(ValueError, match="keypoints are given as ndarray"):
         patchprint.extract(image, loaded, keypoints=np.zeros((3, 2)))

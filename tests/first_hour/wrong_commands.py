@@ -15,7 +15,7 @@ mtach a.jpg b.jpg -> did you mean match?
 frobnicate -> known are
 match a.jpg b.jpg --modle sift -> --modle
 match a.jpg b.jpg --max-keypoints many -> 'many' is not a whole number
-match a.jpg b.jpg --mode nearst -> --mode
+match a.jpg b.jpg --matcher nearst -> did you mean nearest?
 match a.jpg b.jpg --geometry affine -> --geometry
 describe photos --out new --format sqlite -> --format
 describe photos --out new --detector superpoint -> superpoint

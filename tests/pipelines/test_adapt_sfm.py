@@ -11,7 +11,7 @@ pytest.importorskip("pycolmap")
 
 from patchprint.data.tracks import Tracks, TrackStore
 from patchprint.detectors import detect
-from patchprint.features import describe, load
+from patchprint.features import describe_keypoints, load
 from patchprint.features.model import Model
 from patchprint.interop.colmap_models import pycolmap
 from patchprint.pipelines import adapt_sfm
@@ -59,7 +59,10 @@ def room() -> TrackStore:
 
 def described(store: TrackStore, model: Model) -> dict[int, Features]:
     photos = (store.images.pixels(number) for number in range(len(store.images)))
-    return {number: describe(photo, detect(photo, max_keypoints=800), model) for number, photo in enumerate(photos)}
+    return {
+        number: describe_keypoints(photo, detect(photo, max_keypoints=800), model=model)
+        for number, photo in enumerate(photos)
+    }
 
 
 def test_photos_are_mapped_and_each_counts_its_observations(room: TrackStore, reconstruction: Path) -> None:

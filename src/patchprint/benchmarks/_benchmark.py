@@ -19,7 +19,9 @@ import torch
 from patchprint.benchmarks._cache import Arrays, PredictionCache, code_checksum
 from patchprint.common.errors import UserError
 from patchprint.common.provenance import Result, record, sha256_of_file, sha256_of_folder
-from patchprint.features.model import Model, load
+from patchprint.features.image_model import ImageModel, load_image_model
+from patchprint.features.model import Model, ModelBase, load
+from patchprint.networks.engines import AUTO
 
 Scores = dict[str, Any]
 
@@ -45,13 +47,9 @@ class Benchmark(ABC):
     def summary(self) -> str:
         return (type(self).__doc__ or "").strip().splitlines()[0]
 
-    def load(self, name: str, device: str, engine: str) -> Model:
-        """What a name or a file after ``--model`` stands for."""
-        return load(name, device, engine)
-
-    def accept(self, model: Model) -> Model:
-        """The model, where it is of the kind that is measured here; UserError where it is not."""
-        return model.for_images() if self.of_images else model.for_keypoints()
+    def load(self, model: Any, device: str = "cpu", engine: str = AUTO) -> ModelBase:
+        """Load a model by name or file, or check a loaded one; raises UserError for a kind that is not measured here."""
+        return load_image_model(model, device) if self.of_images else load(model, device, engine=engine)
 
     @abstractmethod
     def evaluate(self, run: Run, settings: Any) -> Scores:
@@ -76,7 +74,7 @@ class Run:
 
     benchmark: Benchmark
     settings: Any
-    model: Model
+    model: ModelBase
     # Folders or files; several stores are one set.
     data: tuple[Path, ...] = ()
     seed: int = 0
@@ -86,6 +84,16 @@ class Run:
     device: torch.device | str = "cpu"
     # Files that could not be read and were left out, which only happens with ``skip_bad``.
     skipped: list[str] = field(default_factory=list)
+
+    @property
+    def patch_model(self) -> Model:
+        """The model, of a benchmark of patch models."""
+        return load(self.model)  # type: ignore[arg-type]
+
+    @property
+    def image_model(self) -> ImageModel:
+        """The model, of a benchmark of image models."""
+        return load_image_model(self.model)  # type: ignore[arg-type]
 
     @property
     def folder(self) -> Path:
@@ -131,7 +139,7 @@ class Run:
         settings = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in ignored}
         model = {
             **dataclasses.asdict(self.model.id),
-            "patch_scale": self.model.patch_scale,
+            "patch_scale": self.model.info.patch_scale,
             "engine": self.model.engine,
         }
         return {
@@ -148,11 +156,12 @@ class Run:
 def measure(run: Run) -> Result:
     """Run one benchmark and record where its numbers come from."""
     started = time.monotonic()
-    model = run.benchmark.accept(run.model)
+    model = run.benchmark.load(run.model)
     scores = run.benchmark.evaluate(run, run.settings)
     if run.skipped:
         scores = {**scores, "skipped": sorted(set(run.skipped))}
-    patch_scale = {} if run.benchmark.of_images or not model.patch_scale else {"patch_scale": model.patch_scale}
+    scale = model.info.patch_scale
+    patch_scale = {} if run.benchmark.of_images or not scale else {"patch_scale": scale}
     result = record(
         run.benchmark.name,
         settings=_plain(dataclasses.asdict(run.settings)),
@@ -163,7 +172,8 @@ def measure(run: Run) -> Result:
         started=started,
     )
     cache = {"hits": run.cache.hits, "misses": run.cache.misses}
-    return dataclasses.replace(result, run={**result.run, "cache": cache})
+    result.run["cache"] = cache
+    return result
 
 
 def _plain(value: Any) -> Any:

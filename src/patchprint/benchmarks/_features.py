@@ -16,13 +16,17 @@ def features_of(
 ) -> Features:
     """Keypoints with descriptors of one image, uint8 (H, W); ``name`` must be unique in the data set."""
     what = f"{name} {'upright' if upright else 'oriented'}"
-    found = run.inputs(what, lambda: detect(image, detector, keypoints, spread=spread, upright=upright).to_arrays())
+    found = run.inputs(
+        what, lambda: detect(image, detector, max_keypoints=keypoints, spread=spread, upright=upright).to_arrays()
+    )
     return described(run, image, Keypoints.from_arrays(found), what)
 
 
 def described(run: Run, image: np.ndarray, keypoints: Keypoints, what: str) -> Features:
     """Descriptors at given keypoints; ``what`` says which they are."""
-    arrays = run.predictions(what, lambda: {"descriptors": run.model.describe_keypoints(image, keypoints).numpy()})
+    arrays = run.predictions(
+        what, lambda: {"descriptors": run.patch_model.describe_keypoints(image, keypoints).numpy()}
+    )
     size = (image.shape[1], image.shape[0])
     return Features(keypoints, torch.from_numpy(arrays["descriptors"]), size, None, run.model.id, run.model.ratio)
 

@@ -51,12 +51,12 @@ class Bundled(Benchmark):
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """FPR95 in [0, 1], mean average precision on warped photographs, and the stereo pair."""
         pairs = held_out_pairs(settings)
-        distance, is_match = verification(run.model, bundled_images.held_out_source(), run.seed, settings.pairs)
+        distance, is_match = verification(run.patch_model, bundled_images.held_out_source(), run.seed, settings.pairs)
         return {
             "fpr95": fpr95(distance, is_match),
             "curves": curves(distance, is_match),
-            "matching_ap": float(np.mean([matching(run.model, pair)["ap"] for pair in pairs])),
-            "stereo": matching(run.model, stereo_pair(settings)),
+            "matching_ap": float(np.mean([matching(run.patch_model, pair)["ap"] for pair in pairs])),
+            "stereo": matching(run.patch_model, stereo_pair(settings)),
         }
 
     def headline(self, scores: Scores) -> dict[str, float]:
@@ -118,4 +118,4 @@ def matching(model: Model, pair: ImagePair) -> dict[str, Any]:
 
 
 def _find(image: np.ndarray, count: int, settings: Settings) -> Keypoints:
-    return detect(image, settings.detector, count, spread=False)
+    return detect(image, settings.detector, max_keypoints=count, spread=False)

@@ -134,7 +134,7 @@ def _fit(train: _Examples, num_classes: int, settings: Settings, seed: int) -> l
 
 
 def _export(run: Run) -> dict[str, np.ndarray]:
-    model, store = run.model.for_images(), open_images(run)
+    model, store = run.image_model, open_images(run)
     parts = {name: store.split(name) for name in splits.PARTS}
     classes = {name: set(part.label.tolist()) for name, part in parts.items()}
     if not classes["test"] or not classes["test"] <= classes["train"] | classes["val"]:

@@ -14,7 +14,7 @@ from patchprint.cli.output import emit, table
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import cache_folder, refuse_file, write_json
-from patchprint.features import Model
+from patchprint.features.model import Model, ModelBase
 from patchprint.networks.engines import AUTO
 from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
@@ -133,14 +133,18 @@ def _check(benchmark: Benchmark, common: Common) -> None:
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
 
 
-def _load(benchmark: Benchmark, common: Common, name: str) -> Model:
+def _load(benchmark: Benchmark, common: Common, name: str) -> ModelBase:
     model = benchmark.load(name, common.device, common.engine)
+    if common.patch_scale is None and not common.signs:
+        return model
+    if not isinstance(model, Model):
+        raise UserError(f"{model.info.name} describes no patches; leave --patch-scale and --signs out")
     if common.patch_scale is not None:
         model = model.with_patch_scale(common.patch_scale)
     return model.signs() if common.signs else model
 
 
-def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
+def _targets(common: Common, name: str, model: ModelBase) -> dict[str, Path | None]:
     """The result file of every data set; UserError where one cannot be written."""
     targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
     for target in filter(None, targets.values()):
@@ -148,7 +152,7 @@ def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
     return targets
 
 
-def _target(common: Common, name: str, data: str, model: Model) -> Path | None:
+def _target(common: Common, name: str, data: str, model: ModelBase) -> Path | None:
     if common.out is None or common.out.suffix == ".json":
         return common.out
     where = Path(data_name({"data": {"path": data}})).stem

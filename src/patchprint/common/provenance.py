@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import torch
 
@@ -22,20 +22,56 @@ import patchprint
 _started = time.monotonic()
 
 
+class ModelRecord(TypedDict, total=False):
+    """The model that was measured; further facts where a command knows them."""
+
+    name: str
+    sha256: str
+    patch_scale: float
+    kind: str
+    engine: str | None
+
+
+class DataRecord(TypedDict, total=False):
+    """The data that it was measured on."""
+
+    path: str
+    sha256: str
+
+
+class RunRecord(TypedDict):
+    """Where, when and how it was measured."""
+
+    command: str
+    version: str
+    machine: dict[str, Any]
+    date: str
+    seconds: float
+    peak_mib: float
+    gpu_peak_mib: NotRequired[float]
+    cache: NotRequired[dict[str, int]]
+
+
 @dataclass(frozen=True)
 class Result:
-    """One measurement, as it is written to ``results/``; ``run`` comes from `record`."""
+    """One measurement, as it is written to ``results/``; `record` makes it.
+
+    Attributes:
+        settings: by name, those of the benchmark.
+        scores: by name, as the benchmark defines them.
+    """
 
     benchmark: str
     settings: dict[str, Any]
-    model: dict[str, Any]
-    data: dict[str, Any]
+    model: ModelRecord
+    data: DataRecord
     seed: int | None
     scores: dict[str, Any]
-    run: dict[str, Any]
+    run: RunRecord
     schema: int = 1
 
     def to_json(self) -> dict[str, Any]:
+        """The result as it is written to a file."""
         return dataclasses.asdict(self)
 
 
@@ -56,22 +92,25 @@ def record(
         started: a time.monotonic() reading; without it, the process's age is taken.
         command: what to type to repeat it; without it, the command line of this process.
     """
-    return Result(benchmark, settings, model or {}, data or {}, seed, scores, run_info(started, command))
+    made = ModelRecord(**(model or {}))  # type: ignore[typeddict-item]
+    return Result(benchmark, settings, made, DataRecord(**(data or {})), seed, scores, run_info(started, command))
 
 
-def run_info(started: float | None = None, command: str | None = None) -> dict[str, Any]:
+def run_info(started: float | None = None, command: str | None = None) -> RunRecord:
     """The ``run`` part of a Result; the arguments are those of ``record``."""
     seconds = time.monotonic() - (_started if started is None else started)
     on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
-    return {
+    found: RunRecord = {
         "command": command or _command(),
         "version": patchprint.__version__,
         "machine": machine(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": round(seconds, 3),
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        **({"gpu_peak_mib": round(torch.cuda.max_memory_allocated() / 2**20, 1)} if on_gpu else {}),
     }
+    if on_gpu:
+        found["gpu_peak_mib"] = round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    return found
 
 
 def machine() -> dict[str, Any]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -30,8 +29,6 @@ PATCH_SCALE = 16.0  # side of the patch in units of the keypoint's scale
 _WIDTH, _HIDDEN = 8, 32
 _CHUNK = 1024  # keypoints at a time; more of them leave the cache
 _DARK = 1e-3  # contrasts below this are all alike
-
-Score = Literal["response", "matchability"]
 
 
 class MatchabilityNetwork(nn.Module):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from patchprint.detectors._detector import Detector, strongest_first
-from patchprint.detectors._matchability import Score, with_matchability
 from patchprint.interop import opencv
 from patchprint.types import Keypoints
 
@@ -21,14 +22,18 @@ def find_dog(
     contrast: float = CONTRAST,
     edge: float = EDGE,
     layers: int = opencv.LAYERS_PER_OCTAVE,
-    score: Score = "response",
+    score: Literal["response", "matchability"] = "response",
 ) -> Keypoints:
     """All keypoints above ``contrast``, strongest first; a point with two orientations counts twice."""
     if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
         return Keypoints.empty()
     allowed = None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)
     found = Keypoints.from_opencv(opencv.create_sift(contrast, edge, layers).detect(image, allowed))
-    return strongest_first(with_matchability(image, found) if score == "matchability" else found)
+    if score == "matchability":
+        from patchprint.detectors._matchability import with_matchability
+
+        found = with_matchability(image, found)
+    return strongest_first(found)
 
 
 detector = Detector(

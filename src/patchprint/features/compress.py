@@ -61,7 +61,7 @@ def sign_bits(descriptors: Tensor, name: str) -> Tensor:
         (N, D) -> (N, D // 8) uint8; zero and negative give bit 0.
     """
     if len(descriptors) and (descriptors >= 0).all():
-        raise UserError(f"the prints of {name} are never negative, so their signs say nothing")
+        raise UserError(f"the descriptors of {name} are never negative, so their signs say nothing")
     return pack_bits(descriptors)
 
 

@@ -14,7 +14,8 @@ from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import leave_out, note, progress
 from patchprint.common.safe_io import parsing, read_npz
-from patchprint.features.model import Model
+from patchprint.features.image_model import ImageModel, load_image_model
+from patchprint.features.model import ModelLike
 from patchprint.interop.image_files import list_images, read_color
 from patchprint.types import ModelId
 
@@ -37,14 +38,15 @@ class Embeddings:
 
 def embed_folder(
     images: str | Path,
-    model: Model,
+    model: ModelLike | ImageModel,
+    *,
     exif: bool = False,
     report: Callable[[str], None] = note,
     strict: bool = False,
 ) -> Embeddings:
     """Descriptors of all images below a folder; those that cannot be read are named through ``report`` and left out, or with
     ``strict`` the first of them is an error."""
-    folder, describer = Path(images), model.for_images()
+    folder, describer = Path(images), load_image_model(model)
     names = list_images(folder)
     kept: list[str] = []
     parts = []
@@ -59,7 +61,7 @@ def embed_folder(
         parts.append(describer.describe_images(list(readable.values())))
     if not kept:
         raise UserError(f"none of the {len(names)} photos in {folder} could be read")
-    return Embeddings(kept, torch.cat(parts), model.id)
+    return Embeddings(kept, torch.cat(parts), describer.id)
 
 
 def save(embeddings: Embeddings, path: str | Path) -> None:

@@ -9,7 +9,8 @@ import torch
 
 from patchprint.common.optional import require
 from patchprint.detectors import MAX_KEYPOINTS, detect
-from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
+from patchprint.features.model import ModelLike, load
+from patchprint.features.settings import DEFAULT_MODEL
 from patchprint.interop import image_files, opencv
 from patchprint.types import Keypoints, KeypointsLike
 
@@ -27,18 +28,26 @@ class Feature2D:
     def __init__(
         self,
         model: ModelLike = DEFAULT_MODEL,
+        *,
         max_keypoints: int = MAX_KEYPOINTS,
         detector: str = "dog",
         upright: bool = False,
         spread: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.model = load(model, device).for_keypoints()
+        self.model = load(model, device)
         self.max_keypoints, self.detector = max_keypoints, detector
         self.upright, self.spread = upright, spread
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[Any]:
-        found = detect(_gray(image), self.detector, self.max_keypoints, mask, self.spread, self.upright)
+        found = detect(
+            _gray(image),
+            self.detector,
+            max_keypoints=self.max_keypoints,
+            mask=mask,
+            spread=self.spread,
+            upright=self.upright,
+        )
         return opencv.from_keypoints(found)
 
     def compute(self, image: np.ndarray, keypoints: KeypointsLike) -> tuple[list[Any], np.ndarray]:

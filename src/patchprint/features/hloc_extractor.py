@@ -72,7 +72,7 @@ def _extractor_class(base: type) -> type:
         required_inputs = ["image"]  # noqa: RUF012
 
         def _init(self, conf: dict[str, Any]) -> None:
-            self.describer = load(conf["model"]).for_keypoints()
+            self.describer = load(conf["model"])
             if isinstance(self.describer, NetworkModel):
                 self.network = self.describer.network  # so that hloc moves it to its device
 

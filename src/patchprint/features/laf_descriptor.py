@@ -30,9 +30,9 @@ class LAFDescriptor(nn.Module):
         image (B, 1 | 3, H, W) float in [0, 1], lafs (B, N, 2, 3) -> (B, N, D).
     """
 
-    def __init__(self, model: ModelLike, mr_size: float = 6.0, chunk: int = 1024) -> None:
+    def __init__(self, model: ModelLike, *, mr_size: float = 6.0, chunk: int = 1024) -> None:
         super().__init__()
-        loaded = load(model).for_keypoints()
+        loaded = load(model)
         if not isinstance(loaded, NetworkModel):
             raise UserError(f"{loaded.info.name} has no network; give the name of weights, a weight file or a network")
         self.network = loaded.network.eval()

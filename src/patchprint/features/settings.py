@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any, TypeVar
 
 from patchprint.common.errors import UserError
+from patchprint.common.registry import check_options
 from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.networks.engines import AUTO
 
 DEFAULT_MODEL = "sdgmnet"
 SMALLEST = 32  # pixels along the longer side of an image that was made smaller
+Settings = TypeVar("Settings", bound="DetectSettings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +50,15 @@ class DescribeSettings(DetectSettings):
     device: str = "auto"
     # How the network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what the machine has.
     engine: str = AUTO
+
+
+def changed(settings: Settings, fields: Mapping[str, Any], owner: str) -> Settings:
+    """Return the settings with some fields replaced; ``owner`` is the function that an unknown field is reported for.
+
+    Raises:
+        UserError: for a name that is no field, with the names that are close to it.
+    """
+    if not fields:
+        return settings
+    check_options(owner, fields, [field.name for field in dataclasses.fields(settings)])
+    return dataclasses.replace(settings, **fields)

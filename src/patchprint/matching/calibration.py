@@ -19,9 +19,9 @@ from patchprint.common.errors import UserError
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import bundled_images, homographies
 from patchprint.detectors import detect
-from patchprint.features.extract import describe
+from patchprint.features.extract import Found, describe_found
 from patchprint.features.model import Model, ModelLike, load
-from patchprint.matching.nearest_neighbors import match
+from patchprint.matching.matchers import match
 from patchprint.networks import weights
 from patchprint.ops.distances import nearest
 from patchprint.types import Features
@@ -45,6 +45,7 @@ class RatioChoice:
 def calibrate(
     model: ModelLike,
     images: Iterable[np.ndarray] | None = None,
+    *,
     views: int = VIEWS,
     keypoints: int = KEYPOINTS,
     seed: int = SEED,
@@ -53,8 +54,8 @@ def calibrate(
     if views < 1:
         raise UserError(f"views is {views}; a ratio is chosen on at least 1 warped copy of each photo")
     chosen = map(bundled_images.image, bundled_images.TRAINING) if images is None else images
-    pairs = homographies.warped_pairs(chosen, views, seed, lambda image: detect(image, "dog", keypoints))
-    return choose_ratio(_described(pairs, load(model).for_keypoints()))
+    pairs = homographies.warped_pairs(chosen, views, seed, lambda image: detect(image, "dog", max_keypoints=keypoints))
+    return choose_ratio(_described(pairs, load(model)))
 
 
 def some_images(store: str | Path, count: int = CALIBRATION_IMAGES) -> list[np.ndarray]:
@@ -109,8 +110,8 @@ def _described(pairs: Iterable[homographies.ImagePair], model: Model) -> Iterato
     for pair in pairs:
         # An original comes with all of its copies, one after the other: it is described once.
         if original is None or original.keypoints is not pair.keypoints[0]:
-            original = describe(pair.images[0], pair.keypoints[0], model)
-        yield original, describe(pair.images[1], pair.keypoints[1], model), pair.truth
+            original = describe_found(Found(pair.images[0], pair.keypoints[0]), model)
+        yield original, describe_found(Found(pair.images[1], pair.keypoints[1]), model), pair.truth
 
 
 def _kept(passing: Tensor, right: Tensor) -> tuple[float, float]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
-from patchprint.matching.nearest_neighbors import DEFAULT_MODE, Mode, match
-from patchprint.matching.two_view_geometry import Kind, verify
+from patchprint.matching.matchers import DEFAULT_MATCHER
+from patchprint.matching.settings import MatchSettings, match_and_verify
+from patchprint.matching.two_view_geometry import Kind
 from patchprint.ops import pooling
 from patchprint.storage import image_vectors
 from patchprint.types import Features, Matches
@@ -87,33 +88,25 @@ def read_pairs(path: str | Path, names: Iterable[str]) -> list[Pair]:
 
 @dataclass(frozen=True)
 class MatchRule:
-    """How pairs are matched: as `matching.match` does it, verified where a ``geometry`` is asked for; pairs with fewer than
-    ``fewest`` matches come out empty."""
+    """How the pairs of a collection are matched; pairs with fewer than ``fewest`` matches come out empty."""
 
-    mode: Mode = DEFAULT_MODE
+    mode: str = DEFAULT_MATCHER
     ratio: float | None = None
     geometry: Kind | None = None
     fewest: int = 0
 
     def __call__(self, a: Features, b: Features, device: str = "cpu") -> Matches:
-        found = match(a, b, self.mode, self.ratio, device=device)
-        if self.geometry is not None:
-            found = verify(a, b, found, self.geometry)
+        settings = MatchSettings(matcher=self.mode, ratio=self.ratio, geometry=self.geometry or "none")
+        found = match_and_verify(a, b, settings, device=device)
         count = len(found) if found.num_inliers is None else found.num_inliers
         return found if count >= self.fewest else Matches(found.indices[:0], found.distance[:0])
 
 
 def match_pairs(
-    features: Mapping[str, Features],
-    pairs: list[Pair],
-    mode: Mode = DEFAULT_MODE,
-    ratio: float | None = None,
-    geometry: Kind | None = None,
-    fewest: int = 0,
-    device: str = "cpu",
+    features: Mapping[str, Features], pairs: list[Pair], rule: MatchRule | None = None, *, device: str = "cpu"
 ) -> dict[Pair, Matches]:
-    """Match pairs, all in memory; of many, `match_folder` keeps them on the disk. The rule is a `MatchRule`."""
-    rule, recent = MatchRule(mode, ratio, geometry, fewest), Recent(features)
+    """Match pairs, all in memory; of many, `match_folder` keeps them on the disk."""
+    rule, recent = rule or MatchRule(), Recent(features)
     return {(a, b): rule(recent[a], recent[b], device) for a, b in progress(pairs, "matching", "pair")}
 
 

@@ -210,10 +210,10 @@ def cut_patches(
     return patches
 
 
-def cut_later(
+def lazy_patches(
     pyramids: ImagePyramids, keypoints: Keypoints, patch_scale: float, size: int, most: int
 ) -> tuple[Tensor, list[Callable[[], Tensor]]]:
-    """Patches of the first image that are cut when they are wanted, so that they are used before they leave the cache.
+    """Lazily sampled chunks of patches of the first image, which are used before they leave the cache.
 
     Shape:
         rows (N,): the keypoints in the order in which their patches come; each of the functions gives the next ones,

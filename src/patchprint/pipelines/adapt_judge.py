@@ -20,7 +20,7 @@ from torch import Tensor
 from patchprint.common.errors import MissingPackageError, UserError
 from patchprint.data.tracks import TrackStore
 from patchprint.detectors import detect
-from patchprint.features import describe
+from patchprint.features import describe_keypoints
 from patchprint.features.model import Model
 from patchprint.features.track_descriptors import describe_observations
 from patchprint.matching import match, verify
@@ -146,7 +146,7 @@ class HeldOutPhotos:
     def measure(self, model: Model) -> Measured:
         """All MEASURES of a model; those of 3D models only where photos are mapped."""
         described = {
-            number: describe(self.store.images.pixels(number), keypoints, model)
+            number: describe_keypoints(self.store.images.pixels(number), keypoints, model=model)
             for number, keypoints in self._keypoints.items()
         }
         by_pair: dict[str, list[float]] = {"ap": [], "inliers": []}

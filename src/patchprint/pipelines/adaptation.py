@@ -73,7 +73,7 @@ def adapt(
         raise UserError(f"--out {out}: weights are written as .safetensors")
     if not 0 < plan.held_out < 1:
         raise UserError(f"--held-out is {plan.held_out}; it is a part of the photos, above 0 and below 1")
-    start = load(plan.model).for_keypoints()
+    start = load(plan.model)
     if not isinstance(start, NetworkModel):
         raise UserError(f"{plan.model} has no weights to tune; start from the name or file of trained weights")
     config = resolve(

@@ -19,7 +19,8 @@ from patchprint.common.provenance import Result
 from patchprint.data.builders import bundled_images
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
-from patchprint.features import Model, describe, draw, load
+from patchprint.features import Model, describe_keypoints, load
+from patchprint.features.draw_matches import draw
 from patchprint.matching import match, verify
 from patchprint.report.angles import angle_sections
 from patchprint.report.curves import curve_sections
@@ -109,8 +110,8 @@ def _measure(name: str, model: Model) -> dict[str, Any]:
 
 def _match_stereo(model: Model, path: Path) -> dict[str, int]:
     pair = benchmark.stereo_pair(benchmark.Settings())
-    a, b = (describe(image, k, model) for image, k in zip(pair.images, pair.keypoints, strict=True))
-    matches = verify(a, b, match(a, b, "mutual"), kind="fundamental")
+    a, b = (describe_keypoints(image, k, model=model) for image, k in zip(pair.images, pair.keypoints, strict=True))
+    matches = verify(a, b, match(a, b, "mutual"), geometry="fundamental")
     draw(a, b, matches, path, images=pair.images, max_lines=100)
     return {"matches": len(matches), "inliers": matches.num_inliers or 0}
 
@@ -121,7 +122,9 @@ def _match_hard_pair(models: dict[str, Model], out: Path) -> dict[str, dict[str,
     (pair,) = warped_pairs([image], 1, SEED, lambda pixels: detect(pixels, max_keypoints=HARD_KEYPOINTS), HARD)
     found = {}
     for name, model in models.items():
-        a, b = (describe(pixels, k, model) for pixels, k in zip(pair.images, pair.keypoints, strict=True))
+        a, b = (
+            describe_keypoints(pixels, k, model=model) for pixels, k in zip(pair.images, pair.keypoints, strict=True)
+        )
         matches = match(a, b)
         places = b.keypoints.xy[matches.indices[:, 1]]
         right = (pair.truth[matches.indices[:, 0]] - places).norm(dim=1) < RIGHT_WITHIN

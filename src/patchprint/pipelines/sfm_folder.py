@@ -40,7 +40,7 @@ class SfmFolder:
     def describer(self, device: str = "cpu") -> Model:
         """The model that described its photos; other weights under the same name are refused."""
         settings, known = self.settings(), self.features.manifest["model"]
-        model = load(settings.model, device).for_keypoints()
+        model = load(settings.model, device)
         if model.id.sha256 != known["sha256"]:
             raise UserError(
                 f"the photos of {self.folder} were described with other weights of the name {known['name']!r} "

@@ -22,8 +22,8 @@ from patchprint.interop.colmap_models import poses_of_model
 from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, Mapper, summarize
 from patchprint.interop.image_files import list_images
 from patchprint.interop.ray_cluster import Cluster
-from patchprint.matching.nearest_neighbors import Mode, check_ratio
 from patchprint.matching.pair_selection import MatchRule, Pair, check_pairs, choose_pairs
+from patchprint.matching.settings import MatchSettings
 from patchprint.metrics.cameras import camera_errors
 from patchprint.pipelines.sfm_folder import FEATURES, MODEL, SfmFolder
 from patchprint.report.reconstruction import draw_model
@@ -165,7 +165,7 @@ def _check(images: Path, names: list[str], all_names: list[str], plan: SfmPlan) 
     for needed in ("matplotlib.figure", "jinja2"):
         require(needed, extra="images")
     if plan.ratio is not None:
-        check_ratio(plan.ratio)
+        MatchSettings(ratio=plan.ratio)
     if plan.workers < 1:
         raise UserError(f"at least 1 worker is needed, got {plan.workers}")
     if plan.compare_sift and plan.describe.masks:
@@ -273,7 +273,7 @@ def _match(
     features: FeatureFolder, pairs: list[Pair], out: Path, plan: SfmPlan, report: Callable[[str], None]
 ) -> Mapping[Pair, np.ndarray]:
     """Indices of matches by pair, read from the disk when they are asked for; those of other pairs are replaced."""
-    mode: Mode = "mutual" if plan.ratio is None else "mutual+ratio"
+    mode = "mutual" if plan.ratio is None else "mutual+ratio"
     rule = MatchRule(mode, plan.ratio, fewest=FEWEST_MATCHES)
     kept = out / f"{FEATURES}-{mode if plan.ratio is None else f'ratio-{plan.ratio}'}"
     device = plan.describe.device

@@ -60,7 +60,7 @@ class Describer:
 
 class Ours(Describer):
     def __init__(self, name: str, engine: str, device: torch.device) -> None:
-        self.model = load(name, device, engine).for_keypoints()
+        self.model = load(name, device, engine=engine)
         self.name = self.called(name, engine)
         self.facts = {"model": name, "engine": self.model.engine, "sha256": self.model.info.sha256}
         if isinstance(self.model, NetworkModel):
@@ -103,7 +103,7 @@ class Kornia(Describer):
         return lambda: self._describe(image, lafs)
 
     def of_photo(self, count: int) -> Callable[[np.ndarray], object]:
-        return lambda image: self._describe(image, to_lafs(detect(image, "dog", count)))
+        return lambda image: self._describe(image, to_lafs(detect(image, "dog", max_keypoints=count)))
 
     @torch.inference_mode()
     def _describe(self, image: np.ndarray, lafs: Tensor) -> Tensor:

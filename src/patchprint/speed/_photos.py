@@ -77,7 +77,7 @@ def read_photos(folder: Path | None, photos: int, megapixels: float, keypoints: 
             raise UserError(f"{folder} holds one photo; two are needed, since they are matched")
         source, found = str(folder), [read_gray(folder / name) for name in names]
     images = [_resized(image, megapixels) for image in found]
-    detected = [detect(image, "dog", keypoints) for image in images]
+    detected = [detect(image, "dog", max_keypoints=keypoints) for image in images]
     if not all(map(len, detected)):
         raise UserError(f"{source}: a photo has no keypoints; give other photos with --data")
     return Photos(source, images, detected, keypoints)

@@ -14,7 +14,7 @@ from patchprint.common.errors import MissingPackageError
 from patchprint.common.optional import require
 from patchprint.common.registry import Registry
 from patchprint.detectors import DETECTORS, detect
-from patchprint.features import describe
+from patchprint.features import describe_keypoints
 from patchprint.features.compress import compress
 from patchprint.interop.kornia import to_lafs
 from patchprint.matching import match
@@ -156,7 +156,7 @@ def at_keypoints(setup: Setup, count: int | None = None) -> Work:
 
 def matching(setup: Setup) -> Work:
     pair = zip(setup.photos.images[:2], setup.photos.keypoints[:2], strict=True)
-    a, b = (describe(image, keypoints, MATCHED) for image, keypoints in pair)
+    a, b = (describe_keypoints(image, keypoints, model=MATCHED) for image, keypoints in pair)
     bits_a, bits_b = (compress(features, "bits") for features in (a, b))
     int8_a, int8_b = (compress(features, "int8") for features in (a, b))
     arrays = {

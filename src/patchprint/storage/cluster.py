@@ -46,7 +46,7 @@ def describe_on_cluster(
 def _block_describer(settings: DescribeSettings, threads: int = 1) -> Callable[[list[Job]], list[bytes | Exception]]:
     """What a worker of a cluster does, with the model that it loads once."""
     limit_threads(threads)
-    model = load(settings.model, settings.device, settings.engine).for_keypoints()
+    model = load(settings.model, settings.device, engine=settings.engine)
 
     def describe_block(jobs: list[Job]) -> list[bytes | Exception]:
         found = (described(job, find(job, settings), model) for job in jobs)

@@ -11,7 +11,8 @@ from patchprint.common.errors import MissingPackageError, UserError
 from patchprint.common.optional import require
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features.extract import Found, describe_found, find_keypoints
-from patchprint.features.model import DEFAULT_MODEL, Model
+from patchprint.features.model import Model
+from patchprint.features.settings import DEFAULT_MODEL
 from patchprint.interop.image_files import read_gray
 from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files

@@ -21,8 +21,9 @@ from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.progress import Progress, leave_out, note
 from patchprint.detectors import check_detector
-from patchprint.features.extract import Found, check_max_size
+from patchprint.features.extract import Found
 from patchprint.features.model import Model, load
+from patchprint.features.settings import DetectSettings
 from patchprint.interop.image_files import find_mask, image_in, list_images
 from patchprint.interop.object_storage import is_url
 from patchprint.interop.ray_cluster import Cluster
@@ -117,14 +118,14 @@ def describe_folder(
 def check_settings(settings: DescribeSettings, images: str | Path, names: list[str]) -> Model:
     """The model of the settings, or UserError where they can describe none of the photos; before any work is done."""
     check_detector(settings.detector, settings.max_keypoints)
-    check_max_size(settings.max_size)
+    DetectSettings(max_size=settings.max_size)
     if settings.masks and not Path(settings.masks).is_dir():
         raise UserError(f"{settings.masks} is not a folder of masks")
     if settings.masks and not any(_mask_of(name, settings) for name in names):
         raise UserError(
             f"{settings.masks} holds no mask of a photo in {images}; the mask of {names[0]} is called {names[0]}.png"
         )
-    return load(settings.model, settings.device, settings.engine).for_keypoints()
+    return load(settings.model, settings.device, engine=settings.engine)
 
 
 def _mask_of(name: str, settings: DescribeSettings) -> Path | None:
@@ -179,7 +180,7 @@ def _run_here(
 def _run(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     workers = min(workers, len(jobs))
     if workers <= 1:
-        model = load(settings.model, settings.device, settings.engine)
+        model = load(settings.model, settings.device, engine=settings.engine)
         yield from (_describe_one(job, settings, model) for job in jobs)
         return
     run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_before_a_gpu
@@ -206,7 +207,7 @@ def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> 
 
 def _run_before_a_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     """Processes read photos and find keypoints, this one describes them, threads write: the GPU waits for nobody."""
-    model = load(settings.model, settings.device, settings.engine)
+    model = load(settings.model, settings.device, engine=settings.engine)
     ahead = 2 * workers  # photos that wait for the next station at each of them
     with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
         found = (_received(each) for each in _in_order(pool, _find_in_worker, jobs, ahead))
@@ -232,7 +233,7 @@ _state: dict[str, tuple[DescribeSettings, Model | None]] = {}
 
 def _prepare_worker(settings: DescribeSettings, workers: int, needs_model: bool) -> None:
     limit_threads(max(1, (os.cpu_count() or 1) // workers))
-    _state["current"] = settings, load(settings.model, settings.device, settings.engine) if needs_model else None
+    _state["current"] = settings, load(settings.model, settings.device, engine=settings.engine) if needs_model else None
 
 
 def _describe_in_worker(job: Job) -> Exception | None:

@@ -15,8 +15,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 import patchprint
 from patchprint.common.errors import UserError, suggest
 from patchprint.detectors import DETECTORS
-from patchprint.matching.image_pair import Geometry, MatchSettings
-from patchprint.matching.nearest_neighbors import Mode
+from patchprint.matching.image_pair import Geometry, MatchSettings, Mode
 from patchprint.web.limits import Limits
 from patchprint.web.looking import Photo
 

@@ -16,7 +16,7 @@ def offered(given: Sequence[str | Path]) -> tuple[dict[str, str], dict[str, floa
     for path in map(Path, given):
         if path.stem in known:
             raise UserError(f"two weight files are called {path.stem}; rename one of them")
-        known[path.stem], ratios[path.stem] = str(path.resolve()), load(path).for_keypoints().ratio
+        known[path.stem], ratios[path.stem] = str(path.resolve()), load(path).ratio
     for info in sorted(list_models(), key=lambda info: info.name != DEFAULT_MODEL):
         known.setdefault(info.name, info.name)
         ratios.setdefault(info.name, info.ratio)

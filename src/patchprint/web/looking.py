@@ -162,7 +162,7 @@ class Desk:
     def _model(self, name: str) -> Model:
         if name not in self._known:
             raise UserError(f"there is no model {name!r}; {suggest(name, self._known)}")
-        return self._models.get(name, lambda: load(self._known[name], self._device, self._engine).for_keypoints())
+        return self._models.get(name, lambda: load(self._known[name], self._device, engine=self._engine))
 
     def _pixels(self, photo: Photo, exif: bool) -> np.ndarray:
         return self._gray.get((photo.key, exif), lambda: decode_gray(photo.data, photo.name, exif))

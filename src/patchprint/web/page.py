@@ -11,8 +11,8 @@ import gradio as gr
 from patchprint.common.errors import UserError
 from patchprint.detectors import DETECTORS
 from patchprint.features.model import LOWE_RATIO
-from patchprint.matching.image_pair import MatchSettings
-from patchprint.matching.nearest_neighbors import RATIO_MODES, Mode
+from patchprint.matching.image_pair import MatchSettings, Mode
+from patchprint.matching.matchers import matchers_with_ratio
 from patchprint.web import markup
 from patchprint.web.limits import Limits
 from patchprint.web.looking import BASELINES, Photo
@@ -37,7 +37,7 @@ def create_page(
     first = next(iter(ratios))
 
     def question(a: Chosen, b: Chosen, model: str, detector: str, mode: Mode, ratio: float, count: float) -> Question:
-        kept = round(ratio, 2) if mode in RATIO_MODES else None
+        kept = round(ratio, 2) if mode in matchers_with_ratio() else None
         settings = MatchSettings(model, detector, int(count), mode=mode, ratio=kept)
         return [_read(*each) for each in (a, b) if each is not None], settings
 
@@ -87,7 +87,7 @@ def create_page(
         return gr.Slider(value=ratios[model] or LOWE_RATIO)
 
     def ratio_in_use(mode: Mode) -> Any:
-        return gr.Slider(interactive=mode in RATIO_MODES)
+        return gr.Slider(interactive=mode in matchers_with_ratio())
 
     with gr.Blocks(title="patchprint", analytics_enabled=False, fill_width=True) as page:
         _html(markup.HEADER)
