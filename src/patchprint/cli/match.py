@@ -56,7 +56,7 @@ def main(
         a: first image; for many images instead a folder of features (patchprint describe) or an hloc features.h5
         b: second image
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP), or a drawing of the
-            inliers (.png, .jpg); repeatable
+            inliers (.png, .jpg)
         force: replace what is there
         json: print the result as JSON, with the coordinates of the matches
     """

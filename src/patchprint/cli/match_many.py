@@ -46,7 +46,7 @@ def main(
             it); or a text file with two names per line
         neighbors: how many images each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP), or a folder (a name without ending), which is read
-            as one and goes on where it stopped; repeatable
+            as one and goes on where it stopped
         device: auto, cpu, cuda or mps
         engine: auto: this machine; ray: all cores or GPUs of a Ray cluster
         address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine

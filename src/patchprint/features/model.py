@@ -345,9 +345,8 @@ def patch_model(found: PatchNetwork | ModelBase, engine: str) -> Model:
         return found
     if isinstance(found, PatchNetwork) and found.info.channels == 1:
         return NetworkModel(found, engine)
-    raise UserError(
-        f"{found.info.name} describes whole images, not keypoints; give a model of patches, such as {DEFAULT_MODEL}"
-    )
+    how = "describes whole images, not keypoints" if found.info.channels > 1 else "finds keypoints of its own"
+    raise UserError(f"{found.info.name} {how}; give a model of patches, such as {DEFAULT_MODEL}")
 
 
 def list_models() -> list[ModelInfo]:

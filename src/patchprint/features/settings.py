@@ -23,13 +23,13 @@ class DetectSettings:
 
     # What finds keypoints; the affine detectors are for views from far apart.
     detector: str = "dog"
-    # Per image, by response; None leaves the number to the detector.
+    # Most keypoints of an image; those with the highest responses are kept.
     max_keypoints: int | None = MAX_KEYPOINTS
     # Shrink an image whose longer side has more pixels than this (default: never); coordinates stay those of the image.
     max_size: int | None = None
     # Set all angles to zero: better where the camera was always held level, hopeless where it was not.
     upright: bool = False
-    # Distribute keypoints over the image; without it the strongest are kept wherever they are.
+    # Distribute keypoints over the image; without it the strongest are kept, wherever they are.
     spread: bool = True
     # Turn the image as its EXIF orientation says; by default pixels are taken as stored, as COLMAP does.
     exif: bool = False
@@ -42,7 +42,7 @@ class DetectSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribeSettings(DetectSettings):
-    """How images are described; equal settings but for ``device`` and ``engine`` give equal features."""
+    """How images are described; settings that differ in ``device`` and ``engine`` alone give equal features."""
 
     # Shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file.
     model: str = DEFAULT_MODEL
