@@ -30,7 +30,7 @@ from patchprint.data.builders.homographies import render_views
 from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
 from patchprint.interop.image_files import limit, list_images, read_gray
-from patchprint.matching import Mode, match
+from patchprint.matching import match
 from patchprint.metrics.epipolar import error_auc
 from patchprint.ops.geometry import project, relative_pose
 from patchprint.storage import feature_files
@@ -47,7 +47,7 @@ FOUND = {  # detector, spread
     "dog-learned, strongest": ("dog-learned", False),
     "hessian, strongest": ("hessian", False),
 }
-MATCHED: dict[str, tuple[Mode, float | None]] = {  # mode, ratio; None: that of the model
+MATCHED: dict[str, tuple[str, float | None]] = {  # mode, ratio; None: that of the model
     "mutual": ("mutual", None),
     "mutual+ratio": ("mutual+ratio", None),
     "mutual+ratio 0.86": ("mutual+ratio", 0.86),

@@ -16,8 +16,6 @@ from patchprint.common.errors import UserError
 from patchprint.common.files import cache_folder, refuse_file, write_json
 from patchprint.features.model import Model, ModelBase
 from patchprint.networks.engines import AUTO
-from patchprint.report.full_report import whole_page
-from patchprint.report.page import write
 from patchprint.report.result_comparison import Comparison, cell, compare, data_name, read_results, train_test_table
 
 
@@ -79,6 +77,9 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
             results.append(result)
             trained_on.append(common.trained_on[position] if common.trained_on else "")
     if common.report is not None:
+        from patchprint.report.full_report import whole_page
+        from patchprint.report.page import write
+
         write(whole_page(results), common.report)
     tables = compare(results)
     if common.trained_on:

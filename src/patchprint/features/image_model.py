@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.data.square_crops import central_square
 from patchprint.features.model import Model, ModelBase, ModelLike, patch_model, read_model
 from patchprint.interop.image_files import ImageLike, read_color
 from patchprint.networks import PatchNetwork, engines
@@ -30,6 +29,8 @@ class ImageModel(ModelBase):
         Shape:
             N images of any sizes -> (N, dim) float32, unit length, on the CPU.
         """
+        from patchprint.data.square_crops import central_square  # only here: it imports all stores
+
         parts = [torch.zeros(0, self.dim)]
         for start in range(0, len(images), _IMAGES):
             squares = [central_square(read_color(image), self.input_size) for image in images[start : start + _IMAGES]]

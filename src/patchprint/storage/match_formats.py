@@ -18,8 +18,6 @@ from patchprint.common.errors import UserError
 from patchprint.common.optional import require
 from patchprint.common.safe_io import parsing, read_npz
 from patchprint.features import draw_matches
-from patchprint.interop import hloc
-from patchprint.storage import colmap_output
 from patchprint.types import Answer, Features, Keypoints, Matches, Verdict
 
 Pair = tuple[str, str]
@@ -106,6 +104,7 @@ def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
         "points_b": points_b.tolist(),
         "distance": _rounded(found.distance).tolist(),
         "is_inlier": None if found.inliers is None else found.inliers.tolist(),
+        **({} if found.score is None else {"score": _rounded(found.score).tolist()}),
     }
 
 
@@ -137,7 +136,8 @@ def _write_npz(matched: MatchedImages, out: Path) -> None:
 
 def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:
     """``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified ones also ``inliers`` (M,),
-    ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3)."""
+    ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3); ``score`` (M,) where the matcher
+    has one."""
     arrays = {
         "indices": found.indices.numpy(),
         "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
@@ -149,6 +149,8 @@ def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarr
         arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
     if found.model is not None:
         arrays["model"] = found.model.numpy()
+    if found.score is not None:
+        arrays["score"] = found.score.numpy()
     return arrays
 
 
@@ -163,7 +165,7 @@ def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
     if f"verdict_{number}" in values:
         answer = cast(Answer, str(values[f"verdict_{number}"]))
         verdict = Verdict(answer, float(values[f"probability_{number}"]))
-    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict)
+    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict, tensor("score"))
 
 
 def _write_json(matched: MatchedImages, out: Path) -> None:
@@ -199,11 +201,15 @@ def _write_csv(matched: MatchedImages, out: Path) -> None:
 
 
 def _write_hloc(matched: MatchedImages, out: Path) -> None:
+    from patchprint.interop import hloc
+
     counts = {name: len(points) for name, points in matched.keypoints().items()}
     hloc.write_matches(out, matched.matches, counts, matched.features if matched.two else None)
 
 
 def _write_colmap(matched: MatchedImages, out: Path) -> None:
+    from patchprint.storage import colmap_output
+
     colmap_output.write_database(out, matched.features, matched.matches, matched.images)
 
 
@@ -218,6 +224,12 @@ def _rounded(values: torch.Tensor) -> np.ndarray:
 
 def _needs_nothing(features: Mapping[str, Features], images: Path | None) -> None:
     pass
+
+
+def _needs_colmap(features: Mapping[str, Features], images: Path | None) -> None:
+    from patchprint.storage import colmap_output
+
+    colmap_output.check_images(features, images)
 
 
 def _needs_h5py(features: Mapping[str, Features], images: Path | None) -> None:
@@ -239,6 +251,6 @@ FORMATS = {
     ".json": MatchFormat("JSON", _write_json),
     ".csv": MatchFormat("a table", _write_csv),
     ".h5": MatchFormat("hloc", _write_hloc, _needs_h5py),
-    ".db": MatchFormat("COLMAP", _write_colmap, colmap_output.check_images),
+    ".db": MatchFormat("COLMAP", _write_colmap, _needs_colmap),
     **{suffix: MatchFormat("a picture", _write_picture, of_two=True) for suffix in draw_matches.SUFFIXES},
 }
