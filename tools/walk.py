@@ -136,7 +136,7 @@ def render(folder: Path) -> None:
         for side in (3, 6, 12, 24):
             noise = generator.random((height // side + 2, width // side + 2))
             total += side**0.5 * cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC)
-        return cv2.normalize(total, None, 0, 255, cv2.NORM_MINMAX).astype(np.uint8)
+        return (255 * (total - total.min()) / np.ptp(total)).astype(np.uint8)
 
     plane, turn = texture(180, 200, 0), np.array([[0.95, 0.12, 8.0], [-0.1, 0.97, 14.0], [1e-4, -5e-5, 1.0]])
     turned = cv2.warpPerspective(plane, turn, (200, 180), flags=cv2.INTER_CUBIC)

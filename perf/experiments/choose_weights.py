@@ -61,7 +61,7 @@ def main() -> None:
     models: dict[str, str] = {}
     for model in arguments.models:
         network = weights.load_network(model, device)
-        matched = load(model, device, arguments.engine)
+        matched = load(model, device, engine=arguments.engine)
         models[model] = network.info.sha256
         scores[model] = {}
         for scale in arguments.scales:

@@ -167,7 +167,7 @@ match a.jpg b.jpg --max-size 0 -> max
 match a.jpg b.jpg --ratio 0 -> ratio
 match a.jpg b.jpg --ratio 1.5 -> ratio
 match a.jpg b.jpg --ratio nan -> ratio
-match a.jpg b.jpg --mode mutual --ratio 0.8 -> ratio
+match a.jpg b.jpg --matcher mutual --ratio 0.8 -> ratio
 match features --pairs sequential --neighbors 0 --out new.npz -> neighbor
 describe photos --out new --workers 0 -> worker
 describe photos --out new --max-size -1 -> max

@@ -83,7 +83,7 @@ def test_the_command_is_what_must_be_typed() -> None:
     assert markup.command(["a.jpg", "b.jpg"], MatchSettings()) == "patchprint match a.jpg b.jpg"
     asked = MatchSettings("sift", max_keypoints=64, mode="ratio", ratio=0.75)
     assert markup.command(["my photo.jpg", "b.jpg"], asked) == (
-        "patchprint match 'my photo.jpg' b.jpg --model sift --max-keypoints 64 --mode ratio --ratio 0.75"
+        "patchprint match 'my photo.jpg' b.jpg --model sift --max-keypoints 64 --matcher ratio --ratio 0.75"
     )
 
 

@@ -146,7 +146,7 @@ def test_the_rule_and_the_model_can_be_chosen(
     head.filter(has_text="rootsift").wait_for()
     assert page.get_by_label("number input for Ratio").input_value() == "0.8"  # its own
     choose(page, "Rule", "mutual")
-    page.locator(".pp-away code").filter(has_text="--mode mutual").wait_for()
+    page.locator(".pp-away code").filter(has_text="--matcher mutual").wait_for()
     assert page.get_by_label("number input for Ratio").is_disabled()
     _, answer = server.match(*photos, model="rootsift", mode="mutual", max_keypoints=2048)
     assert shown(page)["Matches"][0] == str(answer["matches"])

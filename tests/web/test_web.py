@@ -40,7 +40,7 @@ def test_the_api_answers_what_the_command_line_prints(
 ) -> None:
     asked: tuple[tuple[dict[str, object], str], ...] = (
         ({"model": "hardnet.small"}, "--model hardnet.small"),
-        ({"model": "sift", "mode": "ratio", "ratio": 0.7}, "--model sift --mode ratio --ratio 0.7"),
+        ({"model": "sift", "mode": "ratio", "ratio": 0.7}, "--model sift --matcher ratio --ratio 0.7"),
         ({"model": "sift", "spread": "false", "max_size": 300}, "--model sift --no-spread --max-size 300"),
         ({"model": "sift", "geometry": "none"}, "--model sift --geometry none"),
     )

@@ -22,23 +22,6 @@ import patchprint
 _started = time.monotonic()
 
 
-class ModelRecord(TypedDict, total=False):
-    """The model that was measured; further facts where a command knows them."""
-
-    name: str
-    sha256: str
-    patch_scale: float
-    kind: str
-    engine: str | None
-
-
-class DataRecord(TypedDict, total=False):
-    """The data that it was measured on."""
-
-    path: str
-    sha256: str
-
-
 class RunRecord(TypedDict):
     """Where, when and how it was measured."""
 
@@ -58,13 +41,15 @@ class Result:
 
     Attributes:
         settings: by name, those of the benchmark.
+        model: name and sha256 of the model, with what else the command knows of it.
+        data: path and sha256 of the data, likewise.
         scores: by name, as the benchmark defines them.
     """
 
     benchmark: str
     settings: dict[str, Any]
-    model: ModelRecord
-    data: DataRecord
+    model: dict[str, Any]
+    data: dict[str, Any]
     seed: int | None
     scores: dict[str, Any]
     run: RunRecord
@@ -92,8 +77,7 @@ def record(
         started: a time.monotonic() reading; without it, the process's age is taken.
         command: what to type to repeat it; without it, the command line of this process.
     """
-    made = ModelRecord(**(model or {}))  # type: ignore[typeddict-item]
-    return Result(benchmark, settings, made, DataRecord(**(data or {})), seed, scores, run_info(started, command))
+    return Result(benchmark, settings, model or {}, data or {}, seed, scores, run_info(started, command))
 
 
 def run_info(started: float | None = None, command: str | None = None) -> RunRecord:

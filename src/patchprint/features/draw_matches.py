@@ -25,6 +25,7 @@ def draw(
     b: Features,
     matches: Matches,
     path: str | Path,
+    *,
     images: Sequence[ImageLike] | None = None,
     max_lines: int = 250,
     outliers: bool = False,

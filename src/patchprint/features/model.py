@@ -215,7 +215,10 @@ class NetworkModel(Model):
     def describe_many(self, images: Sequence[np.ndarray], keypoints: Sequence[KeypointsLike]) -> list[Tensor]:
         if self._sampling_device().type == "cpu":  # whose cores are busy with one image
             return super().describe_many(images, keypoints)
-        given = [Keypoints.given(each) for each in keypoints]
+        return self._describe_batches(images, [Keypoints.given(each) for each in keypoints])
+
+    def _describe_batches(self, images: Sequence[np.ndarray], given: Sequence[Keypoints]) -> list[Tensor]:
+        """Describe keypoints of several images, with the patches of as many of them together as memory allows."""
         described: list[Tensor] = []
         for batch in _batches(images):
             counts = torch.tensor([len(given[number]) for number in batch])

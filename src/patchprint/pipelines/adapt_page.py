@@ -36,7 +36,7 @@ def page(result: Result, weights: Path, work: Path) -> Page:
             *example_sections(runs),
             *cost_sections([], runs, [Code(str(result.run["command"])), *settings_parts(runs)]),
         ],
-        f"Seed {result.seed}, {result.run['seconds']:,.0f} seconds in all; {origin([result.run])}",
+        f"Seed {result.seed}, {result.run['seconds']:,.0f} seconds in all; {origin([dict(result.run)])}",
     )
 
 

@@ -174,7 +174,7 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
             Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {weights}")]),
             *cost_sections([], runs, [Code(result.run["command"]), *settings_parts(runs)]),
         ],
-        f"Seed {result.seed}, {result.run['seconds']:.0f} seconds in all; {origin([result.run])}",
+        f"Seed {result.seed}, {result.run['seconds']:.0f} seconds in all; {origin([dict(result.run)])}",
     )
 
 

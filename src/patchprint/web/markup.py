@@ -103,7 +103,8 @@ def command(names: Sequence[str], settings: MatchSettings) -> str:
     for name in ("model", "detector", "max_keypoints", "mode", "ratio"):
         value = getattr(settings, name)
         if value != getattr(usual, name):
-            words += [f"--{name.replace('_', '-')}", str(value)]
+            flag = "matcher" if name == "mode" else name.replace("_", "-")
+            words += [f"--{flag}", str(value)]
     return shlex.join(words)
 
 
