@@ -1,6 +1,6 @@
-"""The values that travel between the parts of patchprint, and the one coordinate convention.
+"""Keypoints, features and matches, and the one coordinate convention of patchprint.
 
-**Convention.** The centre of the top-left pixel is (0, 0); x grows to the right, y grows downwards. A keypoint's
+**Convention.** The center of the top-left pixel is (0, 0); x grows to the right, y grows downwards. A keypoint's
 ``scale`` is the sigma of the detector (COLMAP's scale, half of ``cv2.KeyPoint.size``). Its ``angle`` is in radians,
 measured from the x axis towards the y axis (clockwise as seen on the screen). An affine frame ``A`` (2, 2) carries
 scale and angle together, ``A = scale * [[cos, -sin], [sin, cos]]`` for a round keypoint, and takes an offset in units of
@@ -93,7 +93,7 @@ class Keypoints:
 
     @staticmethod
     def concatenate(parts: Sequence[Keypoints]) -> Keypoints:
-        """Keypoints of several searches as one; scores and shapes stay only where all parts have them."""
+        """Concatenate keypoints; scores are kept only where all parts have them."""
         parts = [part for part in parts if len(part)]
         if not parts:
             return Keypoints.empty()
@@ -109,13 +109,13 @@ class Keypoints:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, np.ndarray]) -> Keypoints:
-        """What `to_arrays` gave; other names in ``arrays`` are left alone."""
+        """Make keypoints from the output of `to_arrays`; other names in ``arrays`` are ignored."""
         names = [field.name for field in dataclasses.fields(Keypoints) if field.name in arrays]
         return Keypoints(**{name: torch.from_numpy(np.asarray(arrays[name])) for name in names})
 
     @staticmethod
     def from_opencv(keypoints: Sequence[Any]) -> Keypoints:
-        """``list[cv2.KeyPoint]`` to Keypoints: half the size, radians; an angle of -1 means "none" in OpenCV and becomes 0."""
+        """Convert ``list[cv2.KeyPoint]``: half the size, radians; an angle of -1 means "none" in OpenCV and becomes 0."""
         if not keypoints:
             return Keypoints.empty()
         rows = np.array([(*k.pt, k.size, k.angle, k.response) for k in keypoints], dtype=np.float64)
@@ -129,7 +129,7 @@ class Keypoints:
 
     @staticmethod
     def given(keypoints: KeypointsLike) -> Keypoints:
-        """What a user gave to be described: Keypoints, or a list of ``cv2.KeyPoint``; numbers without a place are refused."""
+        """Validate keypoints from a user: Keypoints or a list of ``cv2.KeyPoint``, all numbers finite."""
         if isinstance(keypoints, (list, tuple)) and all(hasattr(each, "pt") for each in keypoints):
             keypoints = Keypoints.from_opencv(keypoints)
         if not isinstance(keypoints, Keypoints):
@@ -156,7 +156,7 @@ class Keypoints:
 
     @staticmethod
     def from_affine(xy: Tensor, affine: Tensor, score: Tensor | None = None) -> Keypoints:
-        """Keypoints with frames (N, 2, 2); scale is the geometric mean of the axes, angle that of the first column."""
+        """Make keypoints from frames (N, 2, 2); scale is the geometric mean of the axes, angle that of the first column."""
         affine = torch.as_tensor(affine, dtype=torch.float32)
         scale = torch.linalg.det(affine).abs().sqrt()
         return Keypoints(xy, scale, torch.atan2(affine[:, 1, 0], affine[:, 0, 0]), score, affine)
@@ -169,18 +169,18 @@ class Keypoints:
         return torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
 
     def upright(self) -> Keypoints:
-        """The same keypoints with angle zero; affine shape is dropped, since its rotation part carries the angle."""
+        """Set all angles to zero; affine shape is dropped, since its rotation part carries the angle."""
         return dataclasses.replace(self, angle=torch.zeros_like(self.angle), affine=None)
 
     def moved(self, factor: float, offset: tuple[float, float]) -> Keypoints:
-        """Keypoints of a part or a smaller copy in the coordinates of the whole image: ``xy * factor + offset``."""
+        """Convert keypoints of a crop or a smaller copy to coordinates of the image: ``xy * factor + offset``."""
         affine = None if self.affine is None else self.affine * factor
         return dataclasses.replace(
             self, xy=self.xy * factor + torch.tensor(offset), scale=self.scale * factor, affine=affine
         )
 
     def unique_places(self, cell: float | None = None) -> Keypoints:
-        """One keypoint for each place, the strongest (the first, without scores), in the order they have here.
+        """Keep one keypoint for each place, the strongest (without scores the first), in order.
 
         Detectors answer twice where a point has two orientations. A place is a position with a scale; with ``cell``, a square
         of that side in pixels, whatever the scale.
@@ -193,7 +193,7 @@ class Keypoints:
         return self[np.sort(order[first])]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The fields that are given, by name, for storing."""
+        """Convert the fields that are given to arrays, by name."""
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value.cpu().numpy() for name, value in given.items() if value is not None}
 
@@ -207,13 +207,13 @@ class Keypoints:
         )
 
 
-# What is taken where keypoints are to be described: ours, or a list of cv2.KeyPoint.
+# Keypoints, or a list of cv2.KeyPoint.
 KeypointsLike = Keypoints | Sequence[Any]
 
 
 @dataclass(frozen=True)
 class ModelId:
-    """Which model made a print: its name and the sha256 of its weights (empty for models without weights)."""
+    """Name of a model and sha256 of its weights (empty for models without weights)."""
 
     name: str
     sha256: str = ""
@@ -221,11 +221,11 @@ class ModelId:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Keypoints of one image with their prints.
+    """Keypoints of one image with their descriptors.
 
     Shape:
-        descriptors (N, D): float32 or float16 unit vectors, int8 quantised vectors, or uint8 packed bits (D = bytes).
-        image_size (width, height) in pixels of the picture as it was read; ratio: the calibrated threshold of the ratio
+        descriptors (N, D): float32 or float16 unit vectors, int8 quantized vectors, or uint8 packed bits (D = bytes).
+        image_size (width, height) in pixels of the image as it was read; ratio: the calibrated threshold of the ratio
         test for these descriptors, None where there is none.
     """
 
@@ -256,7 +256,7 @@ class Features:
 
     @property
     def is_binary(self) -> bool:
-        """Whether the prints are packed bits, compared by Hamming distance."""
+        """Whether the descriptors are packed bits, compared by Hamming distance."""
         return self.descriptors.dtype == torch.uint8
 
 
@@ -268,8 +268,7 @@ _BEYOND = {"0.000": "below 0.001", "1.000": "above 0.999"}  # nothing is certain
 class Verdict:
     """Whether two images show the same place, and the probability that they do.
 
-    The probability is meant for a collection in which as many pairs do as do not, of those in which more matches agree than a
-    geometry can be made of by itself.
+    The probability is calibrated for equal priors, on pairs with more inliers than the minimal sample of the geometry.
     """
 
     answer: Answer
@@ -315,7 +314,7 @@ class Matches:
     def points(
         self, a: Features | Keypoints, b: Features | Keypoints, inliers_only: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Where the matched keypoints lie in the first and in the second image; ``a`` and ``b`` are what was matched.
+        """Positions of the matched keypoints in both images; ``a`` and ``b`` are the features that were matched.
 
         Shape:
             -> (M, 2) and (M, 2) pixels; with ``inliers_only`` (needs verification) the rows that agree with the geometry.
@@ -337,7 +336,7 @@ class Matches:
 
 @dataclass(frozen=True, eq=False)
 class Pose:
-    """A camera in the world: rotation (3, 3) takes world directions to camera directions; centre (3,) in the world."""
+    """Pose of a camera: rotation (3, 3) from world to camera, center (3,) in the world."""
 
     rotation: np.ndarray
     center: np.ndarray

@@ -65,7 +65,7 @@ def test_unreadable_images_are_named_and_left_out(model: str, tmp_path: Path) ->
     assert embed_folder(tmp_path, model, report=said.append).names == ["good.png"]
     assert "bad.png" in said[0]
     (tmp_path / "good.png").unlink()
-    with pytest.raises(ValueError, match="none of the 1 photos"):
+    with pytest.raises(ValueError, match="none of the 1 images"):
         embed_folder(tmp_path, model, report=said.append)
     with pytest.raises(ValueError, match="describes patches"):
         embed_folder(tmp_path, "sift")

@@ -38,7 +38,7 @@ def test_pairs_of_a_file_with_comments_tabs_and_repetitions(tmp_path: Path) -> N
     ("text", "message"),
     [
         ("a.png b.png\na.png my c.png\n", "line 2: expected two names, got 3"),
-        ("a.png d.png\n", "line 1: there is no photo d.png"),
+        ("a.png d.png\n", "line 1: there is no image d.png"),
     ],
 )
 def test_wrong_lines_are_named(text: str, message: str, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_empty_and_wrong_input() -> None:
     pyramids = ImagePyramids.build([np.zeros((20, 20), np.uint8)])
     assert cut_patches(pyramids, 0, Keypoints.empty(), 12.0, 32).shape == (0, 1, 32, 32)
     for wrong in (np.zeros((20, 20, 3), np.uint8), np.zeros((20, 20), np.float32), np.zeros((0, 20), np.uint8)):
-        with pytest.raises(ValueError, match="grey uint8"):
+        with pytest.raises(ValueError, match="gray uint8"):
             ImagePyramids.build([wrong])
     with pytest.raises(ValueError, match="no images"):
         ImagePyramids.build([])

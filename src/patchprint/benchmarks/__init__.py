@@ -1,4 +1,4 @@
-"""The protocols of the papers: a model is run over data, its predictions are kept, and then they are scored.
+"""Benchmarks: the protocols of the papers. A model is run over data, predictions are cached, and then scored.
 
 A file ``NAME.py`` in this folder is the benchmark NAME (``_`` becomes ``-``): it holds one subclass of `Benchmark`, which says
 its settings, how it is evaluated, which numbers go into tables and what the papers print. Files that begin with an underscore

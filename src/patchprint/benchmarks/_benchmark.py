@@ -1,4 +1,4 @@
-"""What a benchmark is, what it is given, and what it hands back."""
+"""Base class of benchmarks, one run of a benchmark, and `measure`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Scores = dict[str, Any]
 
 
 class Benchmark(ABC):
-    """One protocol. The first line of a subclass's docstring says in ``patchprint eval`` what it measures.
+    """One protocol; the first line of a subclass's docstring is its help in ``patchprint eval``.
 
     ``settings`` is a frozen dataclass, whose fields become flags. Predictions are kept by all of them but those in ``scoring``,
     which change nothing but the score. ``data_package`` names the installed package that holds the data of a benchmark that
@@ -53,7 +53,7 @@ class Benchmark(ABC):
 
     @abstractmethod
     def evaluate(self, run: Run, settings: Any) -> Scores:
-        """All scores of one model on one data set."""
+        """Compute all scores of one model on one data set."""
 
     @abstractmethod
     def headline(self, scores: Scores) -> dict[str, float]:
@@ -116,15 +116,15 @@ class Run:
         return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def predictions(self, what: str, compute: Callable[[], Arrays]) -> Arrays:
-        """Arrays that depend on the model: from the cache, or computed. ``what`` names them within this benchmark."""
+        """Get arrays that depend on the model from the cache, or compute them; ``what`` names them within this benchmark."""
         return self.cache.get(self.key(what), compute)
 
     def inputs(self, what: str, compute: Callable[[], Arrays]) -> Arrays:
-        """Arrays that are the same for all models, such as keypoints."""
+        """Get arrays that are the same for all models, such as keypoints, from the cache, or compute them."""
         return self.cache.get(self.key(what, of_model=False), compute)
 
     def readable(self, names: dict[Any, Path], read: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
-        """What ``read`` gives for each of ``names``; with ``skip_bad``, files that cannot be read are left out and counted."""
+        """Read each of ``names``; with ``skip_bad``, files that cannot be read are left out and counted."""
         for key, path in names.items():
             try:
                 yield key, read(key)
@@ -134,7 +134,7 @@ class Run:
                 self.skipped.append(f"{path.parent.name}/{path.name}")
 
     def key(self, what: str, of_model: bool = True, ignoring: frozenset[str] = frozenset()) -> dict[str, Any]:
-        """Everything that decides a prediction; ``ignoring`` names settings that do not, beside the scoring ones."""
+        """Cache key of a prediction; ``ignoring`` names settings that do not affect it, beside the scoring ones."""
         ignored = self.benchmark.scoring | ignoring
         settings = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in ignored}
         model = {
@@ -177,7 +177,7 @@ def measure(run: Run) -> Result:
 
 
 def _plain(value: Any) -> Any:
-    """The same value as JSON can write it: paths as text, "nothing to measure" (NaN) as null."""
+    """Convert a value for JSON: paths to text, NaN ("nothing to measure") to null."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Keypoints and descriptors of the images of a benchmark, each computed once and kept."""
+"""Cached keypoints and descriptors of the images of a benchmark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchprint.types import Features, Keypoints
 def features_of(
     run: Run, image: np.ndarray, name: str, detector: str, keypoints: int | None, spread: bool, upright: bool
 ) -> Features:
-    """Keypoints with descriptors of one image, uint8 (H, W); ``name`` must be unique in the data set."""
+    """Extract features of one image, uint8 (H, W), or take them from the cache; ``name`` must be unique in the data set."""
     what = f"{name} {'upright' if upright else 'oriented'}"
     found = run.inputs(
         what, lambda: detect(image, detector, max_keypoints=keypoints, spread=spread, upright=upright).to_arrays()
@@ -23,7 +23,7 @@ def features_of(
 
 
 def described(run: Run, image: np.ndarray, keypoints: Keypoints, what: str) -> Features:
-    """Descriptors at given keypoints; ``what`` says which they are."""
+    """Describe given keypoints, or take descriptors from the cache; ``what`` names them."""
     arrays = run.predictions(
         what, lambda: {"descriptors": run.patch_model.describe_keypoints(image, keypoints).numpy()}
     )
@@ -40,7 +40,7 @@ def sequence_features(
     upright: bool,
     all_but_first: bool = False,
 ) -> dict[int, Features] | None:
-    """Features of the images of a sequence by number; None where ``skip_bad`` leaves no pair with the first image.
+    """Extract features of the images of a sequence, by number; None where ``skip_bad`` leaves no pair with the first image.
 
     ``all_but_first``: the limit on ``keypoints`` holds for the first image alone.
     """

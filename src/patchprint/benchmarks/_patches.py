@@ -1,4 +1,4 @@
-"""Patches of a store, described in chunks."""
+"""Describe the patches of a store in chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHUNK = 1024  # patches that are cut at once: few enough to stay near the proce
 
 
 def describe(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
-    """Descriptors of patches in chunks: points (U,), views (U,) -> (U, D)."""
+    """Describe patches in chunks: points (U,), views (U,) -> (U, D)."""
     size = run.patch_model.patch_side(_stored_side(source))
     chunks = list(zip(points.split(_CHUNK), views.split(_CHUNK), strict=True))
     descriptors = []

@@ -1,4 +1,4 @@
-"""Pipelines of others, from pixels to matches: their own keypoints, descriptors and matcher, as their authors mean them.
+"""Third-party pipelines from pixels to matches: keypoints, descriptors and matcher as their authors combine them.
 
 Nothing is downloaded: weights are in the packages.
 """
@@ -59,7 +59,7 @@ class Pipeline(ABC):
 
 
 class Peer(ModelBase, Pipeline):
-    """A pipeline of others, with keypoints of its own. Peers with equal ``extractor`` find the same features."""
+    """A third-party pipeline; peers with equal ``extractor`` find the same features."""
 
     extractor: ModelId
 
@@ -77,7 +77,7 @@ class Peer(ModelBase, Pipeline):
 
 
 class NearestNeighbors(Peer):
-    """One that matches mutual nearest neighbors, with a ratio test where its authors use one."""
+    """A pipeline that matches mutual nearest neighbors, with a ratio test where its authors use one."""
 
     ratio_test: float | None = None
 
@@ -91,7 +91,7 @@ class NearestNeighbors(Peer):
 
 
 class OfOpenCv(NearestNeighbors):
-    """Features of OpenCV, found in grey pixels."""
+    """Features of OpenCV, found in gray pixels."""
 
     def __init__(
         self,

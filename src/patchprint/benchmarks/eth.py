@@ -1,7 +1,7 @@
 """3D reconstruction as in the ETH local feature benchmark, with COLMAP's own SIFT beside it in the same run.
 
-COLMAP's SIFT pipeline runs first. Our prints are then made at the very keypoints in its database, so that only prints and
-matching differ: mutual nearest neighbours of all photo pairs, verified and mapped by pycolmap. The ratio test is off by
+COLMAP's SIFT pipeline runs first. Our descriptors are then made at the very keypoints in its database, so that only prints and
+matching differ: mutual nearest neighbors of all image pairs, verified and mapped by pycolmap. The ratio test is off by
 default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP with CUDA.
 """
 
@@ -31,7 +31,7 @@ from patchprint.matching import match
 from patchprint.metrics.cameras import camera_errors
 from patchprint.types import Features, Keypoints, Pose
 
-# ETH without ratio test: registered photos, thousands of points, track length, reprojection error in pixels.
+# ETH without ratio test: registered images, thousands of points, track length, reprojection error in pixels.
 PUBLISHED: dict[str, dict[str, tuple[int, float, float, float]]] = {
     "herzjesu": {
         "HardNet": (8, 8.7, 4.30, 0.50),
@@ -64,27 +64,27 @@ PUBLISHED: dict[str, dict[str, tuple[int, float, float, float]]] = {
         "SDGMNet": (1200, 763, 4.10, 1.02),
     },
 }
-# Photos of each; SDGMNet's table prints 1334 for Madrid.
+# Images of each; SDGMNet's table prints 1334 for Madrid.
 PHOTOS = {"herzjesu": 8, "fountain": 11, "south": 128, "madrid": 1344, "gendarmenmarkt": 1463}
 
-DENSE_SIZE, DENSE_VIEWS = 1200, 5  # longer side of undistorted photos, photos that must agree on a dense point
+DENSE_SIZE, DENSE_VIEWS = 1200, 5  # longer side of undistorted images, images that must agree on a dense point
 FEWEST_MATCHES = 15  # pairs with fewer are taken as not matching at all, as in the published benchmark
 
 
 @dataclass(frozen=True)
 class Settings:
-    # Where prints are made: at the keypoints of COLMAP's SIFT (colmap), or at those of another detector.
+    # Where descriptors are made: at the keypoints of COLMAP's SIFT (colmap), or at those of another detector.
     detector: str = "colmap"
-    # Keypoints in each photo; COLMAP keeps some more where points have two angles.
+    # Keypoints in each image; COLMAP keeps some more where points have two angles.
     keypoints: int = 8192
-    # Give every part of a photo its share of the keypoints of another detector, instead of keeping the strongest.
+    # Give every part of an image its share of the keypoints of another detector, instead of keeping the strongest.
     spread: bool = False
     # Largest quotient of the nearest and second nearest distance; no ratio test if not given.
     ratio: float | None = None
 
 
 class Eth(Benchmark):
-    """Photos to a sparse 3D model, beside COLMAP's own SIFT."""
+    """Images to a sparse 3D model, beside COLMAP's own SIFT."""
 
     settings = Settings
     lower_is_better = frozenset({"reprojection px"})
@@ -139,12 +139,12 @@ def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:
     paths = {name: folder / name for name in list_images(folder)}
     images = dict(run.readable(paths, lambda name: read_gray(paths[name])))
     if len(images) < 3:
-        raise UserError(f"{folder} holds {len(images)} photos; a reconstruction needs at least 3")
+        raise UserError(f"{folder} holds {len(images)} images; a reconstruction needs at least 3")
     return folder, images
 
 
 def _cameras(data: Path) -> Cameras | None:
-    """One pinhole camera for all photos where the set brings ``K.txt``, moved to COLMAP's pixel frame."""
+    """One pinhole camera for all images where the set brings ``K.txt``, moved to COLMAP's pixel frame."""
     known = strecha.read_intrinsics(data / "K.txt")
     if known is None:
         return None
@@ -153,13 +153,13 @@ def _cameras(data: Path) -> Cameras | None:
 
 
 def _matches(run: Run, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:
-    """Mutual nearest neighbours of all pairs of photos, (M, 2) each."""
+    """Mutual nearest neighbors of all pairs of images, (M, 2) each."""
     pairs = list(itertools.combinations(sorted(features), 2))
     matcher = "mutual" if settings.ratio is None else "mutual+ratio"
 
     def compute() -> dict[str, np.ndarray]:
         found = {}
-        for number, (first, second) in enumerate(tqdm(pairs, desc="photo pairs", disable=None)):
+        for number, (first, second) in enumerate(tqdm(pairs, desc="image pairs", disable=None)):
             indices = match(features[first], features[second], matcher, ratio=settings.ratio).indices
             found[str(number)] = indices.cpu().numpy() if len(indices) >= FEWEST_MATCHES else np.zeros((0, 2), np.int64)
         return found

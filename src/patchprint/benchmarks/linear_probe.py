@@ -1,4 +1,4 @@
-"""What a linear classifier can read off the features of a backbone, as SimCLR is judged.
+"""Accuracy of a linear classifier on the features of a backbone, as SimCLR is evaluated.
 
 The features are those before the projection head. The classifier is trained on the images of the training part (train and val)
 and tested on those of the test part, which must show the same classes. The papers name learning rates, batch and epochs and

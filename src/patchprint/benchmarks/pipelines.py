@@ -1,16 +1,16 @@
-"""From pixels to geometry: each pipeline with its own keypoints, descriptors and matcher, as a user gets it.
+"""Complete pipelines, from pixels to geometry: keypoints, descriptors and matcher together.
 
-A model of patchprint is measured at the keypoints of ``detector`` with our matching; the pipelines of others
-(`_peers.PEERS`) bring their own. All get the same number of keypoints and the same robust estimator with the same settings
-(`features.two_view`).
+A model of patchprint is measured at the keypoints of ``detector`` with our matching; third-party pipelines
+(`_peers.PEERS`) have their own. All get the same number of keypoints and the same robust estimator with the same settings
+(`matching.two_view_geometry`).
 
 A match is right within ``px`` of the true homography, or of the epipolar lines of the true cameras. Matches between the
 same two places count once, since SIFT's keypoints answer twice where a point has two angles. From all matches of a pair its
 homography or its relative pose is estimated; the area under the curve of the share of pairs that are solved, up to so many
 pixels at the corners or so many degrees, is the score of the whole.
 
-Time is that of the process, on all cores together, which other work on the machine changes little; it is told beside the
-time on the clock, and both are for orientation only.
+CPU time of the process depends little on other work on the machine; it is reported beside wall-clock time, and both are
+for orientation only.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Ours(Pipeline):
 
 
 def score_pair(a: Features, b: Features, matches: Matches, truth: Truth, px: float) -> dict[str, Any]:
-    """Matches between two places, how many of them are right, and the error of what is estimated from all matches."""
+    """Score the matches of a pair: distinct places, right ones, and the error of the estimated geometry."""
     points_a, points_b = (points.cpu().double().numpy() for points in matches.points(a, b))
     places = np.unique(np.concatenate([points_a, points_b], 1), axis=0)
     right = int((truth.match_errors(places[:, :2], places[:, 2:]) < px).sum())
@@ -205,7 +205,7 @@ def _matches_of(run: Run, pipeline: Pipeline, name: str, a: Features, b: Feature
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, dict[str, np.ndarray]]:
-    """What a piece of work gives, with the milliseconds that it took, on the clock and of all cores together."""
+    """Run ``work``; returns its result, with wall-clock and CPU time in milliseconds."""
     clock, process = time.perf_counter(), time.process_time()
     done = work()
     spent = {"ms": time.perf_counter() - clock, "cpu_ms": time.process_time() - process}

@@ -104,12 +104,11 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> ins
     """Read flags with tyro, whose boxed messages become one sentence; None where help was printed."""
     import tyro
 
-    pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
-    signature, registry = inspect.signature(function, eval_str=True), None
-    if {"-h", "--help"} & set(arguments):
-        from patchprint.cli import flags
+    from patchprint.cli import flags
 
-        signature, registry = flags.readable(signature), flags.readable_fields()
+    pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
+    wants_help = bool({"-h", "--help"} & set(arguments))
+    signature = flags.readable(inspect.signature(function, eval_str=True), wants_help)
     errors = io.StringIO()
 
     def bind(*args: Any, **kwargs: Any) -> inspect.BoundArguments:
@@ -121,7 +120,7 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> ins
     try:
         with contextlib.redirect_stderr(errors):
             config = (tyro.conf.OmitArgPrefixes, *pairs)
-            return tyro.cli(bind, args=arguments, prog=prog, config=config, registry=registry)
+            return tyro.cli(bind, args=arguments, prog=prog, config=config, registry=flags.readable_fields(wants_help))
     except SystemExit as stop:
         if stop.code == 0:
             return None

@@ -80,7 +80,7 @@ def main(
             colmap_output.refuse_url(place)
     if match:
         _check_match(place, out, format, pairs)
-    # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
+    # Single-file formats are made of the same per-image files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     with json_lines(progress), files.only_writer(parts) if first else contextlib.nullcontext():
         features = feature_folder.describe_folder(
@@ -136,7 +136,7 @@ def _next_for_colmap(images: str | Path, out: Path, matched: bool) -> str:
         return f"next: colmap mapper --database_path {out} --image_path {images} --output_path MODEL"
     return (
         f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing in "
-        "there. Next: the same command with --match --force, which has the photos matched by patchprint"
+        "there. Next: the same command with --match --force, which has the images matched by patchprint"
     )
 
 
@@ -152,5 +152,5 @@ def _describe_whole_images(
     found = embeddings.embed_folder(images, model, exif=exif, report=say, strict=strict)
     embeddings.save(found, out)
     result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}
-    emit(result, json, f"{out}: {len(found.names)} whole photos described with {model.info.name}")
+    emit(result, json, f"{out}: {len(found.names)} whole images described with {model.info.name}")
     return 0

@@ -1,8 +1,8 @@
-"""How likely it is that a keypoint is found again and matched rightly in another photo, learned from photos.
+"""How likely it is that a keypoint is found again and matched rightly in another image, learned from images.
 
-A detector's own response says how clearly a point stands out in *this* photo. What counts is whether the next one has it too,
+A detector's own response says how clearly a point stands out in *this* image. What counts is whether the next one has it too,
 and whether its descriptor is told from all others there. A small network looks at 16 x 16 pixels around the keypoint, its scale
-and its response, and answers that; it learned from warped photos and what `dog` finds in them.
+and its response, and answers that; it learned from warped images and what `dog` finds in them.
 ``perf/release/train_matchability.py`` makes the weights.
 """
 

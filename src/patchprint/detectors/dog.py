@@ -10,7 +10,7 @@ from patchprint.detectors._detector import Detector, strongest_first
 from patchprint.interop import opencv
 from patchprint.types import Keypoints
 
-CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own leaves large photos with few keypoints
+CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own leaves large images with few keypoints
 PUBLISHED_CONTRAST = 0.04  # OpenCV's own, which published tables on the Oxford sequences were made with
 EDGE = 10.0  # Lowe's limit on the ratio of the curvatures; points on edges have a larger one
 

@@ -20,12 +20,12 @@ from patchprint.interop.image_files import list_images, read_color
 from patchprint.types import ModelId
 
 SUFFIX = ".npz"
-_AT_ONCE = 16  # photos that are in memory at full size
+_AT_ONCE = 16  # images that are in memory at full size
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Images by name with their descriptors, and the model that made them.
+    """Descriptors of whole images by name, and the model that made them.
 
     Shape:
         N names, descriptors (N, D) float32, unit length.
@@ -44,8 +44,7 @@ def embed_folder(
     report: Callable[[str], None] = note,
     strict: bool = False,
 ) -> Embeddings:
-    """Descriptors of all images below a folder; those that cannot be read are named through ``report`` and left out, or with
-    ``strict`` the first of them is an error."""
+    """Describe all images below a folder as wholes; unreadable ones are reported and left out, or with ``strict`` an error."""
     folder, describer = Path(images), load_image_model(model)
     names = list_images(folder)
     kept: list[str] = []
@@ -60,7 +59,7 @@ def embed_folder(
         kept += readable
         parts.append(describer.describe_images(list(readable.values())))
     if not kept:
-        raise UserError(f"none of the {len(names)} photos in {folder} could be read")
+        raise UserError(f"none of the {len(names)} images in {folder} could be read")
     return Embeddings(kept, torch.cat(parts), describer.id)
 
 

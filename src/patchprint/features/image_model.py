@@ -17,7 +17,7 @@ _IMAGES = 64  # in memory at a time
 
 
 class ImageModel(ModelBase):
-    """Describes whole images; the network sees the central square of each, as in training. `load_image_model` makes one."""
+    """A descriptor of whole images, of the central square of each, as in training; made by `load_image_model`."""
 
     def __init__(self, network: EmbeddingNetwork) -> None:
         self.network = network

@@ -1,4 +1,4 @@
-"""A descriptor module for ``kornia.feature.LocalFeature``: images and LAFs in, prints out."""
+"""A descriptor module for ``kornia.feature.LocalFeature``: images and LAFs in, descriptors out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 
 class LAFDescriptor(nn.Module):
-    """Takes the place of ``kornia.feature.LAFDescriptor``, with our sampler and a network's own patch scale.
+    """Drop-in replacement for ``kornia.feature.LAFDescriptor``, with the sampler and patch scale of patchprint.
 
     >>> detector = KF.ScaleSpaceDetector(2000, ori_module=KF.LAFOrienter(19))   # doctest: +SKIP
     >>> feature = KF.LocalFeature(detector, LAFDescriptor("sdgmnet"))   # doctest: +SKIP
-    >>> lafs, responses, prints = feature(image)   # doctest: +SKIP
+    >>> lafs, responses, descriptors = feature(image)   # doctest: +SKIP
 
     Args:
         model: weights by name or file, a network or a loaded model; binary descriptors come out as signs of unit length, as

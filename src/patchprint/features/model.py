@@ -1,4 +1,4 @@
-"""Patch models: whatever describes patches and keypoints, trained networks and baselines alike."""
+"""Models that describe patches and keypoints: trained networks and baselines."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class ModelBase:
 
     @property
     def engine(self) -> str | None:
-        """What computes its network, if it has one; engines agree up to 0.01 in a component of a descriptor, int8 up to 0.1."""
+        """The engine of its network, if it has one; components of descriptors agree up to 0.01, with int8 up to 0.1."""
         return None
 
 
 class Model(ModelBase, ABC):
-    """Describes patches, and keypoints by the patches around them; ``patchprint.load`` makes one."""
+    """A descriptor of patches, and of keypoints by the patches around them; made by ``patchprint.load``."""
 
     @property
     def patch_scale(self) -> float:
@@ -213,7 +213,7 @@ class NetworkModel(Model):
         return torch.empty_like(found).index_copy_(0, rows, found)
 
     def describe_many(self, images: Sequence[np.ndarray], keypoints: Sequence[KeypointsLike]) -> list[Tensor]:
-        if self._sampling_device().type == "cpu":  # whose cores are busy with one image
+        if self._sampling_device().type == "cpu":  # one image keeps all cores busy
             return super().describe_many(images, keypoints)
         return self._describe_batches(images, [Keypoints.given(each) for each in keypoints])
 
@@ -327,7 +327,7 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", *
 def read_model(
     model: object, device: str | torch.device, engine: str = engines.AUTO
 ) -> tuple[PatchNetwork | ModelBase, str]:
-    """What a name, a file, a network or a model stands for, with the engine to compute it."""
+    """Resolve a name, a file, a network or a model, and the engine to compute it."""
     place = choose_device(device)
     if engine != engines.AUTO:
         engines.check(engine, place)
@@ -343,7 +343,7 @@ def read_model(
 
 
 def patch_model(found: PatchNetwork | ModelBase, engine: str) -> Model:
-    """The model of patches that `read_model` found; raises UserError where it is one of whole images."""
+    """Make a model of patches from what `read_model` found; raises UserError for one of whole images."""
     if isinstance(found, Model):
         return found
     if isinstance(found, PatchNetwork) and found.info.channels == 1:
@@ -358,7 +358,7 @@ def list_models() -> list[ModelInfo]:
 
 
 def _batches(images: Sequence[np.ndarray]) -> Iterator[list[int]]:
-    """Numbers of images that are on a GPU together, in order."""
+    """Split images into batches that fit on a GPU; yields their indices."""
     total = 0
     batch: list[int] = []
     for number, image in enumerate(images):

@@ -11,7 +11,7 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
-from patchprint.matching.same_place import framed_inliers, judge, weigh
+from patchprint.matching.same_place import consistent_inliers, judge, weigh
 from patchprint.ops.geometry import epipolar_errors, homography_errors, project
 from patchprint.types import Features, Matches
 
@@ -85,7 +85,7 @@ def estimate_geometry(
     max_iterations: int = 10_000,
     confidence: float = 0.9999,
 ) -> Matches:
-    """The geometry that most matches agree with, by OpenCV's MAGSAC++, however few they are; arguments as for `verify`.
+    """Estimate a geometry with OpenCV's MAGSAC++, however few inliers it has; arguments as for `verify`.
 
     Returns:
         The same matches with ``inliers``, ``model`` (None where not even the fewest agree) and ``geometry``.
@@ -115,7 +115,7 @@ def estimate_pose(
     max_iterations: int = 10_000,
     confidence: float = 0.9999,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """How the second camera stands to the first, by OpenCV's MAGSAC++ on essential matrices; other arguments as for `verify`.
+    """Estimate the pose of the second camera relative to the first, with OpenCV's MAGSAC++; arguments as for `verify`.
 
     Where all matches lie on one plane two answers fit, and which of them is given is chance.
 
@@ -170,12 +170,12 @@ def _without_model(matches: Matches, kind: str | None) -> Matches:
 
 
 def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: float) -> Matches:
-    """The homography or the fundamental matrix, by what the matches that agree with either of them say.
+    """Choose the homography or the fundamental matrix by GRIC, on the matches that agree with either.
 
     Only those count whose scale and angle agree too: others may well be on an epipolar line by accident.
     """
     assert flat.model is not None and general.model is not None
-    agreeing = framed_inliers(a, b, flat) | framed_inliers(a, b, general)
+    agreeing = consistent_inliers(a, b, flat) | consistent_inliers(a, b, general)
     points_a, points_b = (points[agreeing] for points in _matched_points(a, b, flat))
     noise = limit / 1.96  # 95 of 100 distances from a line are below this limit (Hartley and Zisserman, section 4.7)
     # Matches that agree with neither are left out: GRIC would count them for the fundamental matrix, whose outliers cost less.
@@ -201,7 +201,7 @@ def _fundamental(a: Points, b: Points, limit: float, max_iterations: int, confid
 def _homography(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:
     """MAGSAC++ from a to b and from b to a, each polished; the one with more inliers.
 
-    The estimator measures errors in the second picture alone. Where a homography shrinks a region, wrong matches look right
+    The estimator measures errors in the second image alone. Where a homography shrinks a region, wrong matches look right
     there, as on Oxford's graf. Counting both directions shows them.
     """
     cv2 = require("cv2", extra="images")
@@ -222,22 +222,22 @@ def _homography(a: Points, b: Points, limit: float, max_iterations: int, confide
 def _polish(model: np.ndarray, a: Points, b: Points, limit: float) -> Estimate:
     """Least squares on the inliers, again and again while their number grows."""
     cv2 = require("cv2", extra="images")
-    best, inliers = model / model[2, 2], _agree_both_ways(model, a, b, limit)
+    best, inliers = model / model[2, 2], _inliers_both_ways(model, a, b, limit)
     for _ in range(_POLISHES):
         if inliers.sum() < FEWEST["homography"]:
             break
         refined, _ = cv2.findHomography(a[inliers], b[inliers], 0)
         if not _usable(refined):
             break
-        agreeing = _agree_both_ways(refined, a, b, limit)
+        agreeing = _inliers_both_ways(refined, a, b, limit)
         if agreeing.sum() <= inliers.sum():
             break
         best, inliers = refined, agreeing
     return best, inliers
 
 
-def _agree_both_ways(model: np.ndarray, a: Points, b: Points, limit: float) -> np.ndarray:
-    """Which matches are at most ``limit`` pixels off in the second picture and in the first, (M,) bool."""
+def _inliers_both_ways(model: np.ndarray, a: Points, b: Points, limit: float) -> np.ndarray:
+    """Test which matches are at most ``limit`` pixels off in both images, (M,) bool."""
     return (_errors(model, a, b) <= limit) & (_errors(np.linalg.inv(model), b, a) <= limit)
 
 

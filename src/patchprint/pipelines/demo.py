@@ -1,6 +1,6 @@
-"""``make demo``: learn a descriptor from scratch on bundled photographs, measure it, use it on two photos.
+"""``make demo``: learn a descriptor from scratch on bundled images, measure it, use it on two images.
 
-Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, pictures of matches and the trained weights.
+Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, images of matches and the trained weights.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SEED = 0
 LEARNED = "learned here"
 # What the learned descriptor is measured against; the second name is what patchprint.load takes.
 OTHERS = {"sdgmnet (shipped)": "sdgmnet", "sift": "sift", "rootsift": "rootsift", "pixels": "pixels"}
-# The hard pair: a held-out photograph and a copy that is tilted and re-lit more than any that was learned from.
+# The hard pair: a held-out image and a copy that is tilted and re-lit more than any that was learned from.
 HARD = 1.6
 HARD_KEYPOINTS = 1000
 HARD_DRAWN = ("sift", LEARNED, "sdgmnet (shipped)")
@@ -49,7 +49,7 @@ RIGHT_WITHIN = 4.0  # pixels
 
 def main(out: Path = OUT, steps: int = STEPS) -> int:
     started = time.monotonic()
-    _say("1/4  making training pairs from the photographs that scikit-image ships")
+    _say("1/4  making training pairs from the images that scikit-image ships")
     source = bundled_images.training_source()
     config = resolve(
         "sdgmnet",
@@ -68,7 +68,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     train(config, source, out / "training", force=True)
     weights = out / "training" / "last.safetensors"
 
-    _say("3/4  measuring on held-out photographs and on the stereo pair")
+    _say("3/4  measuring on held-out images and on the stereo pair")
     models = {LEARNED: load(weights), **{name: load(model) for name, model in OTHERS.items()}}
     measured = [_measure(name, model) for name, model in models.items()]
     # The curves are for the page.
@@ -159,10 +159,10 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
     return Page(
         "A descriptor learned from scratch",
         f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, "
-        f"SIFT {100 * sift['fpr95']:.2f} %; of {own['stereo']['possible']} matches between two photos it finds "
+        f"SIFT {100 * sift['fpr95']:.2f} %; of {own['stereo']['possible']} matches between two images it finds "
         f"{own['stereo']['correct']}, SIFT {sift['stereo']['correct']}.",
-        "make demo: trained on photographs that scikit-image ships, measured beside SIFT and the shipped weights on others, "
-        "used on two photos.",
+        "make demo: trained on images that scikit-image ships, measured beside SIFT and the shipped weights on others, "
+        "used on two images.",
         [
             Section("How good is it?", [_table(scores)]),
             *curve_sections(measured),
@@ -203,7 +203,7 @@ def _stereo(result: Result, out: Path) -> list[Text | Picture]:
 
 
 def _hard(result: Result, out: Path) -> list[Text | Picture]:
-    text = "A photograph and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
+    text = "An image and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
     pictures = [
         Picture.from_file(
             _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right", wide=False

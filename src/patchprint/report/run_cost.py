@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchprint.report.charts import Chart, Line
 from patchprint.report.page import Code, Part, Section
-from patchprint.report.result_comparison import data_name
-from patchprint.report.runs import Run
 from patchprint.report.tables import Table
 from patchprint.report.thinning import thinned
+
+if TYPE_CHECKING:
+    from patchprint.report.runs import Run
 
 _SPEED, _RATE = "patches_per_second", "lr"
 
@@ -58,6 +59,10 @@ def _call(run: Run, call: dict[str, Any]) -> list[str]:
 
 
 def _result(result: dict[str, Any]) -> list[str]:
+    from patchprint.report.result_comparison import (
+        data_name,  # imports all benchmarks, of which other pages know nothing
+    )
+
     run = result.get("run", {})
     return [
         result["benchmark"],
