@@ -21,7 +21,7 @@ CORE = (
     "training",
     "training.loop",
     "training.recipes",
-    "patches",
+    "data",
 )
 
 
@@ -59,11 +59,12 @@ def test_every_core_module_imports_with_everything_else_blocked() -> None:
         "import sys, importlib, pkgutil\n"
         f"for name in {OPTIONAL!r}: sys.modules[name] = None\n"
         "import patchprint\n"
-        "for part in ('networks', 'losses', 'metrics', 'training', 'patches'):\n"
+        "for part in ('networks', 'losses', 'metrics', 'training', 'data'):\n"
         "    package = importlib.import_module('patchprint.' + part)\n"
         "    for info in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         # The kernel needs Triton, which only PyTorch's GPU builds bring; nothing imports it elsewhere.
-        "        if '.sources' not in info.name and not info.name.endswith(('__main__', 'frn_kernel')):\n"
+        "        unwanted = '.builders' in info.name or '.metric_learning' in info.name\n"
+        "        if not unwanted and not info.name.endswith(('__main__', '_kernel')):\n"
         "            importlib.import_module(info.name)\n"
     )
 
@@ -88,10 +89,14 @@ def test_editors_and_type_checkers_are_told_the_same_names() -> None:
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        if alias.asname and not alias.asname.startswith("_")
     }
-    real = {name: f"{module}.{name}" for name, module in patchprint._HOME.items()}
-    assert told == real | {room: f"patchprint.{room}" for room in patchprint._ROOMS}
+    assigned = [ast.unparse(node) for node in block.body if isinstance(node, ast.Assign)]
+    assert assigned == ["load_features, save_features = (_feature_files.load, _feature_files.save)"]
+    told |= {f"{verb}_features": f"patchprint.storage.feature_files.{verb}" for verb in ("load", "save")}
+    real = {name: ".".join(home) for name, home in patchprint._HOMES.items()}
+    assert told == real | {package: f"patchprint.{package}" for package in patchprint._PACKAGES}
 
 
-def test_rooms_are_there_without_importing_them() -> None:
+def test_packages_are_there_without_importing_them() -> None:
     assert run("import patchprint\nprint(patchprint.networks.create('tfeat', width=4).dim)") == "128\n"

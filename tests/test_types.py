@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.types import Features, Keypoints, Matches, ModelId, wrap_angle
+from patchprint.ops.geometry import wrap_angle
+from patchprint.types import Features, Keypoints, Matches, ModelId
 
 
 def three() -> Keypoints:
@@ -164,3 +165,13 @@ def test_arrays_hold_what_is_given_and_come_back() -> None:
         assert all(array.dtype == np.float32 for array in arrays.values())
         assert same(Keypoints.from_arrays({**arrays, "descriptors": np.zeros(3)}), keypoints)
     assert set(three().to_arrays()) == {"xy", "scale", "angle", "score"}
+
+
+def test_keypoints_need_a_scale_and_no_angle() -> None:
+    points = Keypoints([[60, 40], [10, 20]], 3.0)
+    assert points.scale.tolist() == [3.0, 3.0] and points.angle.tolist() == [0.0, 0.0]
+    assert Keypoints(np.array([[60.0, 40.0]]), [2], 0.5).angle.tolist() == [0.5]
+    with pytest.raises(ValueError, match="keypoints need a scale"):
+        Keypoints([[60, 40]])
+    with pytest.raises(ValueError, match=r"Keypoints\.angle has shape \(1,\), expected \(2,\)"):
+        Keypoints([[60, 40], [10, 20]], 3.0, [0.5])

@@ -61,7 +61,7 @@ def main() -> None:
     models: dict[str, str] = {}
     for model in arguments.models:
         network = weights.load_network(model, device)
-        matched = load(model, device, arguments.engine)
+        matched = load(model, device, engine=arguments.engine)
         models[model] = network.info.sha256
         scores[model] = {}
         for scale in arguments.scales:
@@ -92,7 +92,7 @@ def accuracy(network: PatchNetwork, points: HeldOutPoints, scale: float) -> floa
 
 
 def find(image: np.ndarray) -> Keypoints:
-    return detect(image, "dog-published", KEYPOINTS, spread=False)
+    return detect(image, "dog-published", max_keypoints=KEYPOINTS, spread=False)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from patchprint.data.builders import bundled_images
 from patchprint.features import extract, load
 from patchprint.matching import match
 from patchprint.matching.two_view_geometry import Geometry, estimate_geometry
-from patchprint.ops.geometry import transport
-from patchprint.types import Features, wrap_angle
+from patchprint.ops.geometry import transport, wrap_angle
+from patchprint.types import Features
 
 SEQUENCES = ("bikes", "boat", "graf", "leuven", "ubc", "wall")
 PIXELS = 3.0
@@ -77,7 +77,7 @@ def calibrated_ratio(path: Path) -> float | None:
 
 
 def counts(a: Features, b: Features, ratio: float | None, geometry: Geometry) -> dict[str, Any]:
-    found = match(a, b, "mutual" if ratio is None else "mutual+ratio", ratio)
+    found = match(a, b, "mutual" if ratio is None else "mutual+ratio", ratio=ratio)
     return {"matches": len(found), "inliers": estimate_geometry(a, b, found, geometry).num_inliers, "ratio": ratio}
 
 

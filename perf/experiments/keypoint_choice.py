@@ -31,7 +31,6 @@ from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
 from patchprint.interop.image_files import limit, list_images, read_gray
 from patchprint.matching import match
-from patchprint.matching.nearest_neighbors import Mode
 from patchprint.metrics.epipolar import error_auc
 from patchprint.ops.geometry import project, relative_pose
 from patchprint.storage import feature_files
@@ -48,7 +47,7 @@ FOUND = {  # detector, spread
     "dog-learned, strongest": ("dog-learned", False),
     "hessian, strongest": ("hessian", False),
 }
-MATCHED: dict[str, tuple[Mode, float | None]] = {  # mode, ratio; None: that of the model
+MATCHED: dict[str, tuple[str, float | None]] = {  # mode, ratio; None: that of the model
     "mutual": ("mutual", None),
     "mutual+ratio": ("mutual+ratio", None),
     "mutual+ratio 0.86": ("mutual+ratio", 0.86),
@@ -97,7 +96,7 @@ def judge(pairs: list[Pair]) -> dict[str, Any]:
     counts = [count_places(*pair) for pair in tqdm(pairs, desc="places", disable=None)]
     scores: dict[str, Any] = {name: round(float(np.mean([each[name] for each in counts])), 1) for name in counts[0]}
     for name, (mode, ratio) in MATCHED.items():
-        found = [score_pair(a, b, match(a, b, mode, ratio), truth, PIXELS) for a, b, truth in pairs]
+        found = [score_pair(a, b, match(a, b, mode, ratio=ratio), truth, PIXELS) for a, b, truth in pairs]
         truth = pairs[0][2]
         errors = [each["error"] for each in found]
         scores[name] = {

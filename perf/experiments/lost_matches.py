@@ -27,8 +27,8 @@ from patchprint.features import load
 from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.correspondence import Counterparts, within_pixels
 from patchprint.ops.distances import nearest
-from patchprint.ops.geometry import transport
-from patchprint.types import Keypoints, wrap_angle
+from patchprint.ops.geometry import transport, wrap_angle
+from patchprint.types import Keypoints
 
 KEYPOINTS, PIXELS = 2000, 4.0  # as `patchprint eval oxford` has them
 OCTAVES = (0.0, 0.25, 0.5, 1.0, float("inf"))
@@ -46,7 +46,10 @@ def main() -> None:
     pairs: list[dict[str, np.ndarray]] = []
     for sequence in progress(find_sequences(arguments.data, ()), "sequences", "sequence"):
         images = {number: sequence.read(number) for number in sequence.paths}
-        found = {number: detect(image, "dog-published", KEYPOINTS, spread=False) for number, image in images.items()}
+        found = {
+            number: detect(image, "dog-published", max_keypoints=KEYPOINTS, spread=False)
+            for number, image in images.items()
+        }
         described = {
             name: {number: model.describe_keypoints(images[number], found[number]) for number in images}
             for name, model in models.items()

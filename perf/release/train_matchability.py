@@ -23,7 +23,7 @@ from patchprint.common.files import atomic_file
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import DETECTORS
 from patchprint.detectors._matchability import WEIGHTS, MatchabilityNetwork, cut, numbers
-from patchprint.features import describe, load
+from patchprint.features import describe_keypoints, load
 from patchprint.interop.image_files import limit, list_images, read_gray
 from patchprint.matching import match
 from patchprint.networks.weights import to_bytes
@@ -77,8 +77,8 @@ def examples_of(photo: np.ndarray, seed: int, find: Callable[[np.ndarray], Keypo
     shown, matched = [], []
     for pair in warped_pairs([photo], VIEWS, seed, find):
         if original is None:
-            original = describe(pair.images[0], pair.keypoints[0], model)
-        copy = describe(pair.images[1], pair.keypoints[1], model)
+            original = describe_keypoints(pair.images[0], pair.keypoints[0], model=model)
+        copy = describe_keypoints(pair.images[1], pair.keypoints[1], model=model)
         rows, columns = match(original, copy, "mutual").indices.unbind(1)
         right = torch.zeros(len(original), dtype=torch.bool)
         right[rows] = (copy.keypoints.xy[columns] - pair.truth[rows]).norm(dim=1) < RIGHT

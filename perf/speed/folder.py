@@ -75,7 +75,7 @@ def main() -> None:
 
 def stations(photos: BenchImages, settings: DescribeSettings, folder: Path) -> dict[str, float]:
     """Milliseconds of one photo at each station, on one core and the device."""
-    image, model = photos.images[0], load(settings.model, settings.device, settings.engine)
+    image, model = photos.images[0], load(settings.model, settings.device, engine=settings.engine)
     file, out = folder / "photo.jpg", folder / "photo.npz"
     cv2.imwrite(str(file), image)
     found = find_keypoints(image, max_keypoints=settings.max_keypoints)

@@ -52,7 +52,7 @@ def describe(count: int, width: int, height: int, network: str) -> dict[str, Any
 
 
 def find(count: int, width: int, height: int, detector: str) -> dict[str, Any]:
-    found = detect(image(width, height), detector, count)
+    found = detect(image(width, height), detector, max_keypoints=count)
     return {"keypoints": len(found)}
 
 

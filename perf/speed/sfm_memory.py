@@ -35,7 +35,7 @@ def measure(part: str, folder: Path, names: list[str]) -> None:
     if part == "nothing":
         return
     if part == "detect":
-        detect(read_gray(folder / names[0]), "colmap", None)
+        detect(read_gray(folder / names[0]), "colmap", max_keypoints=None)
         return
     options = pycolmap.FeatureExtractionOptions(use_gpu=False, num_threads=int(part))
     with tempfile.TemporaryDirectory() as work:

@@ -25,13 +25,12 @@ from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_
 from patchprint.interop.sequences import read_sequence
 from patchprint.interop.strecha import read_cameras, read_intrinsics
 from patchprint.matching import match
-from patchprint.matching.nearest_neighbors import Mode
 from patchprint.ops.geometry import epipolar_errors, project
 from patchprint.types import Features, Matches, Pose
 from perf.verdict.photos import DEFAULT, DESCRIBED, SPLITS, Photo, draw
 
-Way = tuple[str, int, Mode]
-MODES: tuple[Mode, ...] = ("mutual+ratio", "mutual")
+Way = tuple[str, int, str]
+MODES: tuple[str, ...] = ("mutual+ratio", "mutual")
 WAYS: list[Way] = [(model, count, mode) for model, counts in DESCRIBED.items() for count in counts for mode in MODES]
 DEFAULT_WAY: Way = (*DEFAULT, "mutual+ratio")
 SHARED = 15

@@ -30,63 +30,108 @@ if TYPE_CHECKING:
         training as training,
         types as types,
     )
+    from patchprint.benchmarks import evaluate as evaluate
     from patchprint.common.errors import UserError as UserError
     from patchprint.common.provenance import Result as Result
-    from patchprint.data import open_source as open_source
+    from patchprint.data import PatchSource as PatchSource, open_source as open_source
     from patchprint.detectors import detect as detect
-    from patchprint.features import (
+    from patchprint.features.compress import Pca as Pca, compress as compress
+    from patchprint.features.draw_matches import draw as draw
+    from patchprint.features.extract import (
+        describe_keypoints as describe_keypoints,
+        extract as extract,
+        extract_many as extract_many,
+    )
+    from patchprint.features.feature2d import Feature2D as Feature2D
+    from patchprint.features.hloc_extractor import register_with_hloc as register_with_hloc
+    from patchprint.features.image_model import ImageModel as ImageModel, load_image_model as load_image_model
+    from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor
+    from patchprint.features.model import (
         Model as Model,
-        describe as describe,
-        draw as draw,
+        ModelLike as ModelLike,
         list_models as list_models,
         load as load,
     )
-    from patchprint.features.compress import compress as compress
-    from patchprint.features.extract import extract as extract
-    from patchprint.features.feature2d import Feature2D as Feature2D
-    from patchprint.features.hloc_extractor import register_with_hloc as register_with_hloc
-    from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor
+    from patchprint.features.settings import DescribeSettings as DescribeSettings, DetectSettings as DetectSettings
+    from patchprint.interop.image_files import ImageLike as ImageLike
     from patchprint.losses.descriptor_batch import DescriptorBatch as DescriptorBatch
-    from patchprint.matching import match as match, verify as verify
-    from patchprint.matching.calibration import calibrate as calibrate
+    from patchprint.matching.calibration import RatioChoice as RatioChoice, calibrate as calibrate
+    from patchprint.matching.matchers import Matcher as Matcher, match as match
+    from patchprint.matching.settings import MatchSettings as MatchSettings, match_and_verify as match_and_verify
+    from patchprint.matching.two_view_geometry import verify as verify
+    from patchprint.networks import ModelInfo as ModelInfo, PatchNetwork as PatchNetwork
     from patchprint.pipelines.adaptation import adapt as adapt
+    from patchprint.pipelines.localization import localize as localize
+    from patchprint.pipelines.structure_from_motion import SfmSettings as SfmSettings, sfm as sfm
     from patchprint.pipelines.training_run import train as train
-    from patchprint.types import Features as Features, Keypoints as Keypoints, Matches as Matches
+    from patchprint.storage import feature_files as _feature_files
+    from patchprint.storage.feature_files import FeatureFolder as FeatureFolder
+    from patchprint.storage.feature_folder import describe_folder as describe_folder
+    from patchprint.training.config import TrainConfig as TrainConfig
+    from patchprint.types import (
+        Features as Features,
+        Keypoints as Keypoints,
+        KeypointsLike as KeypointsLike,
+        Matches as Matches,
+        ModelId as ModelId,
+        Verdict as Verdict,
+    )
+
+    load_features, save_features = _feature_files.load, _feature_files.save
 
 __version__ = "0.1.0"
 
 # Public names by module, imported on first use, so that importing patchprint stays cheap. A test compares them with the
 # imports above, which editors and type checkers read.
 _NAMES = {
-    "patchprint.common.errors": ("UserError",),
-    "patchprint.common.provenance": ("Result",),
-    "patchprint.data": ("open_source",),
-    "patchprint.detectors": ("detect",),
-    "patchprint.features": ("Model", "describe", "draw", "list_models", "load"),
-    "patchprint.matching.calibration": ("calibrate",),
-    "patchprint.features.compress": ("compress",),
-    "patchprint.features.extract": ("extract",),
-    "patchprint.features.feature2d": ("Feature2D",),
-    "patchprint.features.hloc_extractor": ("register_with_hloc",),
-    "patchprint.features.laf_descriptor": ("LAFDescriptor",),
-    "patchprint.losses.descriptor_batch": ("DescriptorBatch",),
-    "patchprint.matching": ("match", "verify"),
-    "patchprint.pipelines.adaptation": ("adapt",),
-    "patchprint.pipelines.training_run": ("train",),
-    "patchprint.types": ("Features", "Keypoints", "Matches"),
+    "benchmarks": "evaluate",
+    "common.errors": "UserError",
+    "common.provenance": "Result",
+    "data": "PatchSource open_source",
+    "detectors": "detect",
+    "features.compress": "Pca compress",
+    "features.draw_matches": "draw",
+    "features.extract": "describe_keypoints extract extract_many",
+    "features.feature2d": "Feature2D",
+    "features.hloc_extractor": "register_with_hloc",
+    "features.image_model": "ImageModel load_image_model",
+    "features.laf_descriptor": "LAFDescriptor",
+    "features.model": "Model ModelLike list_models load",
+    "features.settings": "DescribeSettings DetectSettings",
+    "interop.image_files": "ImageLike",
+    "losses.descriptor_batch": "DescriptorBatch",
+    "matching.calibration": "RatioChoice calibrate",
+    "matching.matchers": "Matcher match",
+    "matching.settings": "MatchSettings match_and_verify",
+    "matching.two_view_geometry": "verify",
+    "networks": "ModelInfo PatchNetwork",
+    "pipelines.adaptation": "AdaptSettings adapt",
+    "storage.feature_files": "FeatureFolder load_features=load save_features=save",
+    "storage.feature_folder": "describe_folder",
+    "pipelines.localization": "localize",
+    "pipelines.structure_from_motion": "SfmSettings sfm",
+    "pipelines.training_run": "train",
+    "training.config": "TrainConfig",
+    "types": "Features Keypoints KeypointsLike Matches ModelId Verdict",
 }
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 _PACKAGES = (
     "benchmarks", "common", "data", "detectors", "features", "interop", "losses", "matching", "metrics", "networks", "ops",
     "pipelines", "storage", "training", "types",
 )  # fmt: skip
+# By name: the module, and how it calls it.
+_HOMES: dict[str, tuple[str, str]] = {
+    name: (f"patchprint.{module}", own or name)
+    for module, names in _NAMES.items()
+    for name, _, own in (each.partition("=") for each in names.split())
+}
 
-__all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
+__all__ = ["__version__", *_HOMES, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        return getattr(importlib.import_module(_MODULE_OF[name]), name)
+    if name in _HOMES:
+        module, own = _HOMES[name]
+        return getattr(importlib.import_module(module), own)
     if name in _PACKAGES:
         return importlib.import_module(f"patchprint.{name}")
     raise AttributeError(f"module 'patchprint' has no attribute {name!r}")

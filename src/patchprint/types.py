@@ -1,6 +1,6 @@
-"""The values that travel between the parts of patchprint, and the one coordinate convention.
+"""Keypoints, features and matches, and the one coordinate convention of patchprint.
 
-**Convention.** The centre of the top-left pixel is (0, 0); x grows to the right, y grows downwards. A keypoint's
+**Convention.** The center of the top-left pixel is (0, 0); x grows to the right, y grows downwards. A keypoint's
 ``scale`` is the sigma of the detector (COLMAP's scale, half of ``cv2.KeyPoint.size``). Its ``angle`` is in radians,
 measured from the x axis towards the y axis (clockwise as seen on the screen). An affine frame ``A`` (2, 2) carries
 scale and angle together, ``A = scale * [[cos, -sin], [sin, cos]]`` for a round keypoint, and takes an offset in units of
@@ -12,7 +12,6 @@ OpenCV is here, since its keypoints are taken wherever ours are.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +25,16 @@ from patchprint.common.errors import UserError
 
 _LARGEST = 1e6  # pixels of any coordinate or scale; beyond some 1e10 the sampling of patches overflows
 
+Numbers = Tensor | np.ndarray | Sequence[Any]  # what tensors are made of
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, init=False)
 class Keypoints:
     """N keypoints of one image, in the convention of this module.
+
+    Args:
+        scale: one for each keypoint, or one number for all; needed, since the size of a patch follows from it.
+        angle: zero where it is not given.
 
     Shape:
         xy (N, 2), scale (N,), angle (N,), score (N,) or None, affine (N, 2, 2) or None: float32 tensors on one device.
@@ -42,17 +47,27 @@ class Keypoints:
     score: Tensor | None = None
     affine: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        if self.scale is None or self.angle is None:
+    def __init__(
+        self,
+        xy: Numbers,
+        scale: Numbers | float | None = None,
+        angle: Numbers | float | None = None,
+        score: Numbers | None = None,
+        affine: Numbers | None = None,
+    ) -> None:
+        if scale is None:
             raise UserError(
-                "Keypoints need a scale (sigma in pixels, half of cv2.KeyPoint.size) and an angle (radians) for each point: "
-                "Keypoints(xy, scale, angle)"
+                "keypoints need a scale, from which the size of their patches follows: Keypoints(xy, scale, angle)"
             )
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None:
-                object.__setattr__(self, field.name, torch.as_tensor(value, dtype=torch.float32))
-        count = len(self.xy)
+        places = torch.as_tensor(xy, dtype=torch.float32)
+        count = len(places)
+        given = {"scale": scale, "angle": 0.0 if angle is None else angle, "score": score, "affine": affine}
+        object.__setattr__(self, "xy", places)
+        for name, numbers in given.items():
+            value = numbers if numbers is None else torch.as_tensor(numbers, dtype=torch.float32)
+            if value is not None and value.ndim == 0 and name in ("scale", "angle"):
+                value = value.expand(count).contiguous().to(places.device)
+            object.__setattr__(self, name, value)
         expected = {"xy": (count, 2), "scale": (count,), "angle": (count,), "score": (count,), "affine": (count, 2, 2)}
         for name, shape in expected.items():
             value = getattr(self, name)
@@ -79,7 +94,7 @@ class Keypoints:
 
     @staticmethod
     def concatenate(parts: Sequence[Keypoints]) -> Keypoints:
-        """Keypoints of several searches as one; scores and shapes stay only where all parts have them."""
+        """Concatenate keypoints; scores are kept only where all parts have them."""
         parts = [part for part in parts if len(part)]
         if not parts:
             return Keypoints.empty()
@@ -95,13 +110,13 @@ class Keypoints:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, np.ndarray]) -> Keypoints:
-        """What `to_arrays` gave; other names in ``arrays`` are left alone."""
+        """Make keypoints from the output of `to_arrays`; other names in ``arrays`` are ignored."""
         names = [field.name for field in dataclasses.fields(Keypoints) if field.name in arrays]
         return Keypoints(**{name: torch.from_numpy(np.asarray(arrays[name])) for name in names})
 
     @staticmethod
     def from_opencv(keypoints: Sequence[Any]) -> Keypoints:
-        """``list[cv2.KeyPoint]`` to Keypoints: half the size, radians; an angle of -1 means "none" in OpenCV and becomes 0."""
+        """Convert ``list[cv2.KeyPoint]``: half the size, radians; an angle of -1 means "none" in OpenCV and becomes 0."""
         if not keypoints:
             return Keypoints.empty()
         rows = np.array([(*k.pt, k.size, k.angle, k.response) for k in keypoints], dtype=np.float64)
@@ -115,7 +130,7 @@ class Keypoints:
 
     @staticmethod
     def given(keypoints: KeypointsLike) -> Keypoints:
-        """What a user gave to be described: Keypoints, or a list of ``cv2.KeyPoint``; numbers without a place are refused."""
+        """Validate keypoints from a user: Keypoints or a list of ``cv2.KeyPoint``, all numbers finite."""
         if isinstance(keypoints, (list, tuple)) and all(hasattr(each, "pt") for each in keypoints):
             keypoints = Keypoints.from_opencv(keypoints)
         if not isinstance(keypoints, Keypoints):
@@ -142,7 +157,7 @@ class Keypoints:
 
     @staticmethod
     def from_affine(xy: Tensor, affine: Tensor, score: Tensor | None = None) -> Keypoints:
-        """Keypoints with frames (N, 2, 2); scale is the geometric mean of the axes, angle that of the first column."""
+        """Make keypoints from frames (N, 2, 2); scale is the geometric mean of the axes, angle that of the first column."""
         affine = torch.as_tensor(affine, dtype=torch.float32)
         scale = torch.linalg.det(affine).abs().sqrt()
         return Keypoints(xy, scale, torch.atan2(affine[:, 1, 0], affine[:, 0, 0]), score, affine)
@@ -155,18 +170,18 @@ class Keypoints:
         return torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
 
     def upright(self) -> Keypoints:
-        """The same keypoints with angle zero; affine shape is dropped, since its rotation part carries the angle."""
+        """Set all angles to zero; affine shape is dropped, since its rotation part carries the angle."""
         return dataclasses.replace(self, angle=torch.zeros_like(self.angle), affine=None)
 
     def moved(self, factor: float, offset: tuple[float, float]) -> Keypoints:
-        """Keypoints of a part or a smaller copy in the coordinates of the whole image: ``xy * factor + offset``."""
+        """Convert keypoints of a crop or a smaller copy to coordinates of the image: ``xy * factor + offset``."""
         affine = None if self.affine is None else self.affine * factor
         return dataclasses.replace(
             self, xy=self.xy * factor + torch.tensor(offset), scale=self.scale * factor, affine=affine
         )
 
     def unique_places(self, cell: float | None = None) -> Keypoints:
-        """One keypoint for each place, the strongest (the first, without scores), in the order they have here.
+        """Keep one keypoint for each place, the strongest (without scores the first), in order.
 
         Detectors answer twice where a point has two orientations. A place is a position with a scale; with ``cell``, a square
         of that side in pixels, whatever the scale.
@@ -179,7 +194,7 @@ class Keypoints:
         return self[np.sort(order[first])]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The fields that are given, by name, for storing."""
+        """Convert the fields that are given to arrays, by name."""
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value.cpu().numpy() for name, value in given.items() if value is not None}
 
@@ -193,13 +208,13 @@ class Keypoints:
         )
 
 
-# What is taken where keypoints are to be described: ours, or a list of cv2.KeyPoint.
+# Keypoints, or a list of cv2.KeyPoint.
 KeypointsLike = Keypoints | Sequence[Any]
 
 
 @dataclass(frozen=True)
 class ModelId:
-    """Which model made a print: its name and the sha256 of its weights (empty for models without weights)."""
+    """Name of a model and sha256 of its weights (empty for models without weights)."""
 
     name: str
     sha256: str = ""
@@ -207,11 +222,11 @@ class ModelId:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Keypoints of one image with their prints.
+    """Keypoints of one image with their descriptors.
 
     Shape:
-        descriptors (N, D): float32 or float16 unit vectors, int8 quantised vectors, or uint8 packed bits (D = bytes).
-        image_size (width, height) in pixels of the picture as it was read; ratio: the calibrated threshold of the ratio
+        descriptors (N, D): float32 or float16 unit vectors, int8 quantized vectors, or uint8 packed bits (D = bytes).
+        image_size (width, height) in pixels of the image as it was read; ratio: the calibrated threshold of the ratio
         test for these descriptors, None where there is none.
     """
 
@@ -253,7 +268,7 @@ class Features:
 
     @property
     def is_binary(self) -> bool:
-        """Whether the prints are packed bits, compared by Hamming distance."""
+        """Whether the descriptors are packed bits, compared by Hamming distance."""
         return self.descriptors.dtype == torch.uint8
 
 
@@ -265,8 +280,7 @@ _BEYOND = {"0.000": "below 0.001", "1.000": "above 0.999"}  # nothing is certain
 class Verdict:
     """Whether two images show the same place, and the probability that they do.
 
-    The probability is meant for a collection in which as many pairs do as do not, of those in which more matches agree than a
-    geometry can be made of by itself.
+    The probability is calibrated for equal priors, on pairs with more inliers than the minimal sample of the geometry.
     """
 
     answer: Answer
@@ -286,7 +300,7 @@ class Matches:
         indices (M, 2) int64 into the keypoints of a and b; distance (M,) float32, smaller is better;
         inliers (M,) bool or None before geometric verification; model (3, 3) float64, the homography or
         fundamental matrix that was estimated, or None; verdict: whether both images show the same place, None before
-        verification.
+        verification; score (M,) float32, how sure a matcher is of each match, larger is better, or None.
     """
 
     indices: Tensor
@@ -295,6 +309,7 @@ class Matches:
     model: Tensor | None = None
     geometry: str | None = None
     verdict: Verdict | None = None
+    score: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -311,7 +326,7 @@ class Matches:
     def points(
         self, a: Features | Keypoints, b: Features | Keypoints, inliers_only: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Where the matched keypoints lie in the first and in the second image; ``a`` and ``b`` are what was matched.
+        """Positions of the matched keypoints in both images; ``a`` and ``b`` are the features that were matched.
 
         Shape:
             -> (M, 2) and (M, 2) pixels; with ``inliers_only`` (needs verification) the rows that agree with the geometry.
@@ -333,12 +348,7 @@ class Matches:
 
 @dataclass(frozen=True, eq=False)
 class Pose:
-    """A camera in the world: rotation (3, 3) takes world directions to camera directions; centre (3,) in the world."""
+    """Pose of a camera: rotation (3, 3) from world to camera, center (3,) in the world."""
 
     rotation: np.ndarray
     center: np.ndarray
-
-
-def wrap_angle(angle: Tensor) -> Tensor:
-    """The same angle in [-pi, pi), any shape."""
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

@@ -12,6 +12,7 @@ from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run
 from patchprint.benchmarks._cache import checksum_of
 from patchprint.features.model import PixelModel
 from support.benchmark_data import run_of
+from support.fake_models import ColorImages
 
 
 def test_changed_data_never_meets_old_predictions(tmp_path: Path) -> None:
@@ -33,7 +34,8 @@ def keys(run: Run) -> str:
 
 def test_every_setting_but_those_of_scoring_is_in_the_key(tmp_path: Path) -> None:
     for name in BENCHMARKS:
-        run = run_of(name, PixelModel(), *([] if BENCHMARKS[name]().data_package else [tmp_path]))
+        model = ColorImages() if BENCHMARKS[name]().of_images else PixelModel()
+        run = run_of(name, model, *([] if BENCHMARKS[name]().data_package else [tmp_path]))
         for field in dataclasses.fields(run.settings):
             value = getattr(run.settings, field.name)
             other = {bool: not value, int: 7, float: 0.123}.get(type(value), "another")

@@ -42,13 +42,13 @@ def test_room_is_reconstructed_and_measured(tmp_path: Path) -> None:
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     for number in range(2):
         cv2.imwrite(str(tmp_path / f"{number}.png"), texture(64, 64, number))
-    with pytest.raises(ValueError, match="holds 2 photos; a reconstruction needs at least 3"):
+    with pytest.raises(ValueError, match="holds 2 images; a reconstruction needs at least 3"):
         scores_of("eth", "sift", tmp_path)
     (tmp_path / "2.png").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"2\.png"):
         scores_of("eth", "sift", tmp_path)
     run = run_of("eth", "sift", tmp_path, strict=False)
-    with pytest.raises(ValueError, match="holds 2 photos"):
+    with pytest.raises(ValueError, match="holds 2 images"):
         run.benchmark.evaluate(run, run.settings)
     assert run.skipped == [f"{tmp_path.name}/2.png"]
     (tmp_path / "x.camera").write_text("1 2 3")

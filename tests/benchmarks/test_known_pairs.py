@@ -49,7 +49,7 @@ def test_scenes_of_planes(sequences: Path) -> None:
 def test_damaged_scenes_are_one_sentence(rooms: Path, tmp_path: Path) -> None:
     Room(views=2).write_with_cameras(tmp_path / "room")
     (tmp_path / "room" / "gt_dense_cameras" / "0001.png.camera").unlink()
-    with pytest.raises(ValueError, match="has 1 photos with a camera"):
+    with pytest.raises(ValueError, match="has 1 images with a camera"):
         find_scenes(tmp_path / "room")
     (tmp_path / "room" / "K.txt").unlink()
     with pytest.raises(ValueError, match=r"has no K\.txt"):

@@ -17,7 +17,7 @@ from support.image_sets import write_store
 def test_every_image_comes_once_in_the_order_of_its_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of("retrieval", ColorImages(), write_store(tmp_path / "store", classes=6, count=5))
     store = open_images(run)
-    model = run.model.for_images()
+    model = run.image_model
     whole = for_every_image(run, store, model.raw)
     assert whole.shape == (30, 3)
     for row, (point, view) in enumerate(zip(*store.all_views(), strict=True)):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.benchmarks._peers import PEERS
+from patchprint.benchmarks._peers import PEERS, Pipeline
 from patchprint.common.errors import MissingPackageError
+from patchprint.features import Model, load
 from patchprint.ops.geometry import project
 from support.peer_images import warped_photo
 
@@ -64,12 +65,8 @@ def test_equal_features_have_equal_extractors() -> None:
     assert PEERS["orb"]("cpu").extractor != PEERS["opencv-sift"]("cpu").extractor
 
 
-def test_patches_are_refused() -> None:
+def test_they_describe_no_patches() -> None:
     peer = PEERS["orb"]("cpu")
-    for wrong in (
-        lambda: peer.with_patch_scale(12),
-        peer.signs,
-        lambda: peer.describe_patches(torch.zeros(1, 1, 32, 32)),
-    ):
-        with pytest.raises(ValueError, match="orb describes keypoints of its own only"):
-            wrong()
+    assert isinstance(peer, Pipeline) and not isinstance(peer, Model)
+    with pytest.raises(ValueError, match="orb finds keypoints of its own"):
+        load(peer)  # type: ignore[arg-type]

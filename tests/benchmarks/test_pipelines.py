@@ -71,15 +71,15 @@ def test_settings_reach_the_keypoints(sequences: Path) -> None:
 def test_rules_of_matching_share_features(sequences: Path, tmp_path: Path) -> None:
     cache = PredictionCache(tmp_path / "cache")
     both, one = (
-        scores_of("pipelines", "rootsift", sequences, cache=cache, keypoints=200, mode=mode)
+        scores_of("pipelines", "rootsift", sequences, cache=cache, keypoints=200, matcher=mode)
         for mode in ("mutual+ratio", "mutual")
     )
     assert (cache.hits, cache.misses) == (5, 5 + 3 + 3)
     assert both["matches"] < one["matches"]
-    assert both["pipeline"]["matches"] == "mutual nearest neighbors, ratio 0.8"
+    assert both["pipeline"]["matches"] == "mutual nearest neighbors that pass the ratio test, ratio 0.8"
     assert one["pipeline"]["matches"] == "mutual nearest neighbors"
-    with pytest.raises(ValueError, match="a ratio belongs to the modes"):
-        scores_of("pipelines", "rootsift", sequences, mode="mutual", ratio=0.8)
+    with pytest.raises(ValueError, match="a ratio belongs to the matchers"):
+        scores_of("pipelines", "rootsift", sequences, matcher="mutual", ratio=0.8)
 
 
 def test_a_place_counts_once() -> None:
@@ -121,7 +121,10 @@ def test_on_the_command_line(sequences: Path, tmp_path: Path, capsys: pytest.Cap
     assert (tmp_path / "pipelines" / f"{sequences.name}-orb.json").is_file()
     for wrong, message in (
         (["eval", "pipelines", "--model", "alikd", *data], "pipelines of others are opencv-sift, orb"),
-        (["eval", "pipelines", "--model", "orb", "--signs", *data], "describes keypoints of its own only"),
+        (
+            ["eval", "pipelines", "--model", "orb", "--signs", *data],
+            "describes no patches; leave --patch-scale",
+        ),
         (["eval", "oxford", "--model", "opencv-sift", *data], "there is no model 'opencv-sift'"),
     ):
         assert cli.main(wrong) == 2

@@ -14,7 +14,6 @@ from patchprint import networks
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, _clustering, measure, retrieval
 from patchprint.data import splits
 from patchprint.data.image_store import GALLERY, QUERY, ImageStore
-from patchprint.features import load
 from patchprint.metrics import recall_at
 from patchprint.networks import weights
 from support.benchmark_data import run_of, scores_of
@@ -138,9 +137,9 @@ def test_a_file_has_the_descriptor_that_the_benchmark_gives_it(tmp_path: Path) -
     test = np.full(2, splits.TEST, np.uint8)
     names = [f"{number}.png" for number in range(4)]
     ImageStore.write(tmp_path / "store", images, np.repeat([0, 1], 2), test, np.arange(2), ["a", "b"], names)
-    run = run_of("retrieval", load(tmp_path / "model.safetensors"), tmp_path / "store", clusters=False)
+    run = run_of("retrieval", tmp_path / "model.safetensors", tmp_path / "store", clusters=False)
     computed = torch.from_numpy(retrieval._embed(run, run.settings)["raw"])
-    described = run.model.describe_images([tmp_path / name for name in names])
+    described = run.image_model.describe_images([tmp_path / name for name in names])
     torch.testing.assert_close(described, torch.nn.functional.normalize(computed, dim=1), atol=1e-5, rtol=1e-4)
     assert float((described[0] - described[2]).norm()) > 1e-3, "the network tells them apart"
 

@@ -53,7 +53,7 @@ def test_curves(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is not a picture"):
+    with pytest.raises(ValueError, match="is not an image"):
         scores_of("rotation", "sift", tmp_path)
     with pytest.raises(ValueError, match="--step 0"):
         scores_of("rotation", "sift", tmp_path, step=0)

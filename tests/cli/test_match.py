@@ -10,17 +10,15 @@ import cv2
 import pytest
 
 from patchprint import cli
-from patchprint.cli import match as command_match
-from patchprint.common import progress
+from patchprint.cli import match as command_match, match_many
 from patchprint.interop import colmap_models, hloc
-from patchprint.matching import image_pair
 from patchprint.storage import match_formats
 from patchprint.storage.match_folder import read_matches
 
 
 def test_matching_many_and_mapping_what_came_out(described: Path, views: Path, tmp_path: Path) -> None:
     for name in ("m.h5", "m.db", "m.npz"):
-        options = ["--mode", "mutual+ratio", "--ratio", "0.85"]
+        options = ["--matcher", "mutual+ratio", "--ratio", "0.85"]
         assert cli.main(["match", str(described), "--out", str(tmp_path / name), *options]) == 0
     assert len(read_matches(tmp_path / "m.npz")) == 3
     assert len(hloc.read_matches(tmp_path / "m.h5", "view 0.png", "view 1.png")) > 30
@@ -56,7 +54,7 @@ def test_pairs_from_a_file(described: Path, tmp_path: Path, capsys: pytest.Captu
     assert result["pairs"] == 2 and result["verdicts"] == {"same": 2, "different": 0, "unsure": 0}
     (tmp_path / "pairs.txt").write_text("view 0.png\tview 9.png\n")
     assert cli.main([*command, "--force"]) == 2
-    assert "there is no photo view 9.png" in capsys.readouterr().err
+    assert "there is no image view 9.png" in capsys.readouterr().err
     assert cli.main(["match", str(described)]) == 2
     assert "--out" in capsys.readouterr().err
 
@@ -97,7 +95,7 @@ def test_two_photos_to_every_kind_of_file_at_once(
         (["--out", "m.db", "--exif"], "without --exif"),
         (["--out", "m.png", "--out", "m.png"], "given twice"),
         (["--ratio", "1.5"], "ratio must lie in"),
-        (["--mode", "mutual", "--ratio", "0.9"], "a ratio belongs to"),
+        (["--matcher", "mutual", "--ratio", "0.9"], "a ratio belongs to"),
         (["--detector", "dgo"], "did you mean dog"),
         (["--max-size", "3"], "max_size must be at least 32"),
         (["--max-keypoints", "0"], "max_keypoints must be at least 1"),
@@ -113,7 +111,7 @@ def test_wrong_commands_end_before_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(image_pair, "extract", None)  # work
+    monkeypatch.setattr(command_match, "describe_found", None)  # work
     assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), *options]) == 2
     assert message in capsys.readouterr().err
     assert [path for path in tmp_path.iterdir() if path.name != "cache"] == []
@@ -122,19 +120,19 @@ def test_wrong_commands_end_before_the_work(
 def test_both_photos_are_read_before_the_first_is_described(
     views: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(image_pair, "extract", None)
+    monkeypatch.setattr(command_match, "describe_found", None)
     (tmp_path / "text.jpg").write_text("hello")
     assert cli.main(["match", str(views / "view 0.png"), str(tmp_path / "text.jpg"), "--model", "rootsift"]) == 2
     assert "is not an image" in capsys.readouterr().err
     same = [str(views / "view 0.png")] * 2
     assert cli.main(["match", *same, "--model", "rootsift", "--out", str(tmp_path / "m.db")]) == 2
-    assert "no matches of a photo with itself" in capsys.readouterr().err
+    assert "no matches of an image with itself" in capsys.readouterr().err
 
 
 def test_many_are_checked_before_the_work(
     described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command_match, "match_folder", None)
+    monkeypatch.setattr(match_many, "match_folder", None)
     for options, message in (
         (["--out", str(tmp_path / "m.png")], "matches of many photos are written as .npz"),
         (["--out", str(tmp_path / "m.h5"), "--pairs", "nothing.txt"], "text file with two names per line"),
@@ -156,15 +154,42 @@ def test_one_output_that_fails_leaves_the_others(
     outs = [tmp_path / "m.csv", tmp_path / "m.npz"]
     assert cli.main(["match", str(described), *(word for out in outs for word in ("--out", str(out)))]) == 1
     said = capsys.readouterr()
-    assert "3 pairs of 3 photos" in said.out and "disk full" in said.err
+    assert "3 pairs of 3 images" in said.out and "disk full" in said.err
     assert len(read_matches(tmp_path / "m.npz")) == 3
 
 
-def test_a_log_hears_how_far_it_is(
-    views: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "FIRST_LINE", 0.001)
+def test_a_model_without_a_ratio_is_told_of(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), "--model", "pixels"]) == 0
-    said = capsys.readouterr()
-    assert "describing: 0 of 2 photos" in said.err and "describing" not in said.out
-    assert "pixels has no calibrated ratio, 0.8 is taken" in said.err
+    assert "pixels has no calibrated ratio, 0.8 is taken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["FEATURES", "--model", "sift", "--out", "m.npz"], "--model"),
+        (["FEATURES", "--out", "m.npz", "--max-keypoints", "5"], "--max-keypoints"),
+        (["FEATURES", "--upright", "--out", "m.npz"], "--upright"),
+        (["FEATURES", "--engine", "float32", "--out", "m.npz"], "--engine float32"),
+        (["A", "B", "--pairs", "sequential"], "--pairs"),
+        (["A", "B", "--neighbors", "5"], "--neighbors"),
+        (["A"], "the second image is missing"),
+        (["--json", "A", "--matcher", "mutual"], "the second image is missing"),
+        (["A", "B", "--engine", "ray"], "leave --engine ray out"),
+    ],
+)
+def test_flags_of_the_other_half_are_refused(
+    words: list[str], message: str, described: Path, views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {"FEATURES": described, "A": views / "view 0.png", "B": views / "view 1.png", "m.npz": tmp_path / "m.npz"}
+    assert cli.main(["match", *(str(places.get(word, word)) for word in words)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_both_halves_have_help(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["match", "--help"]) == 0
+    two = capsys.readouterr().out
+    assert "--detector" in two and "--pairs" not in two and "{nearest,mutual,ratio,mutual+ratio,fginn}" in two
+    assert cli.main(["match", str(described), "--help"]) == 0
+    many = capsys.readouterr().out
+    assert "--pairs" in many and "--detector" not in many

@@ -43,7 +43,7 @@ def test_sfm_writes_a_model_and_resumes(views: Path, tmp_path: Path, capsys: pyt
         (["--camera-model", "SIMPEL_RADIAL"], "COLMAP has no camera model 'SIMPEL_RADIAL'; did you mean SIMPLE_RADIAL"),
         (["--camera-params", "500,x"], "are not those of SIMPLE_RADIAL: 4 numbers (f, cx, cy, k)"),
         (["--pairs", "retreival"], "--pairs takes exhaustive, sequential, retrieval, or a text file"),
-        (["--pairs", "PAIRS"], "line 1: there is no photo nobody.png"),
+        (["--pairs", "PAIRS"], "line 1: there is no image nobody.png"),
         (["--neighbors", "3"], "belongs to the pairs sequential and retrieval"),
         (["--ratio", "1.5"], "ratio must lie in (0, 1]"),
         (["--detector", "colmpa"], "there is no detector 'colmpa'"),

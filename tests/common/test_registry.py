@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import sys
+from pathlib import Path
 
 import pytest
 
 from patchprint.common import registry
 from patchprint.common.errors import UserError, suggest
-from patchprint.common.registry import Registry, check_options
+from patchprint.common.registry import FileRegistry, Registry, check_options
 
 COLORS = Registry("color", {"red": lambda shade=0: ("red", shade), "violet": lambda: ("violet",)})
 
@@ -46,3 +48,34 @@ def test_options_are_checked_in_the_order_given() -> None:
 
 def test_suggestions_are_the_nearest_three_at_most() -> None:
     assert suggest("sdgmnet-2", ["sdgmnet", "sdgmnet-s", "sdgmnet-l2", "sdgmnet-theta"]).count("sdgmnet") == 3
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileRegistry[dict[str, int]]:
+    """A registry over a package of three files, one of which is none of its entries."""
+    folder = tmp_path / "made_shapes"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "_helper.py").write_text("raise AssertionError")
+    (folder / "round_one.py").write_text("shape = {'sides': 0, 'large': 9}")
+    (folder / "square.py").write_text("shape = {'sides': 4}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("made_shapes", "made_shapes.round_one", "made_shapes.square"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return FileRegistry(
+        "shape",
+        "made_shapes",
+        [str(folder)],
+        "shape",
+        variants=lambda shape: {"large": {"sides": shape["large"]}} if "large" in shape else {},
+    )
+
+
+def test_a_file_is_imported_when_its_entry_is_asked_for(files: FileRegistry[dict[str, int]]) -> None:
+    assert files["square"] == {"sides": 4}
+    assert "made_shapes.square" in sys.modules and "made_shapes.round_one" not in sys.modules
+    assert files["round-one-large"] == {"sides": 9}
+    assert list(files) == ["round-one", "round-one-large", "square"] and len(files) == 3
+    assert "square" in files and "square-large" not in files and 3 not in files
+    with pytest.raises(UserError, match="there is no shape 'squar'; did you mean square"):
+        files["squar"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from patchprint.detectors import DETECTORS, detect, harris
-from patchprint.types import wrap_angle
+from patchprint.ops.geometry import wrap_angle
 from support.known_images import blob, corner, correspondences, crossing, lopsided_blob, texture, turned
 
 BLOB_DETECTORS = [name for name, detector in DETECTORS.items() if detector.finds == "blobs"]
@@ -45,7 +45,7 @@ def test_a_corner_is_found_where_it_is(detector: str, make: Callable[[int, int],
 def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
     image = texture(180, 200)
     rotated, matrix = turned(image, degrees)
-    a, b = detect(image, detector, 400), detect(rotated, detector, 400)
+    a, b = detect(image, detector, max_keypoints=400), detect(rotated, detector, max_keypoints=400)
     i, j = correspondences(a, b, matrix)
     assert len(i) > 40
     difference = wrap_angle(b.angle[j] - a.angle[i] - math.radians(degrees)).abs()
@@ -56,10 +56,10 @@ def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
 def test_scales_grow_with_the_picture(detector: str) -> None:
     image = cv2.GaussianBlur(texture(180, 200), (0, 0), 2)
     larger, matrix = turned(image, 0, zoom=1.5)
-    a, b = detect(image, detector, 300), detect(larger, detector, 300)
+    a, b = detect(image, detector, max_keypoints=300), detect(larger, detector, max_keypoints=300)
     i, j = correspondences(a, b, matrix)
     if detector in CORNER_DETECTORS:  # searched at fixed levels, so only the area of the frame is tied to the level
-        levels = torch.log(detect(image, detector, 300).scale / harris.SIGMA) / math.log(2**0.5)
+        levels = torch.log(detect(image, detector, max_keypoints=300).scale / harris.SIGMA) / math.log(2**0.5)
         assert (levels - levels.round()).abs().max() < 0.1
     else:
         assert float((b.scale[j] / a.scale[i]).median()) == pytest.approx(1.5, rel=0.05)
@@ -83,11 +83,11 @@ def test_mask_and_count() -> None:
     mask = np.zeros_like(image)
     mask[:, 130:] = 1
     for name in DETECTORS:
-        found = detect(image, name, 50, mask)
+        found = detect(image, name, max_keypoints=50, mask=mask)
         assert 0 < len(found) <= 50
         assert found.xy[:, 0].min() > 128
     with pytest.raises(ValueError, match="mask"):
-        detect(image, "dog", 50, mask[:10])
+        detect(image, "dog", max_keypoints=50, mask=mask[:10])
     with pytest.raises(ValueError, match="there is no detector 'superpoint'"):
         detect(image, "superpoint")
 
@@ -96,8 +96,8 @@ def test_spread_gives_every_part_its_share() -> None:
     image = np.full((300, 300), 100, np.uint8)
     image[:, :150] = texture(300, 150)
     image[:, 150:] = (texture(300, 150, seed=1).astype(int) - 128) // 5 + 128  # faint
-    by_response = detect(image, "dog", 160, spread=False)
-    spread = detect(image, "dog", 160, spread=True)
+    by_response = detect(image, "dog", max_keypoints=160, spread=False)
+    spread = detect(image, "dog", max_keypoints=160, spread=True)
     assert len(by_response) == len(spread) == 160
     assert (spread.xy[:, 0] > 150).sum() > (by_response.xy[:, 0] > 150).sum() + 15
     assert (spread.score.diff() <= 0).all()

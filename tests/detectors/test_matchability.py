@@ -64,7 +64,7 @@ def test_flat_images_and_no_keypoints() -> None:
 def test_it_chooses_among_more_than_are_wanted() -> None:
     image = data.camera()
     strongest = {tuple(row) for row in candidates(image)[:200].xy.tolist()}
-    chosen = {tuple(row) for row in detect(image, "dog-learned", 200, spread=False).xy.tolist()}
+    chosen = {tuple(row) for row in detect(image, "dog-learned", max_keypoints=200, spread=False).xy.tolist()}
     assert len(chosen - strongest) > 20
 
 

@@ -14,13 +14,13 @@ from support.peak_memory import memory_grows_by_less_than
 
 def test_tiles_find_what_the_whole_picture_has(monkeypatch: pytest.MonkeyPatch) -> None:
     image = texture(400, 520)
-    whole = detect(image, "dog", 10_000, spread=False)
+    whole = detect(image, "dog", max_keypoints=10_000, spread=False)
     monkeypatch.setattr(_tiles, "WHOLE", 100_000)
     monkeypatch.setattr(_tiles, "TILE", 128)
     monkeypatch.setattr(_tiles, "MARGIN", 64)
     monkeypatch.setattr(_tiles, "LARGEST_IN_TILE", 6.0)
     monkeypatch.setattr(_tiles, "PIECE", 5_000)  # the shrunk copy is tiled too
-    tiled = detect(image, "dog", 10_000, spread=False)
+    tiled = detect(image, "dog", max_keypoints=10_000, spread=False)
     distance, nearest = torch.cdist(whole.xy, tiled.xy, compute_mode="donot_use_mm_for_euclid_dist").min(1)
     small = whole.scale < 5.5
     assert (distance[small] < 0.05).float().mean() > 0.97
@@ -39,9 +39,9 @@ def test_what_tiles_forget_would_not_have_been_chosen(
     image = texture(300, 420)
     monkeypatch.setattr(_tiles, "WHOLE", 50_000)
     monkeypatch.setattr(_tiles, "TILE", 128)
-    chosen = detect(image, "dog", 200, spread=spread, upright=upright)
+    chosen = detect(image, "dog", max_keypoints=200, spread=spread, upright=upright)
     monkeypatch.setattr(detectors, "candidates", lambda found, *_: found)
-    from_all = detect(image, "dog", 200, spread=spread, upright=upright)
+    from_all = detect(image, "dog", max_keypoints=200, spread=spread, upright=upright)
     assert len(chosen) == 200
     assert torch.equal(chosen.xy, from_all.xy) and torch.equal(chosen.angle, from_all.angle)
 
@@ -52,4 +52,4 @@ def test_a_large_image_takes_the_memory_of_a_tile() -> None:
     image[1000:1400, 1000:1400] = texture(400, 400)
     assert image.size > _tiles.WHOLE
     with memory_grows_by_less_than(750):
-        assert len(detect(image, "dog", 100)) == 100
+        assert len(detect(image, "dog", max_keypoints=100)) == 100

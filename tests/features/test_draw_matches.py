@@ -63,7 +63,7 @@ def test_what_cannot_be_drawn_is_named_and_leaves_nothing(tmp_path: Path) -> Non
         draw_matches.draw(A, B, MATCHES, tmp_path / "n.png")
     with pytest.raises(ValueError, match=r"\.png"):
         drawn(MATCHES, tmp_path / "n.gif")
-    with pytest.raises(ValueError, match="the picture is 30x40"):
+    with pytest.raises(ValueError, match="the image is 30x40"):
         draw_matches.draw(A, B, MATCHES, tmp_path / "n.png", images=(GRAY[:, :30], GRAY))
     assert list(tmp_path.iterdir()) == []
 

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from patchprint import cli, networks
-from patchprint.features import embeddings, load
+from patchprint.features import embeddings
 from patchprint.features.embeddings import embed_folder
+from patchprint.features.image_model import load_image_model
 from patchprint.networks import weights
 from support.image_sets import images_of_class
 
@@ -36,7 +37,7 @@ def model(photos: Path) -> str:
 
 
 def test_a_folder_is_its_images(photos: Path, model: str) -> None:
-    used = load(model)
+    used = load_image_model(model)
     found = embed_folder(photos, used)
     assert found.names[:2] == ["00.png", "02.png"]
     assert found.names[-1] == "more/17.png"
@@ -45,7 +46,7 @@ def test_a_folder_is_its_images(photos: Path, model: str) -> None:
 
 
 def test_files_hold_what_was_written(photos: Path, model: str, tmp_path: Path) -> None:
-    found = embed_folder(photos, load(model))
+    found = embed_folder(photos, model)
     embeddings.save(found, tmp_path / "a.npz")
     again = embeddings.load(tmp_path / "a.npz")
     assert (again.names, again.model) == (found.names, found.model)
@@ -61,13 +62,13 @@ def test_unreadable_images_are_named_and_left_out(model: str, tmp_path: Path) ->
     cv2.imwrite(str(tmp_path / "good.png"), images_of_class(0, 1)[0])
     (tmp_path / "bad.png").write_bytes(b"nothing")
     said: list[str] = []
-    assert embed_folder(tmp_path, load(model), report=said.append).names == ["good.png"]
+    assert embed_folder(tmp_path, model, report=said.append).names == ["good.png"]
     assert "bad.png" in said[0]
     (tmp_path / "good.png").unlink()
-    with pytest.raises(ValueError, match="none of the 1 photos"):
-        embed_folder(tmp_path, load(model), report=said.append)
+    with pytest.raises(ValueError, match="none of the 1 images"):
+        embed_folder(tmp_path, model, report=said.append)
     with pytest.raises(ValueError, match="describes patches"):
-        embed_folder(tmp_path, load("sift"))
+        embed_folder(tmp_path, "sift")
 
 
 def test_the_command_writes_one_file(

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import patchprint
-from patchprint.features import describe, load
+from patchprint.features import DetectSettings, describe_keypoints, load, model as model_module
+from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork, weights
 from patchprint.types import Keypoints
 from support.known_images import correspondences, texture, turned
@@ -69,7 +70,7 @@ def test_keypoints_of_opencv_are_taken_where_ours_are(model: str, network: Patch
     assert torch.equal(made.keypoints.xy, expected.keypoints.xy) and len(made) == len(given) > 10
     assert torch.equal(made.descriptors, expected.descriptors)
     assert torch.equal(loaded.describe_keypoints(image, given), expected.descriptors)
-    assert torch.equal(describe(image, given, loaded).descriptors, expected.descriptors)
+    assert torch.equal(describe_keypoints(image, given, model=loaded).descriptors, expected.descriptors)
     assert len(patchprint.extract(image, loaded, keypoints=[])) == 0
     with pytest.raises(ValueError, match="keypoints are given as ndarray"):
         patchprint.extract(image, loaded, keypoints=np.zeros((3, 2)))
@@ -132,3 +133,55 @@ def test_max_size_with_a_mask_and_with_given_keypoints(tmp_path: Path) -> None:
         patchprint.extract(image, "pixels", max_size=8)
     with pytest.raises(ValueError, match=r"the mask has shape \(2, 2\)"):
         patchprint.extract(image, "pixels", mask=mask[:2, :2], max_size=200)
+
+
+def test_single_settings_are_given_by_keyword() -> None:
+    image = texture()
+    few = DetectSettings(max_keypoints=50)
+    assert len(patchprint.extract(image, "pixels", settings=few)) == 50
+    assert len(patchprint.extract(image, "pixels", settings=few, max_keypoints=20)) == 20
+    upright = patchprint.extract(image, "pixels", settings=few, upright=True)
+    assert not upright.keypoints.angle.any() and few.upright is False
+
+
+def test_many_images_are_described_as_each_alone(network: PatchNetwork) -> None:
+    images = [texture(), np.full((60, 80), 90, np.uint8), texture(seed=3)[:150, :200]]
+    model = patchprint.load(network)
+    many = patchprint.extract_many(images, model, max_keypoints=100)
+    alone = [patchprint.extract(image, model, max_keypoints=100) for image in images]
+    assert [len(features) for features in many] == [100, 0, 100]
+    for found, expected in zip(many, alone, strict=True):
+        assert torch.equal(found.descriptors, expected.descriptors)
+        assert torch.equal(found.keypoints.xy, expected.keypoints.xy) and found.image_size == expected.image_size
+
+
+@pytest.mark.parametrize("most", [1 << 26, 40_000, 1])
+def test_images_of_a_batch_keep_their_own_keypoints(
+    network: PatchNetwork, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a GPU does, done here: its patches are read in another way, which differs by roundings."""
+    monkeypatch.setattr(model_module, "_PIXELS_OF_BATCH", most)
+    images = [texture(), np.full((60, 80), 90, np.uint8), texture(seed=3)[:150, :200]]
+    found = [patchprint.detectors.detect(image, max_keypoints=100) for image in images]
+    model = NetworkModel(network)
+    for each, expected in zip(model._describe_batches(images, found), model.describe_many(images, found), strict=True):
+        assert each.shape == expected.shape
+        assert torch.allclose(each, expected, atol=2e-2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_many_images_on_a_gpu(network: PatchNetwork) -> None:
+    images = [texture(), np.full((60, 80), 90, np.uint8), texture(seed=3)[:150, :200]]
+    model = patchprint.load("sdgmnet", "cuda")
+    for found, image in zip(patchprint.extract_many(images, model, max_keypoints=100), images, strict=True):
+        alone = patchprint.extract(image, model, max_keypoints=100)
+        assert torch.allclose(found.descriptors, alone.descriptors, atol=1e-2)
+
+
+def test_a_mask_is_a_file_too(tmp_path: Path) -> None:
+    mask = np.zeros(texture().shape, np.uint8)
+    mask[:, :100] = 255
+    cv2.imwrite(str(tmp_path / "mask.png"), mask)
+    from_file, given = (patchprint.extract(texture(), "pixels", mask=each) for each in (tmp_path / "mask.png", mask))
+    assert torch.equal(from_file.keypoints.xy, given.keypoints.xy) and len(given)
+    assert float(given.keypoints.xy[:, 0].max()) < 101

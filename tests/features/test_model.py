@@ -6,6 +6,7 @@ import copy
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import pytest
@@ -16,8 +17,9 @@ from patchprint.detectors import detect
 from patchprint.features import extract, load
 from patchprint.features.compress import compress
 from patchprint.features.feature2d import Feature2D
+from patchprint.features.image_model import ImageModel, load_any, load_image_model
 from patchprint.features.laf_descriptor import LAFDescriptor
-from patchprint.features.model import ImageModel, Model
+from patchprint.features.model import Model
 from patchprint.features.settings import DescribeSettings
 from patchprint.matching import calibration
 from patchprint.networks import PatchNetwork, weights
@@ -33,7 +35,7 @@ def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
 
     image = cv2.GaussianBlur(texture(), (0, 0), 1)
     loaded = load("sift-smoothed")
-    found = detect(image, "dog", 200)
+    found = detect(image, "dog", max_keypoints=200)
     found = found[(found.scale > 2.5) & ((found.xy > 50) & (found.xy < 190)).all(1)]
     patches = cut_patches(ImagePyramids.build([image]), 0, found, loaded.patch_scale, 32)
     cosine = (loaded.describe_patches(patches) * loaded.describe_keypoints(image, found)).sum(1)
@@ -43,7 +45,7 @@ def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
 def test_sift_at_ellipses_blurs_as_sift_does() -> None:
     """A round ellipse is a keypoint like any other, whichever way patches are described."""
     image = cv2.GaussianBlur(texture(), (0, 0), 1)
-    found = detect(image, "dog", 200)
+    found = detect(image, "dog", max_keypoints=200)
     found = found[(found.scale > 2.5) & ((found.xy > 50) & (found.xy < 190)).all(1)]
     ellipses = Keypoints.from_affine(found.xy, found.frames())
     for name in ("sift", "rootsift", "sift-smoothed", "rootsift-smoothed"):
@@ -55,7 +57,7 @@ def test_keypoints_have_the_descriptors_of_their_patches(network: PatchNetwork) 
     from patchprint.ops.sampling import ImagePyramids, cut_patches
 
     loaded, image = load(network), texture()
-    found = detect(image, "dog", 150)
+    found = detect(image, "dog", max_keypoints=150)
     assert len(found) > 64  # more than a core takes at once
     patches = cut_patches(ImagePyramids.build([image]), 0, found, loaded.patch_scale, loaded.input_size)
     assert torch.equal(loaded.describe_keypoints(image, found), loaded.describe_patches(patches))
@@ -82,10 +84,10 @@ def test_signs_are_those_of_the_features(network: PatchNetwork) -> None:
 def test_what_has_no_signs_is_refused(network: PatchNetwork, image_model: Path) -> None:
     with pytest.raises(ValueError, match="bits already"):
         load(network).signs().signs()
-    with pytest.raises(ValueError, match="prints of sift are never negative, so their signs say nothing"):
+    with pytest.raises(ValueError, match="descriptors of sift are never negative, so their signs say nothing"):
         load("sift").signs().describe_keypoints(texture(), Keypoints([[50.0, 50.0]], [2.0], [0.0]))
     with pytest.raises(ValueError, match="birds describes whole images"):
-        load(image_model).signs()
+        load(image_model)
 
 
 def test_what_is_loaded_is_one_kind_of_thing(network: PatchNetwork) -> None:
@@ -126,7 +128,7 @@ def image_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_whole_images_of_any_size_and_kind(image_model: Path, tmp_path: Path) -> None:
-    model = load(image_model)
+    model = load_image_model(image_model)
     images = [images_of_class(number, 1, size)[0] for number, size in enumerate([(32, 32), (48, 90), (200, 70)])]
     cv2.imwrite(str(tmp_path / "a.png"), images[1][..., ::-1])
     descriptors = model.describe_images([*images, tmp_path / "a.png", images[2].mean(2) / 255])
@@ -134,14 +136,14 @@ def test_whole_images_of_any_size_and_kind(image_model: Path, tmp_path: Path) ->
     torch.testing.assert_close(descriptors.norm(dim=1), torch.ones(5))
     torch.testing.assert_close(descriptors[3], descriptors[1])
     plain = torch.from_numpy(images[0]).permute(2, 0, 1)[None]
-    torch.testing.assert_close(descriptors[:1], model.for_images().network.describe(plain))
+    torch.testing.assert_close(descriptors[:1], model.network.describe(plain))
     assert model.describe_images([]).shape == (0, 12)
     many = model.describe_images([images[0]] * 70)
     torch.testing.assert_close(many, descriptors[:1].expand(70, -1))
 
 
 def test_raw_vectors_and_features_come_from_evaluation_mode(image_model: Path) -> None:
-    model = load(image_model).for_images()
+    model = load_image_model(image_model)
     squares = torch.rand(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     wanted = model.network.features(squares).detach()
     model.network.train()
@@ -152,10 +154,8 @@ def test_raw_vectors_and_features_come_from_evaluation_mode(image_model: Path) -
     torch.testing.assert_close(unit, model.network.describe(squares), atol=1e-6, rtol=1e-5)
 
 
-KEYPOINT_USES: dict[str, Callable[[Model], object]] = {
-    "patches": lambda model: model.describe_patches(torch.zeros(1, 1, 32, 32)),
-    "keypoints": lambda model: model.describe_keypoints(texture(), Keypoints([[50.0, 50.0]], [2.0], [0.0])),
-    "patch scale": lambda model: model.with_patch_scale(12),
+KEYPOINT_USES: dict[str, Callable[[Any], object]] = {
+    "load": lambda model: load(model),
     "extract": lambda model: extract(texture(), model),
     "OpenCV": lambda model: Feature2D(model),
     "kornia": lambda model: LAFDescriptor(model),
@@ -165,10 +165,17 @@ KEYPOINT_USES: dict[str, Callable[[Model], object]] = {
 
 @pytest.mark.parametrize("use", KEYPOINT_USES)
 def test_what_works_at_keypoints_refuses_a_model_of_whole_images(use: str, image_model: Path) -> None:
-    model = load(image_model)
-    assert isinstance(model, ImageModel)
-    with pytest.raises(ValueError, match="birds describes whole images, not keypoints; give a model of patches"):
-        KEYPOINT_USES[use](model)
+    for model in (load_any(image_model), str(image_model)):
+        with pytest.raises(ValueError, match="birds describes whole images, not keypoints; give a model of patches"):
+            KEYPOINT_USES[use](model)
+
+
+def test_what_takes_both_kinds_says_which_it_loaded(image_model: Path, network: PatchNetwork) -> None:
+    loaded = load_any(image_model)
+    assert isinstance(loaded, ImageModel) and load_image_model(loaded) is loaded
+    assert isinstance(load_any(loaded.network), ImageModel)
+    assert isinstance(load_any(network), Model) and isinstance(load_any("sift"), Model)
+    assert not hasattr(loaded, "describe_patches") and not hasattr(load("sift"), "describe_images")
 
 
 def test_folders_of_features_refuse_it_before_they_begin(image_model: Path, tmp_path: Path) -> None:
@@ -182,7 +189,7 @@ def test_folders_of_features_refuse_it_before_they_begin(image_model: Path, tmp_
 @pytest.mark.parametrize("name", ["sift", "pixels"])
 def test_models_of_patches_refuse_whole_images(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} describes patches at keypoints, not whole images"):
-        load(name).describe_images([texture()])
+        load_image_model(name)
 
 
 def test_a_model_says_what_it_is(network: PatchNetwork) -> None:

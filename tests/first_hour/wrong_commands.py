@@ -15,7 +15,7 @@ mtach a.jpg b.jpg -> did you mean match?
 frobnicate -> known are
 match a.jpg b.jpg --modle sift -> --modle
 match a.jpg b.jpg --max-keypoints many -> 'many' is not a whole number
-match a.jpg b.jpg --mode nearst -> --mode
+match a.jpg b.jpg --matcher nearst -> did you mean nearest?
 match a.jpg b.jpg --geometry affine -> --geometry
 describe photos --out new --format sqlite -> --format
 describe photos --out new --detector superpoint -> superpoint
@@ -167,7 +167,7 @@ match a.jpg b.jpg --max-size 0 -> max
 match a.jpg b.jpg --ratio 0 -> ratio
 match a.jpg b.jpg --ratio 1.5 -> ratio
 match a.jpg b.jpg --ratio nan -> ratio
-match a.jpg b.jpg --mode mutual --ratio 0.8 -> ratio
+match a.jpg b.jpg --matcher mutual --ratio 0.8 -> ratio
 match features --pairs sequential --neighbors 0 --out new.npz -> neighbor
 describe photos --out new --workers 0 -> worker
 describe photos --out new --max-size -1 -> max

@@ -13,7 +13,7 @@ from torch import Tensor
 from patchprint.common.errors import MissingPackageError
 from patchprint.interop import opencv_features
 from patchprint.interop.image_files import to_gray
-from patchprint.matching.nearest_neighbors import match
+from patchprint.matching import match
 from patchprint.types import Features, Keypoints
 from support.peer_images import right_matches, warped_photo
 
@@ -29,7 +29,7 @@ FEATURES = [
 @pytest.mark.parametrize(("find", "width", "dtype"), FEATURES)
 def test_a_warped_photo_is_matched(find: Find, width: int, dtype: torch.dtype) -> None:
     def matcher(a: Features, b: Features) -> tuple[Tensor, Tensor]:
-        found = match(a, b, "mutual+ratio", 0.8)
+        found = match(a, b, "mutual+ratio", ratio=0.8)
         return found.indices, found.distance
 
     photo = warped_photo()

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from patchprint.matching.gric import criterion
-from patchprint.matching.two_view_geometry import verify
+from patchprint.matching.two_view_geometry import gric, verify
 from support.two_cameras import SCENES, seen_by_two_cameras
 
 
@@ -38,5 +37,5 @@ def test_the_criterion_is_torrs_formula() -> None:
     # noise 2: squares 0, 1/4, and the limit 2 (4 - d); n = 3, r = 4.
     flat = 0.25 + 4 + 3 * 2 * math.log(4) + 8 * math.log(12)
     general = 0.25 + 2 + 3 * 3 * math.log(4) + 7 * math.log(12)
-    assert criterion(errors, "homography", 2.0) == pytest.approx(flat)
-    assert criterion(errors, "fundamental", 2.0) == pytest.approx(general)
+    assert gric(errors, "homography", 2.0) == pytest.approx(flat)
+    assert gric(errors, "fundamental", 2.0) == pytest.approx(general)

@@ -18,7 +18,7 @@ OTHER, _ = turned(IMAGE, 12)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mode": "mutal"}, "unknown mode"),
+        ({"mode": "mutal"}, "there is no matcher 'mutal'; did you mean mutual"),
         ({"ratio": 1.5}, "ratio must lie in"),
         ({"mode": "mutual", "ratio": 0.9}, "a ratio belongs to"),
         ({"detector": "dgo"}, "did you mean dog"),

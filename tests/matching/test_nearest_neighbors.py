@@ -1,21 +1,20 @@
-"""Matching against a plain NumPy search, in every mode, for vectors and bits."""
+"""Matching against a plain NumPy search, by every matcher, for vectors and bits."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
-from patchprint.matching import match, verify
-from patchprint.matching.nearest_neighbors import Mode
+from patchprint.matching import MATCHERS, match, verify
+from patchprint.types import Features, Matches
 from support.made_features import all_distances, descriptors, features, packed
 
 
 @pytest.mark.parametrize("make", [descriptors, packed])
-def test_modes(make: object) -> None:
+def test_matchers(make: object) -> None:
     a, b = make(60, seed=1), make(80, seed=2)  # type: ignore[operator]
     table = all_distances(a, b)
     forward, backward = table.argmin(1), table.argmin(0)
@@ -28,13 +27,13 @@ def test_modes(make: object) -> None:
         return {(i, j) for i, j in rows}
 
     if make is descriptors:  # bits tie, and any of equals may be the nearest
-        assert found(mode="mutual") == mutual
-        assert found(mode="ratio", ratio=0.9) == passes
+        assert found(matcher="mutual") == mutual
+        assert found(matcher="ratio", ratio=0.9) == passes
         assert found(ratio=0.9) == mutual & passes
-        assert len(found(mode="nearest")) == 60
-    assert found(ratio=0.9) <= found(mode="ratio", ratio=0.9)
+        assert len(found(matcher="nearest")) == 60
+    assert found(ratio=0.9) <= found(matcher="ratio", ratio=0.9)
     limit = float(np.median(order[:, 0]))
-    assert all(table[i, j] <= limit + 1e-5 for i, j in found(mode="mutual", max_distance=limit))
+    assert all(table[i, j] <= limit + 1e-5 for i, j in found(matcher="mutual", max_distance=limit))
 
 
 def test_without_options_the_ratio_of_the_features_decides() -> None:
@@ -55,12 +54,12 @@ def test_fginn_ignores_second_neighbours_at_the_same_place(bits: bool) -> None:
     query = base.clone()
     query[:, 0] = query[:, 0] ^ 1 if bits else query[:, 0] + 0.05
     a = features(query, xy)
-    assert len(match(a, twin, "mutual+ratio", 0.8)) == 0
-    assert len(match(a, twin, "fginn", 0.8, fginn_radius=10.0)) == 20
-    assert len(match(a, twin, "fginn", 0.8, fginn_radius=1.0)) == 0
+    assert len(match(a, twin, "mutual+ratio", ratio=0.8)) == 0
+    assert len(match(a, twin, "fginn", ratio=0.8, radius=10.0)) == 20
+    assert len(match(a, twin, "fginn", ratio=0.8, radius=1.0)) == 0
 
 
-def test_prints_of_two_models_are_refused() -> None:
+def test_what_cannot_be_matched_is_refused() -> None:
     with pytest.raises(ValueError, match="two different models"):
         match(features(descriptors(3), model="a"), features(descriptors(3), model="b"))
     with pytest.raises(ValueError, match="cannot compare"):
@@ -69,16 +68,18 @@ def test_prints_of_two_models_are_refused() -> None:
         match(features(descriptors(3)), features(descriptors(3)), ratio=1.5)
     with pytest.raises(ValueError, match="not to mutual"):
         match(features(descriptors(3)), features(descriptors(3)), "mutual", ratio=0.8)
-    with pytest.raises(ValueError, match="unknown mode"):
-        match(features(descriptors(3)), features(descriptors(3)), "best")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there is no matcher 'best'; did you mean nearest"):
+        match(features(descriptors(3)), features(descriptors(3)), "best")
+    with pytest.raises(ValueError, match="has no option 'radios'; did you mean radius"):
+        match(features(descriptors(3)), features(descriptors(3)), "fginn", radios=3)
 
 
 @pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0), (1, 1)])
-@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("matcher", list(MATCHERS))
 @pytest.mark.parametrize("make", [descriptors, packed])
-def test_empty_and_tiny(n: int, m: int, mode: Mode, make: object) -> None:
+def test_empty_and_tiny(n: int, m: int, matcher: str, make: object) -> None:
     a, b = features(make(n, seed=1)), features(make(m, seed=2))  # type: ignore[operator]
-    found = match(a, b, mode)
+    found = match(a, b, matcher)
     assert found.indices.shape == (len(found), 2)
     assert verify(a, b, found).num_inliers == 0
 
@@ -86,3 +87,11 @@ def test_empty_and_tiny(n: int, m: int, mode: Mode, make: object) -> None:
 def test_what_are_no_features_is_said() -> None:
     with pytest.raises(ValueError, match=r"given as str; make them with patchprint\.extract"):
         match("a.jpg", "b.jpg")  # type: ignore[arg-type]
+
+
+def test_a_matcher_of_your_own_takes_the_place_of_a_name() -> None:
+    def first_only(a: Features, b: Features, device: torch.device) -> Matches:
+        return Matches(torch.tensor([[0, 1]]), torch.zeros(1), score=torch.ones(1))
+
+    found = match(features(descriptors(3)), features(descriptors(3)), first_only)
+    assert found.indices.tolist() == [[0, 1]] and found.score is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchprint.matching import match, pair_selection
+from patchprint.matching.pair_selection import MatchRule
 from patchprint.types import Features
 from support.made_features import descriptors, features
 
@@ -37,7 +38,7 @@ def test_pairs_of_a_file_with_comments_tabs_and_repetitions(tmp_path: Path) -> N
     ("text", "message"),
     [
         ("a.png b.png\na.png my c.png\n", "line 2: expected two names, got 3"),
-        ("a.png d.png\n", "line 1: there is no photo d.png"),
+        ("a.png d.png\n", "line 1: there is no image d.png"),
     ],
 )
 def test_wrong_lines_are_named(text: str, message: str, tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ class Read(Mapping[str, Features]):
 def test_pairs_are_matched_as_two_photos_are_and_features_read_once() -> None:
     stored = Read()
     pairs = pair_selection.choose_pairs(stored, "exhaustive")
-    found = pair_selection.match_pairs(stored, pairs, "mutual")
+    found = pair_selection.match_pairs(stored, pairs, MatchRule("mutual"))
     assert sorted(stored.reads) == ["0", "1", "2"]
     for (a, b), matches in found.items():
         assert matches.indices.equal(match(stored.items_by_name[a], stored.items_by_name[b], "mutual").indices)
@@ -100,13 +101,13 @@ def test_pairs_are_matched_as_two_photos_are_and_features_read_once() -> None:
 def test_no_more_photos_than_allowed_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_selection, "_KEPT", 1)
     stored = Read()
-    pair_selection.match_pairs(stored, [("0", "1"), ("0", "2")], "mutual")
+    pair_selection.match_pairs(stored, [("0", "1"), ("0", "2")], MatchRule("mutual"))
     assert stored.reads == ["0", "1", "0", "2"]
 
 
 def test_pairs_with_too_few_matches_come_out_empty() -> None:
     stored = Read()
-    count = len(pair_selection.match_pairs(stored, [("0", "1")], "mutual")["0", "1"])
+    count = len(pair_selection.match_pairs(stored, [("0", "1")], MatchRule("mutual"))["0", "1"])
     for fewest, expected in ((count, count), (count + 1, 0)):
-        (matches,) = pair_selection.match_pairs(stored, [("0", "1")], "mutual", fewest=fewest).values()
+        (matches,) = pair_selection.match_pairs(stored, [("0", "1")], MatchRule("mutual", fewest=fewest)).values()
         assert len(matches) == expected

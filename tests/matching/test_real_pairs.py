@@ -61,7 +61,7 @@ def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytes
     for path in paths:
         cv2.imwrite(path, bundled_images.image(Path(path).stem))
     counts = []
-    for mode in ([], ["--mode", "mutual"]):
+    for mode in ([], ["--matcher", "mutual"]):
         assert cli.main(["match", *paths, *mode, "--max-keypoints", "500", "--json"]) == 0
         counts.append(json.loads(capsys.readouterr().out))
     assert counts[0]["matches"] < 5 and not counts[0]["inliers"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.ops.sampling import ImagePyramids, cut_later, cut_patches, sample_patches
+from patchprint.ops.sampling import ImagePyramids, cut_patches, lazy_patches, sample_patches
 from patchprint.types import Keypoints
 
 skimage_data = pytest.importorskip("skimage.data", reason="scikit-image ships the photographs used here")
@@ -108,11 +108,11 @@ def test_large_patches_do_not_alias() -> None:
 
 
 @pytest.mark.parametrize("most", [7, 64])
-def test_what_is_cut_later_is_what_is_cut_now(most: int) -> None:
+def test_lazy_patches_are_those_of_cut_patches(most: int) -> None:
     image = gray("camera")
     keypoints = random_keypoints(image, 100)  # of several levels
     pyramids = ImagePyramids.build([image])
-    rows, cuts = cut_later(pyramids, keypoints, 12.0, 32, most)
+    rows, cuts = lazy_patches(pyramids, keypoints, 12.0, 32, most)
     parts = [cut() for cut in cuts]
     assert [len(part) for part in parts] == [most] * (100 // most) + [100 % most]
     assert sorted(rows.tolist()) == list(range(100))
@@ -123,7 +123,7 @@ def test_empty_and_wrong_input() -> None:
     pyramids = ImagePyramids.build([np.zeros((20, 20), np.uint8)])
     assert cut_patches(pyramids, 0, Keypoints.empty(), 12.0, 32).shape == (0, 1, 32, 32)
     for wrong in (np.zeros((20, 20, 3), np.uint8), np.zeros((20, 20), np.float32), np.zeros((0, 20), np.uint8)):
-        with pytest.raises(ValueError, match="grey uint8"):
+        with pytest.raises(ValueError, match="gray uint8"):
             ImagePyramids.build([wrong])
     with pytest.raises(ValueError, match="no images"):
         ImagePyramids.build([])

@@ -24,7 +24,7 @@ def test_shards_are_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     pairs = choose_pairs(STORED, "exhaustive")
     rule = MatchRule("mutual")
     found = match_folder(STORED, pairs, tmp_path / "m", rule)
-    whole = match_pairs(STORED, pairs, "mutual")
+    whole = match_pairs(STORED, pairs, MatchRule("mutual"))
     assert list(found) == pairs and len(found) == 6
     assert sorted(path.name for path in (tmp_path / "m").glob("*.npz")) == ["000000.npz", "000001.npz", "000002.npz"]
     for pair in reversed(pairs):

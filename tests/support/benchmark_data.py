@@ -9,7 +9,7 @@ import numpy as np
 
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run
 from patchprint.data import PatchStore
-from patchprint.features.model import ModelLike, load
+from patchprint.features.model import ModelLike
 from support.known_images import texture
 
 
@@ -24,7 +24,7 @@ def run_of(
     """One model on one data set, with settings given by name."""
     chosen = BENCHMARKS[benchmark]()
     kept = cache or PredictionCache(None)
-    return Run(chosen, chosen.settings(**settings), load(model), data, cache=kept, strict=strict)
+    return Run(chosen, chosen.settings(**settings), chosen.load(model), data, cache=kept, strict=strict)
 
 
 def scores_of(benchmark: str, model: ModelLike, *data: Path, **settings: Any) -> dict[str, Any]:

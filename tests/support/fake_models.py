@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.features.model import ImageModel, Model, PixelModel
+from patchprint.features.image_model import ImageModel
+from patchprint.features.model import Model, PixelModel
 from patchprint.networks import ModelInfo
 
 

@@ -34,7 +34,7 @@ def write_model(root, images=5, with_database=True, views=2, seed=0):
     for name, (x, y) in zip(names, shifts, strict=True):
         crop = np.ascontiguousarray(pixels[y : y + HEIGHT, x : x + WIDTH])
         cv2.imwrite(str(root / "images" / name), crop)
-        keypoints[name] = detect(crop, "dog-published", None, spread=False)
+        keypoints[name] = detect(crop, "dog-published", max_keypoints=None, spread=False)
     groups = {}
     for image, name in enumerate(names):
         found = keypoints[name]

@@ -151,7 +151,7 @@ def test_the_rule_and_the_model_can_be_chosen(
     page.locator("#numbers thead").filter(has_text="rootsift").wait_for()
     assert page.get_by_label("Ratio as a number").input_value() == "0.80"  # its own
     page.get_by_label("Rule").select_option("mutual")
-    page.locator("#command").filter(has_text="--mode mutual").wait_for()
+    page.locator("#command").filter(has_text="--matcher mutual").wait_for()
     assert page.get_by_label("Ratio as a number").is_disabled()
     _, answer = server.match(*images, model="rootsift", mode="mutual", max_keypoints=2048)
     assert table(page)["Matches"][0] == str(answer["matches"])

@@ -50,7 +50,7 @@ class Kornia(Contender):
         return lambda: self._describe(image, lafs)
 
     def of_image(self, count: int) -> Callable[[np.ndarray], object]:
-        return lambda image: self._describe(image, to_lafs(detect(image, "dog", count)))
+        return lambda image: self._describe(image, to_lafs(detect(image, "dog", max_keypoints=count)))
 
     @torch.inference_mode()
     def _describe(self, image: np.ndarray, lafs: Tensor) -> Tensor:

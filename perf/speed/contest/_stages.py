@@ -14,7 +14,7 @@ from patchprint.common.errors import MissingPackageError
 from patchprint.common.optional import require
 from patchprint.common.registry import Registry
 from patchprint.detectors import DETECTORS, detect
-from patchprint.features import describe
+from patchprint.features import describe_keypoints
 from patchprint.features.compress import compress
 from patchprint.interop.kornia import to_lafs
 from patchprint.matching import match
@@ -131,7 +131,7 @@ def sampling(contest: Contest) -> Work:
 
 def matching(contest: Contest) -> Work:
     pair = zip(contest.data.images[:2], contest.data.keypoints[:2], strict=True)
-    a, b = (describe(image, keypoints, MATCHED) for image, keypoints in pair)
+    a, b = (describe_keypoints(image, keypoints, model=MATCHED) for image, keypoints in pair)
     bits_a, bits_b = (compress(features, "bits") for features in (a, b))
     int8_a, int8_b = (compress(features, "int8") for features in (a, b))
     arrays = {

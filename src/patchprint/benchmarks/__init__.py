@@ -1,4 +1,4 @@
-"""The protocols of the papers: a model is run over data, its predictions are kept, and then they are scored.
+"""Benchmarks: the protocols of the papers. A model is run over data, predictions are cached, and then scored.
 
 A file ``NAME.py`` in this folder is the benchmark NAME (``_`` becomes ``-``): it holds one subclass of `Benchmark`, which says
 its settings, how it is evaluated, which numbers go into tables and what the papers print. Files that begin with an underscore
@@ -7,13 +7,23 @@ are the machinery that all share.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, measure
 from patchprint.benchmarks._cache import PredictionCache
-from patchprint.common.registry import Registry
+from patchprint.common.devices import choose_device
+from patchprint.common.provenance import Result
+from patchprint.common.registry import Registry, check_options
+from patchprint.features.image_model import ImageModel
+from patchprint.features.model import ModelLike
+from patchprint.networks.engines import AUTO
 
 
 def _name(file: str) -> str:
@@ -38,4 +48,53 @@ BENCHMARKS: Registry[Callable[[], Benchmark]] = Registry(
     "benchmark", {_name(m.name): _loader(m.name) for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")}
 )
 
-__all__ = ["BENCHMARKS", "Benchmark", "PredictionCache", "Run", "measure"]
+
+def evaluate(
+    benchmark: str,
+    model: ModelLike | ImageModel,
+    *,
+    data: str | Path | Sequence[str | Path] = (),
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    engine: str = AUTO,
+    cache: str | Path | None = None,
+    skip_bad: bool = False,
+    **settings: Any,
+) -> Result:
+    """Measure a model by a benchmark, as ``patchprint eval`` does.
+
+    >>> evaluate("oxford", "sdgmnet", data="oxford", keypoints=1000).scores["map"]    # doctest: +SKIP
+
+    Args:
+        benchmark: a name in BENCHMARKS.
+        model: what ``patchprint.load`` takes; for benchmarks of whole images what ``patchprint.load_image_model`` takes.
+        data: folders or files, which are one set; none for a benchmark that brings its own.
+        seed: of everything that is drawn.
+        device: where the model runs.
+        engine: how its network is computed.
+        cache: folder in which predictions are kept; by default they are not.
+        skip_bad: leave unreadable files out and list them, instead of raising.
+        settings: those of the benchmark, by name.
+
+    Raises:
+        UserError: for an unknown benchmark or setting, and for a model or data that do not fit.
+    """
+    chosen = BENCHMARKS[benchmark]()
+    check_options(f"benchmark {benchmark!r}", settings, [field.name for field in dataclasses.fields(chosen.settings)])
+    places = (data,) if isinstance(data, str | Path) else data
+    place = choose_device(device)
+    return measure(
+        Run(
+            chosen,
+            chosen.settings(**settings),
+            chosen.load(model, str(place), engine),
+            tuple(map(Path, places)),
+            seed,
+            PredictionCache(None if cache is None else Path(cache)),
+            skip_bad,
+            place,
+        )
+    )
+
+
+__all__ = ["BENCHMARKS", "Benchmark", "PredictionCache", "Run", "evaluate", "measure"]

@@ -1,4 +1,4 @@
-"""What a benchmark is, what it is given, and what it hands back."""
+"""Base class of benchmarks, one run of a benchmark, and `measure`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from patchprint.benchmarks._cache import Arrays, PredictionCache, code_checksum
 from patchprint.common.errors import UserError
 from patchprint.common.progress import leave_out
 from patchprint.common.provenance import Result, record, sha256_of_file, sha256_of_folder
-from patchprint.features.model import Model, load
+from patchprint.features.image_model import ImageModel, load_image_model
+from patchprint.features.model import Model, ModelBase, load
+from patchprint.networks.engines import AUTO
 
 Scores = dict[str, Any]
 
 
 class Benchmark(ABC):
-    """One protocol. The first line of a subclass's docstring says in ``patchprint eval`` what it measures.
+    """One protocol; the first line of a subclass's docstring is its help in ``patchprint eval``.
 
     ``settings`` is a frozen dataclass, whose fields become flags. Predictions are kept by all of them but those in ``scoring``,
     which change nothing but the score. ``data_package`` names the installed package that holds the data of a benchmark that
@@ -46,17 +48,13 @@ class Benchmark(ABC):
     def summary(self) -> str:
         return (type(self).__doc__ or "").strip().splitlines()[0]
 
-    def load(self, name: str, device: str, engine: str) -> Model:
-        """What a name or a file after ``--model`` stands for."""
-        return load(name, device, engine)
-
-    def accept(self, model: Model) -> Model:
-        """The model, where it is of the kind that is measured here; UserError where it is not."""
-        return model.for_images() if self.of_images else model.for_keypoints()
+    def load(self, model: Any, device: str = "cpu", engine: str = AUTO) -> ModelBase:
+        """Load a model by name or file, or check a loaded one; raises UserError for a kind that is not measured here."""
+        return load_image_model(model, device) if self.of_images else load(model, device, engine=engine)
 
     @abstractmethod
     def evaluate(self, run: Run, settings: Any) -> Scores:
-        """All scores of one model on one data set."""
+        """Compute all scores of one model on one data set."""
 
     @abstractmethod
     def headline(self, scores: Scores) -> dict[str, float]:
@@ -77,7 +75,7 @@ class Run:
 
     benchmark: Benchmark
     settings: Any
-    model: Model
+    model: ModelBase
     # Folders or files; several stores are one set.
     data: tuple[Path, ...] = ()
     seed: int = 0
@@ -87,6 +85,16 @@ class Run:
     device: torch.device | str = "cpu"
     # Files that could not be read and were left out, which does not happen where ``strict``.
     skipped: list[str] = field(default_factory=list)
+
+    @property
+    def patch_model(self) -> Model:
+        """The model, of a benchmark of patch models."""
+        return load(self.model)  # type: ignore[arg-type]
+
+    @property
+    def image_model(self) -> ImageModel:
+        """The model, of a benchmark of image models."""
+        return load_image_model(self.model)  # type: ignore[arg-type]
 
     @property
     def folder(self) -> Path:
@@ -109,11 +117,11 @@ class Run:
         return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def predictions(self, what: str, compute: Callable[[], Arrays]) -> Arrays:
-        """Arrays that depend on the model: from the cache, or computed. ``what`` names them within this benchmark."""
+        """Get arrays that depend on the model from the cache, or compute them; ``what`` names them within this benchmark."""
         return self.cache.get(self.key(what), compute)
 
     def inputs(self, what: str, compute: Callable[[], Arrays]) -> Arrays:
-        """Arrays that are the same for all models, such as keypoints."""
+        """Get arrays that are the same for all models, such as keypoints, from the cache, or compute them."""
         return self.cache.get(self.key(what, of_model=False), compute)
 
     def readable(self, names: dict[Any, Path], read: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
@@ -126,12 +134,12 @@ class Run:
                 self.skipped.append(f"{path.parent.name}/{path.name}")
 
     def key(self, what: str, of_model: bool = True, ignoring: frozenset[str] = frozenset()) -> dict[str, Any]:
-        """Everything that decides a prediction; ``ignoring`` names settings that do not, beside the scoring ones."""
+        """Cache key of a prediction; ``ignoring`` names settings that do not affect it, beside the scoring ones."""
         ignored = self.benchmark.scoring | ignoring
         settings = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in ignored}
         model = {
             **dataclasses.asdict(self.model.id),
-            "patch_scale": self.model.patch_scale,
+            "patch_scale": self.model.info.patch_scale,
             "engine": self.model.engine,
         }
         return {
@@ -148,11 +156,12 @@ class Run:
 def measure(run: Run) -> Result:
     """Run one benchmark and record where its numbers come from."""
     started = time.monotonic()
-    model = run.benchmark.accept(run.model)
+    model = run.benchmark.load(run.model)
     scores = run.benchmark.evaluate(run, run.settings)
     if run.skipped:
         scores = {**scores, "skipped": sorted(set(run.skipped))}
-    patch_scale = {} if run.benchmark.of_images or not model.patch_scale else {"patch_scale": model.patch_scale}
+    scale = model.info.patch_scale
+    patch_scale = {} if run.benchmark.of_images or not scale else {"patch_scale": scale}
     result = record(
         run.benchmark.name,
         settings=_plain(dataclasses.asdict(run.settings)),
@@ -163,11 +172,12 @@ def measure(run: Run) -> Result:
         started=started,
     )
     cache = {"hits": run.cache.hits, "misses": run.cache.misses}
-    return dataclasses.replace(result, run={**result.run, "cache": cache})
+    result.run["cache"] = cache
+    return result
 
 
 def _plain(value: Any) -> Any:
-    """The same value as JSON can write it: paths as text, "nothing to measure" (NaN) as null."""
+    """Convert a value for JSON: paths to text, NaN ("nothing to measure") to null."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Predictions on disk: a model is run once over a benchmark's data, and scored as often as one likes.
+"""Cache of predictions on disk: a model is run once over a benchmark's data, and scored any number of times.
 
 The file name is the checksum of everything that decides the contents: the model's weights, the data, the settings, and the code
 that makes predictions. Changed weights, data or code therefore never meet an old file.
@@ -27,7 +27,7 @@ _APART = ("cli", "pipelines", "studies", "report", "training", "losses", "web")
 
 
 class PredictionCache:
-    """Arrays by key, in one folder; ``None`` as folder computes everything anew and keeps nothing."""
+    """Arrays by key, in one folder; with ``None`` as folder nothing is cached."""
 
     def __init__(self, folder: str | Path | None) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -35,7 +35,7 @@ class PredictionCache:
         self.misses = 0
 
     def get(self, key: dict[str, Any], compute: Callable[[], Arrays]) -> Arrays:
-        """The arrays stored under ``key`` (anything that JSON can write), computed and stored if they are not there."""
+        """Get the arrays of ``key`` (any JSON value), computing and storing them if missing."""
         if self.folder is None:
             self.misses += 1
             return compute()
@@ -57,7 +57,7 @@ def checksum_of(key: dict[str, Any]) -> str:
 
 @functools.cache
 def code_checksum() -> str:
-    """The sha256 of the source of everything that takes part in a prediction."""
+    """Compute the sha256 of the source code that predictions depend on."""
     root = Path(patchprint.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""What clusters and ranked lists say about embeddings, as scikit-learn and pytorch-metric-learning compute it."""
+"""Clustering and ranking scores of embeddings, by scikit-learn and pytorch-metric-learning."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def clusters(descriptors: np.ndarray, count: int, starts: int = 10, seed: int = 
 
 
 def clustering_scores(cluster: np.ndarray, label: np.ndarray) -> Clustering:
-    """How well clusters (N,) agree with classes (N,), whatever their numbers are."""
+    """Score the agreement of clusters (N,) with classes (N,)."""
     metrics = require("sklearn.metrics", extra="metric-learning")
     (_, false_positive), (false_negative, true_positive) = metrics.cluster.pair_confusion_matrix(label, cluster)
     wrong = int(false_positive) + int(false_negative)

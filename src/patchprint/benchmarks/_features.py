@@ -1,4 +1,4 @@
-"""Keypoints and descriptors of the images of a benchmark, each computed once and kept."""
+"""Cached keypoints and descriptors of the images of a benchmark."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from patchprint.types import Features, Keypoints
 def features_of(
     run: Run, image: np.ndarray, name: str, detector: str, keypoints: int | None, spread: bool, upright: bool
 ) -> Features:
-    """Keypoints with descriptors of one image, uint8 (H, W); ``name`` must be unique in the data set."""
+    """Extract features of one image, uint8 (H, W), or take them from the cache; ``name`` must be unique in the data set."""
     what = f"{name} {'upright' if upright else 'oriented'}"
-    found = run.inputs(what, lambda: detect(image, detector, keypoints, spread=spread, upright=upright).to_arrays())
+    found = run.inputs(
+        what, lambda: detect(image, detector, max_keypoints=keypoints, spread=spread, upright=upright).to_arrays()
+    )
     return described(run, image, Keypoints.from_arrays(found), what)
 
 
 def described(run: Run, image: np.ndarray, keypoints: Keypoints, what: str) -> Features:
-    """Descriptors at given keypoints; ``what`` says which they are."""
-    arrays = run.predictions(what, lambda: {"descriptors": run.model.describe_keypoints(image, keypoints).numpy()})
+    """Describe given keypoints, or take descriptors from the cache; ``what`` names them."""
+    arrays = run.predictions(
+        what, lambda: {"descriptors": run.patch_model.describe_keypoints(image, keypoints).numpy()}
+    )
     size = (image.shape[1], image.shape[0])
     return Features(keypoints, torch.from_numpy(arrays["descriptors"]), size, None, run.model.id, run.model.ratio)
 

@@ -1,4 +1,4 @@
-"""The tasks of HPatches: which patches are compared. Read from files in the released format, or drawn with a seed.
+"""Tasks of HPatches: which patches are compared; read from the released files, or drawn with a seed.
 
 Released files: ``verif_pos_split-a.csv``, ``verif_neg_intra_split-a.csv`` and ``verif_neg_inter_split-a.csv`` with the
 columns s1,t1,idx1,s2,t2,idx2, and ``retr_queries_split-a.csv`` and ``retr_distractors_split-a.csv`` with s,idx. Where they are

@@ -1,4 +1,4 @@
-"""Pairs of images whose geometry is known: sequences of a plane, and photos with true cameras."""
+"""Image pairs with ground-truth geometry: sequences of a plane, and images with known cameras."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ CAMERAS = "gt_dense_cameras"
 
 
 class Truth(Protocol):
-    """What is known of a pair."""
+    """Ground truth of a pair."""
 
     # What errors of an estimate are measured in, and up to which of them areas under the curve are taken.
     unit: ClassVar[str]
     limits: ClassVar[tuple[float, ...]]
 
     def match_errors(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """How many pixels matches are off: (M, 2), (M, 2) -> (M,)."""
+        """Errors of matches in pixels: (M, 2), (M, 2) -> (M,)."""
         ...
 
     def estimate_error(self, a: Features, b: Features, matches: Matches) -> float | None:
-        """How far that is off which a robust estimator makes of the matches; None where it finds nothing."""
+        """Error of the geometry estimated robustly from the matches; None where the estimator fails."""
         ...
 
 
@@ -107,17 +107,17 @@ def _of_planes(root: Path, chosen: tuple[str, ...]) -> Iterator[Scene]:
 
 
 def _with_cameras(folder: Path) -> Scene:
-    """All pairs of the photos in ``images/`` that have a camera."""
+    """All pairs of the images in ``images/`` that have a camera."""
     known = strecha.read_intrinsics(folder / "K.txt")
     if known is None:
-        raise UserError(f"{folder} has no K.txt; expected the camera matrix of its photos, 3 lines of 3 numbers")
+        raise UserError(f"{folder} has no K.txt; expected the camera matrix of its images, 3 lines of 3 numbers")
     fx, fy, cx, cy = known
     intrinsics = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
     poses = strecha.read_cameras(folder / CAMERAS)
     images = folder / "images" if (folder / "images").is_dir() else folder
     names = [name for name in list_images(images) if name in poses]
     if len(names) < 2:
-        raise UserError(f"{images} has {len(names)} photos with a camera in {CAMERAS}; a pair needs 2")
+        raise UserError(f"{images} has {len(names)} images with a camera in {CAMERAS}; a pair needs 2")
     pairs: dict[tuple[str, str], Truth] = {
         (a, b): KnownCameras(*relative_pose(poses[a], poses[b]), intrinsics)
         for a, b in itertools.combinations(names, 2)

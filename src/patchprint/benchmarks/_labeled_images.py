@@ -1,4 +1,4 @@
-"""Labeled images, and what a model makes of each of them."""
+"""Labeled images, and their descriptors by a model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def part_of(store: ImageStore, split: str) -> ImageStore:
 
 
 def for_every_image(run: Run, store: ImageStore, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """What ``function`` makes of the central squares of all images, in the order of ``store.all_views``.
+    """Apply ``function`` to the central squares of all images, in the order of ``store.all_views``.
 
     Shape:
         function: (N, 3, S, S) -> (N, D), S the model's input size; the whole: (M, D) on the CPU.

@@ -1,4 +1,4 @@
-"""Patches of a store, described in chunks."""
+"""Describe the patches of a store in chunks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _CHUNK = 1024  # patches that are cut at once: few enough to stay near the proce
 
 
 def describe(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
-    """Descriptors of patches in chunks: points (U,), views (U,) -> (U, D)."""
-    size = run.model.patch_side(_stored_side(source))
+    """Describe patches in chunks: points (U,), views (U,) -> (U, D)."""
+    size = run.patch_model.patch_side(_stored_side(source))
     chunks = list(zip(points.split(_CHUNK), views.split(_CHUNK), strict=True))
     descriptors = []
     for some_points, some_views in tqdm(chunks, desc=f"patches of {run.data[0].name}", disable=None):
         patches = source.sample(some_points.to(source.device), some_views[:, None].to(source.device), size)
-        descriptors.append(run.model.describe_patches(patches[:, 0]))
+        descriptors.append(run.patch_model.describe_patches(patches[:, 0]))
     return torch.cat(descriptors)
 
 
@@ -29,9 +29,9 @@ def open_for(run: Run, split: str) -> PatchSource:
     for path in run.data:
         if not path.is_dir():
             raise UserError(f"{path} is not a folder; give --data a store made by patchprint data build")
-    source = open_source(run.data, run.device, patch_scale=run.model.patch_scale)
+    source = open_source(run.data, run.device, patch_scale=run.patch_model.patch_scale)
     stored = _stored_side(source)
-    if stored is not None and stored < (wanted := run.model.patch_side(stored)):
+    if stored is not None and stored < (wanted := run.patch_model.patch_side(stored)):
         raise UserError(f"{run.model.info.name} needs patches of {wanted} pixels, {run.data_name} holds {stored}")
     chosen = source if split == "all" else source.split(split)
     if chosen.num_points == 0:

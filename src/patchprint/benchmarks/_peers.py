@@ -1,4 +1,4 @@
-"""Pipelines of others, from pixels to matches: their own keypoints, descriptors and matcher, as their authors mean them.
+"""Third-party pipelines from pixels to matches: keypoints, descriptors and matcher as their authors combine them.
 
 Nothing is downloaded: weights are in the packages.
 """
@@ -10,41 +10,35 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.errors import UserError
 from patchprint.common.provenance import sha256_of_file
 from patchprint.common.registry import Registry
-from patchprint.features.model import LOWE_RATIO, Model
+from patchprint.features.model import LOWE_RATIO, ModelBase
 from patchprint.interop import lightglue, opencv_features, xfeat
 from patchprint.interop.image_files import read_color, read_gray
-from patchprint.matching.nearest_neighbors import match
+from patchprint.matching import match
 from patchprint.networks import ModelInfo
 from patchprint.networks.network import Kind
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
 Found = tuple[Keypoints, Tensor]  # descriptors (N, D)
 Find = Callable[[np.ndarray], Found]
-Matcher = Callable[[Features, Features], tuple[Tensor, Tensor]]  # matches (M, 2), how sure they are (M,)
+Glued = Callable[[Features, Features], tuple[Tensor, Tensor]]  # matches (M, 2), score (M,)
 _DISK_RATIO = 0.95  # what its authors match with (Tyszkiewicz et al. 2020)
 
 
-class Peer(Model, ABC):
-    """A pipeline that describes no patches, but whole images with keypoints of its own.
+class Pipeline(ABC):
+    """From a file to matches: keypoints, descriptors and matcher belong together.
 
-    ``finds`` and ``matches`` say in words how. Peers with equal ``extractor`` find the same features.
+    ``finds`` and ``matches`` say in words how.
     """
 
     finds: str
-    extractor: ModelId
-
-    def __init__(self, name: str, finds: str, extractor: ModelId, dim: int, kind: Kind = "float") -> None:
-        self.finds, self.extractor = finds, extractor
-        self.info = ModelInfo(name, network="", dim=dim, kind=kind, patch_scale=0.0, sha256=extractor.sha256)
 
     @property
     @abstractmethod
@@ -53,35 +47,37 @@ class Peer(Model, ABC):
 
     @abstractmethod
     def read(self, path: Path) -> np.ndarray:
-        """The pixels that it wants, uint8 (H, W) or (H, W, 3)."""
+        """Read the pixels that it needs, uint8 (H, W) or (H, W, 3)."""
 
     @abstractmethod
-    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
-        """At most so many keypoints of an image, and their descriptors (N, D)."""
+    def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
+        """Detect and describe at most so many keypoints of an image."""
 
     @abstractmethod
     def match(self, a: Features, b: Features) -> Matches:
-        """Which keypoint of the one image is which of the other."""
+        """Match the features of two images."""
+
+
+class Peer(ModelBase, Pipeline):
+    """A third-party pipeline; peers with equal ``extractor`` find the same features."""
+
+    extractor: ModelId
+
+    def __init__(self, name: str, finds: str, extractor: ModelId, dim: int, kind: Kind = "float") -> None:
+        self.finds, self.extractor = finds, extractor
+        self.info = ModelInfo(name, network="", dim=dim, kind=kind, patch_scale=0.0, sha256=extractor.sha256)
+
+    @abstractmethod
+    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
+        """Detect and describe at most so many keypoints of an image; descriptors (N, D)."""
 
     def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
         keypoints, descriptors = self.find(image, max_keypoints)
         return Features(keypoints, descriptors, (image.shape[1], image.shape[0]), None, self.id)
 
-    def describe_patches(self, patches: Tensor) -> Tensor:
-        self.for_keypoints()
-
-    def describe_keypoints(self, image: np.ndarray, keypoints: Any) -> Tensor:
-        self.for_keypoints()
-
-    def with_patch_scale(self, patch_scale: float) -> Model:
-        self.for_keypoints()
-
-    def for_keypoints(self) -> NoReturn:
-        raise UserError(f"{self.info.name} describes keypoints of its own only; it takes part in pipelines as it is")
-
 
 class NearestNeighbors(Peer):
-    """One that matches mutual nearest neighbors, with a ratio test where its authors use one."""
+    """A pipeline that matches mutual nearest neighbors, with a ratio test where its authors use one."""
 
     ratio_test: float | None = None
 
@@ -91,11 +87,11 @@ class NearestNeighbors(Peer):
         return f"mutual nearest neighbors{ratio}"
 
     def match(self, a: Features, b: Features) -> Matches:
-        return match(a, b, "mutual" if self.ratio_test is None else "mutual+ratio", self.ratio_test)
+        return match(a, b, "mutual" if self.ratio_test is None else "mutual+ratio", ratio=self.ratio_test)
 
 
 class OfOpenCv(NearestNeighbors):
-    """Features of OpenCV, found in grey pixels."""
+    """Features of OpenCV, found in gray pixels."""
 
     def __init__(
         self,
@@ -122,7 +118,7 @@ class Glue(NamedTuple):
 
     name: str
     weights: Path
-    create: Callable[[], Matcher]
+    create: Callable[[], Glued]
 
 
 class Learned(NearestNeighbors):
@@ -164,11 +160,11 @@ class Learned(NearestNeighbors):
     def match(self, a: Features, b: Features) -> Matches:
         if self._matcher is None:
             return super().match(a, b)
-        indices, sure = self._matcher(a, b)
-        return Matches(indices, 1 - sure)
+        indices, score = self._matcher(a, b)
+        return Matches(indices, 1 - score, score=score)
 
     @cached_property
-    def _matcher(self) -> Matcher | None:
+    def _matcher(self) -> Glued | None:
         return self.glue.create() if self.glue else None
 
 

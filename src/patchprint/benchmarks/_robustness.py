@@ -1,4 +1,4 @@
-"""What `rotation` and `scale` share: an image against changed copies of itself, oriented and upright.
+"""Shared by `rotation` and `scale`: an image against changed copies of itself, oriented and upright.
 
 The second image is made from the first, so the truth is exact. Scores are those of ``oxford``: average precision of nearest
 neighbors, right within some pixels.
@@ -48,10 +48,10 @@ def precision_curve(
 
 def read_image(run: Run) -> np.ndarray:
     if not run.folder.is_file():
-        raise UserError(f"{run.folder} is not a picture; give --data one picture file")
+        raise UserError(f"{run.folder} is not an image; give --data one image file")
     image = read_gray(run.folder)
     if min(image.shape) < 64:
         raise UserError(
-            f"{run.folder} has {image.shape[1]} x {image.shape[0]} pixels; take a picture of at least 64 x 64"
+            f"{run.folder} has {image.shape[1]} x {image.shape[0]} pixels; take an image of at least 64 x 64"
         )
     return image

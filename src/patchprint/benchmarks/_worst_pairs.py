@@ -1,4 +1,4 @@
-"""The pairs of a list that descriptors get most wrong, as small pictures that a result can carry."""
+"""Hardest pairs of a list, stored as small images in a result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def hardest_pairs(source: PatchSource, pairs: PairList, distance: np.ndarray) ->
 
 
 def to_json(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """What `hardest_pairs` found as distances and a picture: pairs side by side, the patches of each above each other."""
+    """What `hardest_pairs` found as distances and an image: pairs side by side, the patches of each above each other."""
     found = {}
     for kind in KINDS:
         count, _, height, width = arrays[kind].shape

@@ -1,7 +1,7 @@
-"""A benchmark that needs no download: held-out photographs of scikit-image, warped and re-lit, and its stereo pair.
+"""Benchmark without downloads: held-out images of scikit-image, warped and re-lit, and its stereo pair.
 
 Every model sees the same keypoints. Three figures: FPR95 of tracked keypoints (verification), average precision of
-nearest-neighbor matches between a photograph and its warped copies, and the same on the stereo pair, whose truth is a
+nearest-neighbor matches between an image and its warped copies, and the same on the stereo pair, whose truth is a
 measured disparity.
 """
 
@@ -28,35 +28,35 @@ from patchprint.ops.distances import nearest
 from patchprint.types import Keypoints
 
 MAX_ERROR = 3.0  # pixels
-WARPED, WARP_SEED = 3, 2000  # copies of each photograph, and what they are drawn with
+WARPED, WARP_SEED = 3, 2000  # copies of each image, and what they are drawn with
 
 
 @dataclass(frozen=True)
 class Settings:
     # Pairs of tracked keypoints; half of them match.
     pairs: int = 20_000
-    # Strongest keypoints kept in each photograph; twice as many in the stereo pair.
+    # Strongest keypoints kept in each image; twice as many in the stereo pair.
     keypoints: int = 1000
     # One of the detectors of patchprint describe.
     detector: str = "dog-published"
 
 
 class Bundled(Benchmark):
-    """Verification and matching on photographs that scikit-image ships; needs no data."""
+    """Verification and matching on images that scikit-image ships; needs no data."""
 
     settings = Settings
     lower_is_better = frozenset({"FPR95 %"})
     data_package = "scikit-image"
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """FPR95 in [0, 1], mean average precision on warped photographs, and the stereo pair."""
+        """FPR95 in [0, 1], mean average precision on warped images, and the stereo pair."""
         pairs = held_out_pairs(settings)
-        distance, is_match = verification(run.model, bundled_images.held_out_source(), run.seed, settings.pairs)
+        distance, is_match = verification(run.patch_model, bundled_images.held_out_source(), run.seed, settings.pairs)
         return {
             "fpr95": fpr95(distance, is_match),
             "curves": curves(distance, is_match),
-            "matching_ap": float(np.mean([matching(run.model, pair)["ap"] for pair in pairs])),
-            "stereo": matching(run.model, stereo_pair(settings)),
+            "matching_ap": float(np.mean([matching(run.patch_model, pair)["ap"] for pair in pairs])),
+            "stereo": matching(run.patch_model, stereo_pair(settings)),
         }
 
     def headline(self, scores: Scores) -> dict[str, float]:
@@ -83,7 +83,7 @@ def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) ->
 
 
 def held_out_pairs(settings: Settings) -> Iterator[ImagePair]:
-    """Each held-out photograph with its warped copies."""
+    """Each held-out image with its warped copies."""
     images = map(bundled_images.image, bundled_images.HELD_OUT)
     return warped_pairs(images, WARPED, WARP_SEED, lambda image: _find(image, settings.keypoints, settings))
 
@@ -100,7 +100,7 @@ def stereo_pair(settings: Settings) -> ImagePair:
 
 
 def matching(model: Model, pair: ImagePair) -> dict[str, Any]:
-    """Nearest neighbours from the first to the second image: average precision and number of correct matches."""
+    """Nearest neighbors from the first to the second image: average precision and number of correct matches."""
     first, second = (model.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True))
     distance, index = (values[:, 0] for values in nearest(first, second, exact=True))
     error = (pair.keypoints[1].xy[index] - pair.truth).norm(dim=1)
@@ -118,4 +118,4 @@ def matching(model: Model, pair: ImagePair) -> dict[str, Any]:
 
 
 def _find(image: np.ndarray, count: int, settings: Settings) -> Keypoints:
-    return detect(image, settings.detector, count, spread=False)
+    return detect(image, settings.detector, max_keypoints=count, spread=False)

@@ -28,7 +28,7 @@ from patchprint.interop.colmap_models import poses_of_model, read_database
 from patchprint.interop.colmap_sfm import reconstruct, summarize
 from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, read_gray
-from patchprint.matching.nearest_neighbors import Mode, match
+from patchprint.matching import match
 from patchprint.metrics.cameras import camera_errors
 from patchprint.types import Features, Keypoints, Pose
 
@@ -140,7 +140,7 @@ def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:
     paths = {name: folder / name for name in list_images(folder)}
     images = dict(run.readable(paths, lambda name: read_gray(paths[name])))
     if len(images) < 3:
-        raise UserError(f"{folder} holds {len(images)} photos; a reconstruction needs at least 3")
+        raise UserError(f"{folder} holds {len(images)} images; a reconstruction needs at least 3")
     return folder, images
 
 
@@ -156,12 +156,12 @@ def _cameras(data: Path) -> Cameras | None:
 def _matches(run: Run, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:
     """Mutual nearest neighbors of all image pairs, (M, 2) each."""
     pairs = list(itertools.combinations(sorted(features), 2))
-    mode: Mode = "mutual" if settings.ratio is None else "mutual+ratio"
+    matcher = "mutual" if settings.ratio is None else "mutual+ratio"
 
     def compute() -> dict[str, np.ndarray]:
         found = {}
         for number, (first, second) in enumerate(tqdm(pairs, desc="image pairs", disable=None)):
-            indices = match(features[first], features[second], mode, settings.ratio).indices
+            indices = match(features[first], features[second], matcher, ratio=settings.ratio).indices
             found[str(number)] = indices.cpu().numpy() if len(indices) >= FEWEST_MATCHES else np.zeros((0, 2), np.int64)
         return found
 

@@ -142,7 +142,7 @@ def verification(descriptors: list[np.ndarray], tasks: Tasks, ties: Ties = "expe
 
 
 def matching(descriptors: list[np.ndarray], names: list[str], ties: Ties = "expectation") -> Scores:
-    """Per level: nearest neighbour of each reference patch in each image, ranked by distance; misses cap the recall."""
+    """Per level: nearest neighbor of each reference patch in each image, ranked by distance; misses cap the recall."""
     scores: Scores = {}
     for level, first in LEVELS.items():
         values: dict[str, list[dict[str, float]]] = {}
@@ -190,7 +190,7 @@ def _open(run: Run) -> PatchStore:
 
 
 def _descriptors(run: Run, store: PatchStore, name: str, points: torch.Tensor) -> np.ndarray:
-    """Prints of one sequence, (16, N, D)."""
+    """Descriptors of one sequence, (16, N, D)."""
 
     def compute() -> dict[str, np.ndarray]:
         views = torch.arange(VIEWS).repeat_interleave(len(points))

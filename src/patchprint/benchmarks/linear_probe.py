@@ -1,4 +1,4 @@
-"""What a linear classifier can read off the features of a backbone, as SimCLR is judged.
+"""Accuracy of a linear classifier on the features of a backbone, as SimCLR is evaluated.
 
 The features are those before the projection head. The classifier is trained on the images of the training part (train and val)
 and tested on those of the test part, which must show the same classes. The papers name learning rates, batch and epochs and
@@ -134,7 +134,7 @@ def _fit(train: _Examples, num_classes: int, settings: Settings, seed: int) -> l
 
 
 def _export(run: Run) -> dict[str, np.ndarray]:
-    model, store = run.model.for_images(), open_images(run)
+    model, store = run.image_model, open_images(run)
     parts = {name: store.split(name) for name in splits.PARTS}
     classes = {name: set(part.label.tolist()) for name, part in parts.items()}
     if not classes["test"] or not classes["test"] <= classes["train"] | classes["val"]:

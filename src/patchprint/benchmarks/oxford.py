@@ -1,6 +1,6 @@
 """Matching along image sequences with known homographies (Oxford affine covariant regions and sets of its form).
 
-Keypoints are found in both images, every print of the first picks its nearest in the second (or pairs are joined
+Keypoints are found in both images, every descriptor of the first picks its nearest in the second (or pairs are joined
 greedily), and the list, ranked by distance, is scored by average precision. The positives there are to find are the pairs
 that geometry alone can join one to one. A keypoint of the second image can be found once: of several matches that
 rightly name it the nearest counts. So detectors that answer twice at a point (SIFT's second orientations) gain nothing.
@@ -47,7 +47,7 @@ class Settings:
     px: float = 4.0
     # Largest overlap error of a right match, after both regions were enlarged to radius 30.
     overlap: float = 0.5
-    # Plain nearest neighbour, or VLBenchmarks' greedy joining of pairs, nearest first.
+    # Plain nearest neighbor, or VLBenchmarks' greedy joining of pairs, nearest first.
     match: Literal["nn", "greedy"] = "nn"
     # Match only keypoints whose region lies wholly inside both images, as VLBenchmarks does.
     common_region: bool = False
@@ -102,7 +102,7 @@ class Oxford(Benchmark):
 def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Settings) -> dict[str, Any]:
     """Scores of one pair of images; the homography leads from a to b."""
     if settings.common_region:
-        a, b = _seen_by_both(a, b, homography)
+        a, b = _visible_in_both(a, b, homography)
     if settings.correct == "reprojection":
         counterparts = within_pixels(a.keypoints, b.keypoints, homography, settings.px)
     else:
@@ -125,7 +125,7 @@ def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Setti
     return scores
 
 
-def _seen_by_both(a: Features, b: Features, homography: np.ndarray) -> tuple[Features, Features]:
+def _visible_in_both(a: Features, b: Features, homography: np.ndarray) -> tuple[Features, Features]:
     """Without the keypoints whose region is cut off by the border of one of the two images."""
     shape_a, shape_b = a.image_size[::-1], b.image_size[::-1]
     in_a = wholly_inside(a.keypoints, shape_a) & wholly_inside(a.keypoints, shape_b, homography)

@@ -1,7 +1,7 @@
 """SDGMNet's Fig. 5 task: 200 random keypoints, plain nearest neighbors, and whether the image pair can be solved.
 
 The keypoints are drawn from the strongest of the first image. They are looked for among the strongest of the second, or with
-``all_of_second`` among all of them, as in the paper. Every print picks its nearest, without ratio test. Right matches are
+``all_of_second`` among all of them, as in the paper. Every descriptor picks its nearest, without ratio test. Right matches are
 counted, and a homography is estimated from all matches by RANSAC: its error is the mean distance in pixels at the corners of
 the first image.
 """

@@ -1,16 +1,16 @@
-"""From pixels to geometry: each pipeline with its own keypoints, descriptors and matcher, as a user gets it.
+"""Complete pipelines, from pixels to geometry: keypoints, descriptors and matcher together.
 
-A model of patchprint is measured at the keypoints of ``detector`` with our matching; the pipelines of others
-(`_peers.PEERS`) bring their own. All get the same number of keypoints and the same robust estimator with the same settings
-(`features.two_view`).
+A model of patchprint is measured at the keypoints of ``detector`` with our matching; third-party pipelines
+(`_peers.PEERS`) have their own. All get the same number of keypoints and the same robust estimator with the same settings
+(`matching.two_view_geometry`).
 
 A match is right within ``px`` of the true homography, or of the epipolar lines of the true cameras. Matches between the
 same two places count once, since SIFT's keypoints answer twice where a point has two angles. From all matches of a pair its
 homography or its relative pose is estimated; the area under the curve of the share of pairs that are solved, up to so many
 pixels at the corners or so many degrees, is the score of the whole.
 
-Time is that of the process, on all cores together, which other work on the machine changes little; it is told beside the
-time on the clock, and both are for orientation only.
+CPU time of the process depends little on other work on the machine; it is reported beside wall-clock time, and both are
+for orientation only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,25 +28,19 @@ from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._known_pairs import Scene, Truth, find_scenes
-from patchprint.benchmarks._peers import PEERS, Peer
+from patchprint.benchmarks._peers import PEERS, Peer, Pipeline
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
-from patchprint.detectors import check_detector
 from patchprint.features.extract import extract
-from patchprint.features.model import LOWE_RATIO, Model
+from patchprint.features.model import LOWE_RATIO, Model, ModelBase
+from patchprint.features.settings import DetectSettings
 from patchprint.interop.image_files import read_gray
-from patchprint.matching.nearest_neighbors import DEFAULT_MODE, RATIO_MODES, Mode, check_rule, match
+from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match, matchers_with_ratio, summary
 from patchprint.metrics.epipolar import error_auc
+from patchprint.networks.engines import AUTO
 from patchprint.types import Features, Keypoints, Matches
 
 T = TypeVar("T")
-MATCHED_BY: dict[Mode, str] = {
-    "mutual": "mutual nearest neighbors",
-    "ratio": "nearest neighbors",
-    "mutual+ratio": "mutual nearest neighbors",
-    "fginn": "mutual nearest neighbors, second one elsewhere",
-    "nearest": "nearest neighbors",
-}
 
 
 @dataclass(frozen=True)
@@ -59,8 +53,8 @@ class Settings:
     spread: bool = True
     # Ignore the angles of the keypoints of a model of patchprint.
     upright: bool = False
-    # How descriptors of a model of patchprint are matched; a mode of patchprint match.
-    mode: Mode = DEFAULT_MODE
+    # How descriptors of a model of patchprint are matched; a matcher of patchprint match.
+    matcher: str = DEFAULT_MATCHER
     # Threshold of the ratio test of a model of patchprint; its own if not given.
     ratio: float | None = None
     # Largest error in pixels of a right match.
@@ -69,46 +63,27 @@ class Settings:
     sequences: tuple[str, ...] = ()
 
 
-class Pipeline(Protocol):
-    """From a file to matches; `Peer` is one."""
-
-    @property
-    def finds(self) -> str: ...
-
-    @property
-    def matches(self) -> str: ...
-
-    def read(self, path: Path) -> np.ndarray: ...
-
-    def extract(self, image: np.ndarray, max_keypoints: int) -> Features: ...
-
-    def match(self, a: Features, b: Features) -> Matches: ...
-
-
 class Pipelines(Benchmark):
     """From pixels to homography or pose, beside ALIKED, DISK, XFeat, SIFT, ORB: right matches, AUC."""
 
     settings = Settings
     # Keypoints are found and described once for all rules of matching; matches are kept under the name of theirs.
-    scoring = frozenset({"px", "sequences", "mode", "ratio"})
+    scoring = frozenset({"px", "sequences", "matcher", "ratio"})
     lower_is_better = frozenset({"CPU ms an image", "CPU ms a pair"})
 
-    def load(self, name: str, device: str, engine: str) -> Model:
-        if name in PEERS:
-            return PEERS[name](str(choose_device(device)))
+    def load(self, model: Any, device: str = "cpu", engine: str = AUTO) -> ModelBase:
+        if isinstance(model, Peer):
+            return model
+        if isinstance(model, str) and model in PEERS:
+            return PEERS[model](str(choose_device(device)))
         try:
-            return super().load(name, device, engine)
+            return super().load(model, device, engine)
         except UserError as error:
             raise UserError(f"{error}; pipelines of others are {', '.join(PEERS)}") from None
 
-    def accept(self, model: Model) -> Model:
-        return model if isinstance(model, Peer) else super().accept(model)
-
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """Scores of every pair, of every scene, and of all."""
-        check_detector(settings.detector, settings.keypoints)
-        check_rule(settings.mode, settings.ratio)
-        pipeline: Pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.model, settings)
+        pipeline: Pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.patch_model, settings)
         pairs: dict[str, dict[str, Any]] = {}
         scenes: dict[str, Scores] = {}
         images: list[dict[str, float]] = []
@@ -150,36 +125,40 @@ class Pipelines(Benchmark):
         }
 
 
-class _Ours:
+class _Ours(Pipeline):
     """A model of patchprint at the keypoints of one of our detectors."""
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
+        self._detect = DetectSettings(
+            detector=settings.detector,
+            max_keypoints=settings.keypoints,
+            spread=settings.spread,
+            upright=settings.upright,
+        )
+        self._match = create_matcher(settings.matcher, ratio=settings.ratio)
         spread = "spread" if settings.spread else "strongest"
         self.finds = f"{settings.detector}, {spread}{', upright' * settings.upright}; {model.info.name}"
         ratio = settings.ratio or model.ratio or LOWE_RATIO
-        self.matches = MATCHED_BY[settings.mode] + (f", ratio {ratio:g}" if settings.mode in RATIO_MODES else "")
+        tests_ratio = settings.matcher in matchers_with_ratio()
+        self._matches = summary(settings.matcher) + (f", ratio {ratio:g}" if tests_ratio else "")
+
+    @property
+    def matches(self) -> str:
+        return self._matches
 
     def read(self, path: Path) -> np.ndarray:
         return read_gray(path)
 
     def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
-        chosen = self.settings
-        return extract(
-            image,
-            self.model,
-            max_keypoints=max_keypoints,
-            upright=chosen.upright,
-            detector=chosen.detector,
-            spread=chosen.spread,
-        )
+        return extract(image, self.model, settings=self._detect, max_keypoints=max_keypoints)
 
     def match(self, a: Features, b: Features) -> Matches:
-        return match(a, b, self.settings.mode, self.settings.ratio)
+        return match(a, b, self._match)
 
 
 def score_pair(a: Features, b: Features, matches: Matches, truth: Truth, px: float) -> dict[str, Any]:
-    """Matches between two places, how many of them are right, and the error of what is estimated from all matches."""
+    """Score the matches of a pair: distinct places, right ones, and the error of the estimated geometry."""
     points_a, points_b = (points.cpu().double().numpy() for points in matches.points(a, b))
     places = np.unique(np.concatenate([points_a, points_b], 1), axis=0)
     right = int((truth.match_errors(places[:, :2], places[:, 2:]) < px).sum())
@@ -226,7 +205,7 @@ def _matches_of(run: Run, pipeline: Pipeline, name: str, a: Features, b: Feature
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, dict[str, np.ndarray]]:
-    """What a piece of work gives, with the milliseconds that it took, on the clock and of all cores together."""
+    """Run ``work``; returns its result, with wall-clock and CPU time in milliseconds."""
     clock, process = time.perf_counter(), time.process_time()
     done = work()
     spent = {"ms": time.perf_counter() - clock, "cpu_ms": time.process_time() - process}

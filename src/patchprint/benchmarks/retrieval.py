@@ -155,7 +155,7 @@ class Retrieval(Benchmark):
 
 
 def _embed(run: Run, settings: Settings) -> dict[str, np.ndarray]:
-    model, store = run.model.for_images(), part_of(open_images(run), settings.split)
+    model, store = run.image_model, part_of(open_images(run), settings.split)
     points, views = store.all_views()
     role = store.role[store.observation(points, views[:, None])[:, 0]].cpu()
     if len(role.unique()) > 1 and not bool(((role == QUERY) | (role == GALLERY)).all()):

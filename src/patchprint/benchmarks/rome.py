@@ -1,4 +1,4 @@
-"""Patch retrieval as on RomePatches: every patch asks for the other patches of its point.
+"""Patch retrieval as on RomePatches: every patch is a query for the other patches of its point.
 
 The papers do not define the query set, so here every patch is a query against all others (fact sheet, section 9).
 """

@@ -1,4 +1,4 @@
-"""How matching holds up when an image is turned by 0 to 180 degrees, oriented and upright."""
+"""Robustness to rotation by 0 to 180 degrees, with oriented and upright keypoints."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Rotation(Benchmark):
 
 
 def turned(image: np.ndarray, degrees: float) -> tuple[np.ndarray, np.ndarray]:
-    """A square picture turned about its centre, and the homography (3, 3) from the original."""
+    """Rotate a square image about its center; returns it, and the homography (3, 3) from the original."""
     cv2 = require("cv2", extra="images")
     center = (image.shape[0] - 1) / 2
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
@@ -64,7 +64,7 @@ def _square(image: np.ndarray) -> np.ndarray:
 
 
 def _disc(image: np.ndarray) -> np.ndarray:
-    """Grey outside of the largest disc, softly, so that its edge attracts few keypoints."""
+    """Gray outside of the largest disc, softly, so that its edge attracts few keypoints."""
     center = (len(image) - 1) / 2
     y, x = np.ogrid[: len(image), : len(image)]
     radius = np.hypot(x - center, y - center) / (len(image) / 2)

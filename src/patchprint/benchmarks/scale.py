@@ -1,4 +1,4 @@
-"""How matching holds up when an image is shrunk 1 to 4 times, oriented and upright."""
+"""Robustness to scale: an image shrunk 1 to 4 times, with oriented and upright keypoints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Scale(Benchmark):
 
 
 def shrunk(image: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
-    """A smaller copy, averaged over areas, and the homography (3, 3) from the original; pixel centres stay in place."""
+    """Shrink an image by area averaging; returns it and the homography (3, 3) from the original."""
     cv2 = require("cv2", extra="images")
     height, width = (max(8, round(side / factor)) for side in image.shape)
     x, y = width / image.shape[1], height / image.shape[0]

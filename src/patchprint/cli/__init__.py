@@ -2,8 +2,9 @@
 
 Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.cli``; a module that
 holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
-the function is called ``main``. A command may be named like a flag (``eval --compare``, ``train --resume``), and then stands
-anywhere among the flags. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
+the function is called ``main``, or is what ``select`` returns for the arguments. A command may be named like a flag
+(``eval --compare``, ``train --resume``), and then stands anywhere among the flags. A function with ``paired_flags = True``
+has ``--no-NAME`` beside ``--NAME``.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def _dispatch(arguments: list[str]) -> int:
     require("tyro", extra="images")  # which every subcommand needs
     module = importlib.import_module(f"patchprint.cli.{name}")
     prog, command = f"patchprint {name}", getattr(module, "main", None) or module.COMMANDS
+    if hasattr(module, "select"):
+        command = module.select(rest)
     while isinstance(command, Mapping):
         if not rest or rest[0] in ("-h", "--help"):
             print(getattr(module, "USAGE", None) or _listing(prog, command))
@@ -103,36 +106,35 @@ def _dispatch(arguments: list[str]) -> int:
             rest = sorted(rest, key=lambda word: word not in flags)
         command = command[_choose(rest[0], command, prog)]
         prog, rest = f"{prog} {rest[0]}", rest[1:]
-    call = _parse(command, rest, prog)
-    return int(call() or 0)
+    given = _parse(command, rest, prog)
+    return 0 if given is None else int(command(*given.args, **given.kwargs) or 0)
 
 
-def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Callable[[], Any]:
-    """Read flags with tyro, whose boxed messages become one sentence."""
+def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> inspect.BoundArguments | None:
+    """Read flags with tyro, whose boxed messages become one sentence; None where help was printed."""
     import tyro
 
     from patchprint.cli import flags
 
     pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
-    signature = flags.readable(inspect.signature(function, eval_str=True))
+    wants_help = bool({"-h", "--help"} & set(arguments))
+    signature = flags.readable(inspect.signature(function, eval_str=True), wants_help)
     errors = io.StringIO()
-    captured: dict[str, Any] = {}
 
-    def remember(*args: Any, **kwargs: Any) -> None:
-        captured["call"] = lambda: function(*args, **kwargs)
+    def bind(*args: Any, **kwargs: Any) -> inspect.BoundArguments:
+        return signature.bind(*args, **kwargs)
 
-    remember.__doc__ = function.__doc__
-    remember.__signature__ = signature  # type: ignore[attr-defined]
-    remember.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    bind.__doc__ = function.__doc__
+    bind.__signature__ = signature  # type: ignore[attr-defined]
+    bind.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     try:
         with contextlib.redirect_stderr(errors):
             config = (tyro.conf.OmitArgPrefixes, *pairs)
-            tyro.cli(remember, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
+            return tyro.cli(bind, args=arguments, prog=prog, config=config, registry=flags.readable_fields(wants_help))
     except SystemExit as stop:
         if stop.code == 0:
-            return lambda: 0
+            return None
         raise UserError(_one_sentence(errors.getvalue(), prog)) from None
-    return captured["call"]
 
 
 def _one_sentence(box: str, prog: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 
@@ -13,14 +13,12 @@ from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
-from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features import embeddings
-from patchprint.features.model import DEFAULT_MODEL, ImageModel, load
+from patchprint.features.image_model import ImageModel, load_any
 from patchprint.features.settings import DescribeSettings
 from patchprint.interop.image_files import list_images, unusable_names
 from patchprint.interop.object_storage import place_of
 from patchprint.matching.pair_selection import check_pairs, choose_pairs, match_pairs
-from patchprint.networks.engines import AUTO
 from patchprint.storage import colmap_output, feature_formats
 from patchprint.storage.feature_folder import describe_folder
 
@@ -29,84 +27,54 @@ def main(
     images: tyro.conf.Positional[str],
     /,
     out: Path,
-    model: str = DEFAULT_MODEL,
+    describe: DescribeSettings,
     format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
-    detector: Annotated[
-        str, tyro.conf.arg(help="what finds keypoints; the affine ones for views from far apart")
-    ] = "dog",
-    max_keypoints: int = MAX_KEYPOINTS,
-    upright: bool = False,
-    spread: bool = True,
-    exif: bool = False,
-    max_size: int | None = None,
     masks: Path | None = None,
     strict: bool = False,
     match: bool = False,
     pairs: str = "exhaustive",
     shards: bool = False,
     workers: int | None = None,
-    device: str = "auto",
-    engine: str = AUTO,
     address: str | None = None,
     progress: Path | None = None,
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Detect and describe the keypoints of photos; with a model of whole images, each photo as one.
+    """Detect and describe the keypoints of images; with a model of whole images, each image as one.
 
     Args:
-        images: folder of photos, searched with its subfolders; or the URL of one in object storage (s3://, gs://)
+        images: folder of images, searched with its subfolders; or the URL of one in object storage (s3://, gs://)
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
-        model: shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file; with weights of an embedding
-            network, what is said about keypoints, workers and formats plays no part
         format: npz continues where it stopped; hloc and colmap are single files, written at the end
-        max_keypoints: per photo, by response
-        upright: ignore the orientation of keypoints
-        spread: keep the strongest keypoints wherever they are; by default every part of a photo gets its share
-        exif: turn photos as EXIF says; by default pixels are taken as stored, as COLMAP does
-        max_size: shrink photos whose longer side has more pixels than this (by default none); coordinates stay the photo's
-        masks: folder of masks, NAME.png for the photo NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
-        strict: stop at the first photo that cannot be read; by default it is named and left out
-        match: colmap: match the photos too and let COLMAP verify that, so that the database can be mapped at once
+        masks: folder of masks, NAME.png for the image NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
+        strict: stop at the first image that cannot be read; by default it is named and left out
+        match: colmap: match the images too and let COLMAP verify that, so that the database can be mapped at once
         pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
-        shards: npz: many photos in each file; for ten thousand photos and more
+        shards: npz: many images in each file; for ten thousand images and more
         workers: processes that work side by side (default: 1, with a GPU all cores)
-        device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
-            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed; ray: on all
-            cores or GPUs of a Ray cluster, in shards (ray:float32 says how it is computed there)
-        address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
+        address: with --engine ray: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on
+            this machine (ray:float32 says how it is computed there)
         progress: file for JSON lines that say how far it is
         force: replace what is there
         json: print the result as JSON
     """
-    cluster, engine = where_and_how(engine, address)
-    place, there = place_of(images), device_there(device, cluster)
+    cluster, engine = where_and_how(describe.engine, address)
+    place, there = place_of(images), device_there(describe.device, cluster)
     here = there if cluster is None else "cpu"
-    whole = load(model, here, engine)
-    if isinstance(whole, ImageModel):
+    model = load_any(describe.model, here, engine=engine)
+    if isinstance(model, ImageModel):
         if cluster is not None:
             raise UserError("whole images are described in one process; leave --engine ray out")
-        return _describe_whole_images(place, out, whole, format, exif, strict, force, json)
-    settings = DescribeSettings(
-        model=model,
-        detector=detector,
-        max_keypoints=max_keypoints,
-        max_size=max_size,
-        upright=upright,
-        spread=spread,
-        exif=exif,
-        device=there,
-        engine=engine,
-    )
+        return _describe_whole_images(place, out, model, format, describe.exif, strict, force, json)
+    settings = replace(describe, device=there, engine=engine)
     if isinstance(place, Path):
         files.refuse_overlap(out, place)
-    feature_formats.check_output(out, format, exif, force)
+    feature_formats.check_output(out, format, describe.exif, force)
     if format == "colmap":
         colmap_output.refuse_url(place)
     if match:
         _check_match(place, out, format, pairs)
-    # Single-file formats are made of the same per-photo files, kept beside them until the file is complete.
+    # Single-file formats are made of the same per-image files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     with json_lines(progress), files.only_writer(parts):
         features = describe_folder(
@@ -139,7 +107,7 @@ def main(
         "left_out": left_out,
         "keypoints": None if counts is None else sum(counts),
     }
-    text = f"{out}: {len(features)} photos described with {result['model']['name']}, {left_out} left out"
+    text = f"{out}: {len(features)} images described with {result['model']['name']}, {left_out} left out"
     if match:
         result |= {"pairs": len(matches), "matches": sum(len(found) for found in matches.values())}
         text += f"; {result['matches']} matches in {result['pairs']} pairs"
@@ -162,7 +130,7 @@ def _next_for_colmap(images: str | Path, out: Path, matched: bool) -> str:
         return f"next: colmap mapper --database_path {out} --image_path {images} --output_path MODEL"
     return (
         f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing in "
-        "there. Next: the same command with --match --force, which has the photos matched by patchprint"
+        "there. Next: the same command with --match --force, which has the images matched by patchprint"
     )
 
 
@@ -175,8 +143,8 @@ def _describe_whole_images(
             f"name that ends in {embeddings.SUFFIX}"
         )
     files.refuse_file(out, force)
-    found = embeddings.embed_folder(images, model, exif, say, strict)
+    found = embeddings.embed_folder(images, model, exif=exif, report=say, strict=strict)
     embeddings.save(found, out)
     result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}
-    emit(result, json, f"{out}: {len(found.names)} whole photos described with {model.info.name}")
+    emit(result, json, f"{out}: {len(found.names)} whole images described with {model.info.name}")
     return 0

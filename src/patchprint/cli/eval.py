@@ -15,10 +15,8 @@ from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import cache_folder, refuse_file, write_json
 from patchprint.common.table import Table, format_number
-from patchprint.features import Model
+from patchprint.features.model import Model, ModelBase
 from patchprint.networks.engines import EXACT
-from patchprint.report.full_report import whole_page
-from patchprint.report.page import write
 from patchprint.report.result_comparison import Comparison, compare, data_name, read_results, train_test_table
 
 
@@ -80,6 +78,9 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
             results.append(result)
             trained_on.append(common.trained_on[position] if common.trained_on else "")
     if common.report is not None:
+        from patchprint.report.full_report import whole_page
+        from patchprint.report.page import write
+
         write(whole_page(results), common.report)
     tables = compare(results)
     if common.trained_on:
@@ -136,14 +137,18 @@ def _check(benchmark: Benchmark, common: Common) -> None:
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
 
 
-def _load(benchmark: Benchmark, common: Common, name: str) -> Model:
+def _load(benchmark: Benchmark, common: Common, name: str) -> ModelBase:
     model = benchmark.load(name, common.device, common.engine)
+    if common.patch_scale is None and not common.signs:
+        return model
+    if not isinstance(model, Model):
+        raise UserError(f"{model.info.name} describes no patches; leave --patch-scale and --signs out")
     if common.patch_scale is not None:
         model = model.with_patch_scale(common.patch_scale)
     return model.signs() if common.signs else model
 
 
-def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
+def _targets(common: Common, name: str, model: ModelBase) -> dict[str, Path | None]:
     """The result file of every data set; UserError where one cannot be written."""
     targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
     for target in filter(None, targets.values()):
@@ -151,7 +156,7 @@ def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
     return targets
 
 
-def _target(common: Common, name: str, data: str, model: Model) -> Path | None:
+def _target(common: Common, name: str, data: str, model: ModelBase) -> Path | None:
     if common.out is None or common.out.suffix == ".json":
         return common.out
     where = Path(data_name({"data": {"path": data}})).stem

@@ -7,8 +7,10 @@ without a default says what happens when it is not given.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import types
 import typing
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,32 +18,31 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructTypeInfo
 
-from patchprint.detectors import DETECTORS
-from patchprint.features.model import BASELINES
 from patchprint.networks.weights import weight_names
 
 WEIGHTS = "{" + ",".join(weight_names()) + "}|FILE"
 # Values of flags that mean the same in every command.
-_VALUES = {
-    "detector": "{" + ",".join(DETECTORS) + "}",
-    "model": "{" + ",".join([*weight_names(), *BASELINES]) + "}|FILE",
-    "models": WEIGHTS,
+_VALUES: dict[str, Callable[[], str]] = {
+    "detector": lambda: _names_in("detectors", "DETECTORS"),
+    "matcher": lambda: _names_in("matching.matchers", "MATCHERS"),
+    "model": lambda: f"{WEIGHTS.removesuffix('}|FILE')},{_names_in('features.model', 'BASELINES')[1:]}|FILE",
+    "models": lambda: WEIGHTS,
 }
 # Settings whose flag has another name, the same in every command.
 _FLAG_OF = {"keypoints": "max-keypoints"}
 _OF_TYPE = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
-def readable(signature: Signature) -> Signature:
-    """The signature of a command with its flags as a reader wants them."""
+def readable(signature: Signature, with_help: bool = True) -> Signature:
+    """The signature of a command with its flags as a reader wants them; values are named for the help alone."""
     parameters = [
-        each.replace(annotation=_shown(each.name, each.annotation, each.default))
+        each.replace(annotation=_shown(each.name, each.annotation, each.default, with_help))
         for each in signature.parameters.values()
     ]
     return signature.replace(parameters=parameters)
 
 
-def readable_fields() -> ConstructorRegistry:
+def readable_fields(with_help: bool = True) -> ConstructorRegistry:
     """For ``tyro.cli(registry=...)``: the same for the fields of dataclasses that hold flags."""
     registry, asked = ConstructorRegistry(), False
 
@@ -57,7 +58,8 @@ def readable_fields() -> ConstructorRegistry:
             asked = False
         assert isinstance(spec, StructConstructorSpec)
         fields = [
-            dataclasses.replace(field, type=_shown(field.name, field.type, field.default)) for field in spec.fields
+            dataclasses.replace(field, type=_shown(field.name, field.type, field.default, with_help))
+            for field in spec.fields
         ]
         return dataclasses.replace(spec, fields=tuple(fields))
 
@@ -67,7 +69,7 @@ def readable_fields() -> ConstructorRegistry:
 def metavar(name: str, kind: Any) -> str | None:
     """What the value of a flag is called; None where tyro says it well (choices) and where there is none (switches)."""
     if name in _VALUES:
-        return _VALUES[name]
+        return _VALUES[name]()
     plain, _ = _taken_apart(kind)
     options = [option for option in _options(plain) if option is not type(None)]
     option = Path if Path in options else options[0]
@@ -85,13 +87,13 @@ def hint(default: Any) -> str:
     return "" if default in (None, (), "") else f"(default: {default})"
 
 
-def _shown(name: str, kind: Any, default: Any) -> Any:
+def _shown(name: str, kind: Any, default: Any, with_help: bool) -> Any:
     """The type of a flag with what tyro is to show of it; what the command says itself comes later and wins."""
     plain, said = _taken_apart(kind)
     if dataclasses.is_dataclass(plain) or typing.is_typeddict(plain):
         return kind
     positional, repeatable = tyro.conf.Positional in said, tyro.conf.UseAppendAction in said
-    called = name.upper() if positional else metavar(name, plain)
+    called = name.upper() if positional else metavar(name, plain) if with_help else None
     several = typing.get_origin(plain) is tuple and not repeatable
     if several:
         called = f"{called} ..."
@@ -101,6 +103,11 @@ def _shown(name: str, kind: Any, default: Any) -> Any:
     silent = not repeatable and (plain is bool or default in (None, (), "") or (several and positional))
     shown = "" if silent else None
     return Annotated[(plain, tyro.conf.arg(name=_FLAG_OF.get(name), metavar=called, help_behavior_hint=shown), *said)]
+
+
+def _names_in(module: str, registry: str) -> str:
+    """The names of a registry, which is imported for the help alone."""
+    return "{" + ",".join(getattr(importlib.import_module(f"patchprint.{module}"), registry)) + "}"
 
 
 def _taken_apart(kind: Any) -> tuple[Any, tuple[Any, ...]]:

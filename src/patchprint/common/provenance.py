@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import torch
 
@@ -23,9 +23,29 @@ import patchprint
 _started = time.monotonic()
 
 
+class RunRecord(TypedDict):
+    """Where, when and how it was measured."""
+
+    command: str
+    version: str
+    machine: dict[str, Any]
+    date: str
+    seconds: float
+    peak_mib: float
+    gpu_peak_mib: NotRequired[float]
+    cache: NotRequired[dict[str, int]]
+
+
 @dataclass(frozen=True)
 class Result:
-    """One measurement, as it is written to ``results/``; ``run`` comes from `record`."""
+    """One measurement, as it is written to ``results/``; `record` makes it.
+
+    Attributes:
+        settings: by name, those of the benchmark.
+        model: name and sha256 of the model, with what else the command knows of it.
+        data: path and sha256 of the data, likewise.
+        scores: by name, as the benchmark defines them.
+    """
 
     benchmark: str
     settings: dict[str, Any]
@@ -33,10 +53,11 @@ class Result:
     data: dict[str, Any]
     seed: int | None
     scores: dict[str, Any]
-    run: dict[str, Any]
+    run: RunRecord
     schema: int = 1
 
     def to_json(self) -> dict[str, Any]:
+        """The result as it is written to a file."""
         return dataclasses.asdict(self)
 
 
@@ -60,19 +81,21 @@ def record(
     return Result(benchmark, settings, model or {}, data or {}, seed, scores, run_info(started, command))
 
 
-def run_info(started: float | None = None, command: str | None = None) -> dict[str, Any]:
+def run_info(started: float | None = None, command: str | None = None) -> RunRecord:
     """The ``run`` part of a Result; the arguments are those of ``record``."""
     seconds = time.monotonic() - (_started if started is None else started)
     on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
-    return {
+    found: RunRecord = {
         "command": command or _command(),
         "version": patchprint.__version__,
         "machine": machine(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": round(seconds, 3),
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        **({"gpu_peak_mib": round(torch.cuda.max_memory_allocated() / 2**20, 1)} if on_gpu else {}),
     }
+    if on_gpu:
+        found["gpu_peak_mib"] = round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    return found
 
 
 def machine() -> dict[str, Any]:

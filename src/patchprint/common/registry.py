@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -26,7 +28,7 @@ class Registry(Mapping[str, T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self._entries:
-            raise UserError(f"there is no {self.kind} {name!r}; {suggest(name, self._entries)}")
+            raise UserError(f"there is no {self.kind} {name!r}; {suggest(name, self)}")
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
@@ -68,3 +70,53 @@ def check_kinds(owner: str, given: Mapping[str, Any], function: Callable[..., An
                 if value is not None and not isinstance(value, kind):
                     raise UserError(f"{owner}: {name} is {value!r}, which is not {words}")
                 break
+
+
+class FileRegistry(Registry[T]):
+    """A registry whose entries are files of one package, imported when an entry is asked for.
+
+    ``NAME.py`` (``_`` for ``-``) holds the entry NAME in the variable ``attribute``. ``variants`` lists further entries of the
+    same file, which are called ``NAME-VARIANT``. Files that begin with an underscore hold no entry.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        package: str,
+        path: Iterable[str],
+        attribute: str,
+        variants: Callable[[T], Mapping[str, T]] = lambda entry: {},
+    ) -> None:
+        super().__init__(kind, {})
+        self._package, self._attribute, self._variants = package, attribute, variants
+        files = (module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+        self._files = {file.replace("_", "-"): file for file in files}
+        self._read_files: dict[str, list[str]] = {}
+
+    def __getitem__(self, name: str) -> T:
+        return self._entry(name) or super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._entry(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        for name in self._files:
+            yield from self._read(name)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _entry(self, name: str) -> T | None:
+        for file in self._files:
+            if name == file or name.startswith(f"{file}-"):
+                self._read(file)
+        return self._entries.get(name)
+
+    def _read(self, name: str) -> list[str]:
+        """The names of the entries in a file."""
+        if name not in self._read_files:
+            entry: T = getattr(importlib.import_module(f"{self._package}.{self._files[name]}"), self._attribute)
+            named = {name: entry, **{f"{name}-{variant}": each for variant, each in self._variants(entry).items()}}
+            self._entries |= named
+            self._read_files[name] = list(named)
+        return self._read_files[name]

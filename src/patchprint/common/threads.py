@@ -26,6 +26,13 @@ def each(
     session: Callable[[], AbstractContextManager[Callable[[Item], Result]]], items: Sequence[Item]
 ) -> list[Result]:
     """What the function of a session gives for each item, in their order; as many threads as PyTorch would take."""
+    workers = min(torch.get_num_threads(), len(items))
+    if workers == 1:
+        found = []
+        with one_core(), session() as compute:  # so that an item gives the same bits alone and among others
+            for item in items:
+                found.append(compute(item))
+        return found
     results: list[Result | None] = [None] * len(items)
     waiting = iter(range(len(items)))
     lock = threading.Lock()
@@ -39,13 +46,8 @@ def each(
             while (number := next_number()) is not None:
                 results[number] = compute(items[number])
 
-    workers = min(torch.get_num_threads(), len(items))
-    if workers == 1:
-        with one_core():  # so that an item gives the same bits alone and among others
-            work()
-    else:
-        for future in [_pool(torch.get_num_threads()).submit(work) for _ in range(workers)]:
-            future.result()
+    for future in [_pool(torch.get_num_threads()).submit(work) for _ in range(workers)]:
+        future.result()
     return results  # type: ignore[return-value]
 
 

@@ -20,6 +20,7 @@ from patchprint.data.tracks import TrackStore
 def open_source(
     folder: str | Path | Sequence[str | Path],
     device: torch.device | str = "cpu",
+    *,
     patch_scale: float | None = None,
     divided: bool = False,
 ) -> PatchSource:
@@ -53,7 +54,7 @@ def open_source(
     if len(folders) == 1:
         return PatchStore.open(folders[0], device)
     cut_at = stored.pop() if patch_scale is None else patch_scale
-    return ConcatSource([open_source(name, device, cut_at) for name in folders], cut_at)
+    return ConcatSource([open_source(name, device, patch_scale=cut_at) for name in folders], cut_at)
 
 
 class ConcatSource(PatchSource):

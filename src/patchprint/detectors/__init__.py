@@ -1,41 +1,32 @@
-"""Keypoints of an image: one file for each detector, one `detect` for all of them.
+"""Keypoint detectors: one file each, and one `detect` for all of them.
 
 A file ``NAME.py`` in this folder is a detector: it holds ``detector = Detector(...)``. Named settings of it are called
-``NAME-SETTING``, as in ``dog-published`` or ``harris-affine``.
+``NAME-SETTING``, as in ``dog-published`` or ``harris-affine``. A file is imported when its detector is asked for.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 import numpy as np
 
 from patchprint.common.errors import UserError
-from patchprint.common.registry import Registry
-from patchprint.detectors._detector import Detector
-from patchprint.detectors._selection import candidates, select
-from patchprint.detectors._tiles import search_at_any_size
+from patchprint.common.registry import FileRegistry
+from patchprint.detectors import _tiles
+from patchprint.detectors._detector import Detector, candidates, select
 from patchprint.types import Keypoints
 
 MAX_KEYPOINTS = 4096
 
-
-def _discover() -> dict[str, Detector]:
-    found: dict[str, Detector] = {}
-    for module in pkgutil.iter_modules(__path__):
-        if not module.name.startswith("_"):
-            detector: Detector = importlib.import_module(f"{__name__}.{module.name}").detector
-            found[module.name] = detector
-            found |= {f"{module.name}-{setting}": detector.named(setting) for setting in detector.settings}
-    return found
-
-
-DETECTORS: Registry[Detector] = Registry("detector", _discover())
+DETECTORS: FileRegistry[Detector] = FileRegistry(
+    "detector",
+    __name__,
+    __path__,
+    "detector",
+    variants=lambda detector: {setting: detector.named(setting) for setting in detector.settings},
+)
 
 
 def check_detector(detector: str, max_keypoints: int | None) -> Detector:
-    """The detector of this name, or UserError where `detect` would refuse it or the number."""
+    """Return the detector of this name; raises UserError for an unknown one and for a limit below 1."""
     if max_keypoints is not None and max_keypoints < 1:
         raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
     return DETECTORS[detector]
@@ -44,12 +35,13 @@ def check_detector(detector: str, max_keypoints: int | None) -> Detector:
 def detect(
     image: np.ndarray,
     detector: str = "dog",
+    *,
     max_keypoints: int | None = MAX_KEYPOINTS,
     mask: np.ndarray | None = None,
     spread: bool = True,
     upright: bool = False,
 ) -> Keypoints:
-    """Keypoints of an image, strongest first.
+    """Detect the keypoints of an image, strongest first.
 
     Args:
         image: uint8 (H, W).
@@ -58,7 +50,7 @@ def detect(
             second angles (of each tile, where the image is large); "dog" finds all.
         mask: (H, W); keypoints where it is zero are left out.
         spread: give every part of the image its share before the strongest fill the rest.
-        upright: all angles zero, and a point that was found with two angles counts once.
+        upright: set all angles to zero, and count a point that was found with two angles once.
     """
     chosen = check_detector(detector, max_keypoints)
     if mask is not None and np.shape(mask) != image.shape:
@@ -72,7 +64,8 @@ def detect(
     def keep(found: Keypoints) -> Keypoints:
         return found if max_keypoints is None else candidates(found, max_keypoints, size, spread)
 
-    found = search_at_any_size(image, mask, search, keep)
+    whole = image.size <= _tiles.WHOLE
+    found = search(image, mask) if whole else _tiles.search_in_tiles(image, mask, search, keep)
     return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
 
 

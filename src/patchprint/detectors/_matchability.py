@@ -1,8 +1,8 @@
-"""How likely it is that a keypoint is found again and matched rightly in another photo, learned from photos.
+"""How likely it is that a keypoint is found again and matched rightly in another image, learned from images.
 
-A detector's own response says how clearly a point stands out in *this* photo. What counts is whether the next one has it too,
+A detector's own response says how clearly a point stands out in *this* image. What counts is whether the next one has it too,
 and whether its descriptor is told from all others there. A small network looks at 16 x 16 pixels around the keypoint, its scale
-and its response, and answers that; it learned from warped photos and what `dog` finds in them.
+and its response, and answers that; it learned from warped images and what `dog` finds in them.
 ``perf/release/train_matchability.py`` makes the weights.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -30,8 +29,6 @@ PATCH_SCALE = 16.0  # side of the patch in units of the keypoint's scale
 _WIDTH, _HIDDEN = 8, 32
 _CHUNK = 1024  # keypoints at a time; more of them leave the cache
 _DARK = 1e-3  # contrasts below this are all alike
-
-Score = Literal["response", "matchability"]
 
 
 class MatchabilityNetwork(nn.Module):

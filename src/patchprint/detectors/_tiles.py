@@ -23,24 +23,19 @@ SHRINK = 4  # times smaller: the largest scale of a tile is then 3 pixels, which
 Search = Callable[[np.ndarray, np.ndarray | None], Keypoints]
 
 
-def search_at_any_size(
+def search_in_tiles(
     image: np.ndarray,
     mask: np.ndarray | None,
     search: Search,
     keep: Callable[[Keypoints], Keypoints] = lambda found: found,
     above: float = 0.0,
-    whole: int | None = None,
 ) -> Keypoints:
-    """Search the whole, or tiles for the small scales and the shrunk image (itself tiled where large) for the others.
+    """Search tiles for the small scales, and a shrunk copy of the image (itself tiled where large) for the others.
 
     Args:
-        keep: what may be of use among the keypoints of a tile; the others are forgotten before the next tile is searched.
-        above: scales up to this one are not wanted.
-        whole: pixels up to which it is not tiled; WHOLE by default.
+        keep: the keypoints of a tile that may be of use; the others are dropped before the next tile is searched.
+        above: keypoints up to this scale are dropped.
     """
-    if image.size <= (WHOLE if whole is None else whole):
-        found = search(image, mask)
-        return found[found.scale > above]
     height, width = image.shape
     parts = []
     for top in range(0, height, TILE):
@@ -52,14 +47,17 @@ def search_at_any_size(
             corner = torch.tensor([left - 0.5, top - 0.5])
             in_core = ((found.xy >= corner) & (found.xy < corner + TILE)).all(1)
             parts.append(keep(found[in_core & (found.scale > above) & (found.scale <= LARGEST_IN_TILE)]))
+    shrunk, least = _shrink(image), max(above, LARGEST_IN_TILE) / SHRINK
     coarse_mask = None if mask is None else np.asarray(mask)[::SHRINK, ::SHRINK]
-    coarse = search_at_any_size(
-        _shrunk(image), coarse_mask, search, above=max(above, LARGEST_IN_TILE) / SHRINK, whole=PIECE
-    )
+    if shrunk.size <= PIECE:
+        coarse = search(shrunk, coarse_mask)
+        coarse = coarse[coarse.scale > least]
+    else:
+        coarse = search_in_tiles(shrunk, coarse_mask, search, above=least)
     return Keypoints.concatenate([*parts, coarse.moved(SHRINK, ((SHRINK - 1) / 2, (SHRINK - 1) / 2))])
 
 
-def _shrunk(image: np.ndarray) -> np.ndarray:
+def _shrink(image: np.ndarray) -> np.ndarray:
     """Mean of SHRINK x SHRINK pixels; what is missing at the right and below repeats the last column and row."""
     missing = [(0, -side % SHRINK) for side in image.shape]
     pixels = torch.from_numpy(np.pad(image, missing, mode="edge") if np.any(missing) else image)

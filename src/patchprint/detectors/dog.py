@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from patchprint.detectors._detector import Detector, strongest_first
-from patchprint.detectors._matchability import Score, with_matchability
 from patchprint.interop import opencv
 from patchprint.types import Keypoints
 
-CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own leaves large photos with few keypoints
+CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own leaves large images with few keypoints
 PUBLISHED_CONTRAST = 0.04  # OpenCV's own, which published tables on the Oxford sequences were made with
 EDGE = 10.0  # Lowe's limit on the ratio of the curvatures; points on edges have a larger one
 
@@ -21,14 +22,18 @@ def find_dog(
     contrast: float = CONTRAST,
     edge: float = EDGE,
     layers: int = opencv.LAYERS_PER_OCTAVE,
-    score: Score = "response",
+    score: Literal["response", "matchability"] = "response",
 ) -> Keypoints:
     """All keypoints above ``contrast``, strongest first; a point with two orientations counts twice."""
     if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
         return Keypoints.empty()
     allowed = None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)
     found = Keypoints.from_opencv(opencv.create_sift(contrast, edge, layers).detect(image, allowed))
-    return strongest_first(with_matchability(image, found) if score == "matchability" else found)
+    if score == "matchability":
+        from patchprint.detectors._matchability import with_matchability
+
+        found = with_matchability(image, found)
+    return strongest_first(found)
 
 
 detector = Detector(

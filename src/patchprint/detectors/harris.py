@@ -34,7 +34,7 @@ def find_harris(
     while min(level.shape[-2:]) >= 4 * MARGIN:
         xy, score = _corners(level)
         stretch = torch.tensor([image.shape[1] / level.shape[-1], image.shape[0] / level.shape[-2]])
-        # Pixel u of a level has its centre at (u + 0.5) * stretch - 0.5 of the picture.
+        # Pixel u of a level has its center at (u + 0.5) * stretch - 0.5 of the image.
         parts.append((((xy + 0.5) * stretch - 0.5), SIGMA * stretch.mean().expand(len(xy)), score))
         size = [round(side / 2**0.5) for side in level.shape[-2:]]
         level = F.interpolate(level, size=size, mode="bilinear", antialias=True, align_corners=False)

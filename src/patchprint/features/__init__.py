@@ -1,7 +1,16 @@
 """Use a descriptor: load a model, extract features, draw matches."""
 
-from patchprint.features.draw_matches import draw
-from patchprint.features.extract import describe, extract
+from patchprint.features.extract import describe_keypoints, extract, extract_many
 from patchprint.features.model import Model, list_models, load
+from patchprint.features.settings import DescribeSettings, DetectSettings
 
-__all__ = ["Model", "describe", "draw", "extract", "list_models", "load"]
+__all__ = [
+    "DescribeSettings",
+    "DetectSettings",
+    "Model",
+    "describe_keypoints",
+    "extract",
+    "extract_many",
+    "list_models",
+    "load",
+]

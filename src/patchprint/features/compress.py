@@ -1,4 +1,4 @@
-"""Smaller prints: half precision, eight-bit integers, principal components, sign bits.
+"""Smaller descriptors: half precision, eight-bit integers, principal components, sign bits.
 
 What each costs in matching quality is measured by ``perf/experiments/compression.py`` (results/experiments/compression.json).
 """
@@ -22,7 +22,7 @@ INT8_RANGE = 0.5  # components of 128-dimensional unit vectors hardly ever excee
 
 @dataclass(frozen=True, eq=False)
 class Pca:
-    """The main directions of a collection of prints.
+    """Principal components of a collection of descriptors.
 
     Shape:
         mean (D,), axes (k, D) with orthonormal rows.
@@ -33,10 +33,10 @@ class Pca:
 
     @staticmethod
     def fit(descriptors: Tensor, k: int) -> Pca:
-        """Directions of largest variance of prints (N, D); N should be a few thousand."""
+        """Fit the directions of largest variance of descriptors (N, D); N should be a few thousand."""
         if not 1 <= k <= min(descriptors.shape):
             raise UserError(
-                f"{len(descriptors)} prints of {descriptors.shape[1]} numbers have no {k} principal components"
+                f"{len(descriptors)} descriptors of {descriptors.shape[1]} numbers have no {k} principal components"
             )
         values = descriptors.double()
         mean = values.mean(0)
@@ -46,7 +46,7 @@ class Pca:
         return Pca(mean.float(), (axes * signs).float().contiguous())
 
     def apply(self, descriptors: Tensor) -> Tensor:
-        """Unit vectors (N, k)."""
+        """Project descriptors (N, D) to unit vectors (N, k)."""
         return F.normalize((descriptors.float() - self.mean) @ self.axes.T, dim=1)
 
     @property
@@ -55,25 +55,27 @@ class Pca:
 
 
 def sign_bits(descriptors: Tensor, name: str) -> Tensor:
-    """The signs of prints as packed bits; ``name`` is the model's, for which they may say nothing.
+    """Pack the signs of descriptors into bits; ``name`` is the model's, for the error message.
 
     Shape:
         (N, D) -> (N, D // 8) uint8; zero and negative give bit 0.
     """
     if len(descriptors) and (descriptors >= 0).all():
-        raise UserError(f"the prints of {name} are never negative, so their signs say nothing")
+        raise UserError(f"the descriptors of {name} are never negative, so their signs say nothing")
     return pack_bits(descriptors)
 
 
 def compress(features: Features, how: str | Pca) -> Features:
-    """The same keypoints with smaller prints. Their model gets a new name, so that only equals are matched.
+    """Make descriptors smaller; their model gets a new name, so that only equal kinds are matched.
 
     Args:
         how: "fp16" (2 bytes a number, lossless in practice), "int8" (1 byte a number; compare by Euclidean distance, which
-            comes out 254 times as large), "bits" (1 bit a number, Hamming distance), or a `Pca` fitted on such prints.
+            comes out 254 times as large), "bits" (1 bit a number, Hamming distance), or a `Pca` fitted on such descriptors.
     """
     if features.is_binary or not features.descriptors.is_floating_point():
-        raise UserError(f"the prints of {features.model.name} are compressed already ({features.descriptors.dtype})")
+        raise UserError(
+            f"the descriptors of {features.model.name} are compressed already ({features.descriptors.dtype})"
+        )
     descriptors = features.descriptors.float()
     if isinstance(how, Pca):
         small, tag, extra = how.apply(descriptors), f"pca{len(how.axes)}", how.sha256

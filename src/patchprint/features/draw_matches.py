@@ -1,4 +1,4 @@
-"""A picture of matches: both photos side by side, lines between corresponding keypoints."""
+"""Draw matches: both images side by side, lines between corresponding keypoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from patchprint.interop.image_files import ImageLike, read_color
 from patchprint.types import Features, Matches
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
-MAX_SIDE = 1200  # pixels of one photo in the drawing
+MAX_SIDE = 1200  # pixels of one image in the drawing
 AGREE, DISAGREE, UNKNOWN, FOUND = (60, 190, 80), (210, 70, 60), (240, 180, 40), (120, 170, 230)  # RGB
 Panels = tuple[np.ndarray, np.ndarray]  # two images (H, W, 3) uint8 in RGB
 
@@ -25,15 +25,16 @@ def draw(
     b: Features,
     matches: Matches,
     path: str | Path,
+    *,
     images: Sequence[ImageLike] | None = None,
     max_lines: int = 250,
     outliers: bool = False,
 ) -> None:
-    """Write a PNG or JPEG (by the suffix of ``path``).
+    """Draw matches into a PNG or JPEG (by the suffix of ``path``).
 
     Args:
-        images: the two pictures; read from ``image_path`` of the features if not given.
-        max_lines: more matches than this are thinned evenly, since a picture full of lines shows nothing.
+        images: the two images; read from ``image_path`` of the features if not given.
+        max_lines: more matches than this are thinned evenly, since a drawing full of lines shows nothing.
         outliers: draw the matches that verification rejected too, in red. Without verification all are drawn, in yellow.
     """
     panels = []
@@ -43,7 +44,7 @@ def draw(
 
 
 def panel(image: np.ndarray, max_side: int | None = None) -> np.ndarray:
-    """An image (H, W, 3) as small as it is drawn: at most MAX_SIDE pixels, or ``max_side``, along its longer side."""
+    """Shrink an image (H, W, 3) for the drawing: at most MAX_SIDE pixels, or ``max_side``, along its longer side."""
     cv2 = require("cv2", extra="images")
     scale = (max_side or MAX_SIDE) / max(image.shape)
     return image if scale >= 1 else cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
@@ -51,11 +52,11 @@ def panel(image: np.ndarray, max_side: int | None = None) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where two images lie in a picture of both: the first on the left, the second on the right.
+    """Positions of two images in a drawing: the first on the left, the second on the right.
 
     Attributes:
-        panels: width and height of each in the picture.
-        scales: pixels of the picture along a pixel of the image.
+        panels: width and height of each in the drawing.
+        scales: pixels of the drawing along a pixel of the image.
     """
 
     panels: tuple[tuple[int, int], tuple[int, int]]
@@ -69,16 +70,16 @@ class Layout:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the picture."""
+        """Width and height of the drawing."""
         (first, above), (second, below) = self.panels
         return first + second, max(above, below)
 
     def place(self, side: int, xy: np.ndarray) -> np.ndarray:
-        """Pixels (N, 2) of an image, 0 or 1, as pixels (N, 2) of the picture."""
+        """Convert pixels (N, 2) of an image, 0 or 1, to pixels (N, 2) of the drawing."""
         return (np.asarray(xy) + 0.5) * self.scales[side] - 0.5 + [side * self.panels[0][0], 0]
 
     def find(self, x: float, y: float) -> tuple[int, tuple[float, float]]:
-        """Which image lies at a pixel of the picture, and where in it."""
+        """Convert a pixel of the drawing to the number of an image and a pixel of it."""
         side = int(x >= self.panels[0][0])
         left = side * self.panels[0][0]
         return side, ((x - left + 0.5) / self.scales[side] - 0.5, (y + 0.5) / self.scales[side] - 0.5)
@@ -94,7 +95,7 @@ def picture(
     keypoints: bool = False,
     ground: int = 255,
 ) -> np.ndarray:
-    """The picture that `draw` writes.
+    """Make the drawing that `draw` writes.
 
     Args:
         panels: the two images as `panel` gives them.
@@ -138,14 +139,14 @@ def ring(canvas: np.ndarray, place: np.ndarray, radius: float, color: tuple[int,
 
 
 def encode(rgb: np.ndarray, suffix: str) -> bytes | None:
-    """A picture (H, W, 3) as a file of this kind (".png", ".jpg"); None where that kind cannot hold it."""
+    """Encode an image (H, W, 3) as ".png" or ".jpg"; None where the format cannot hold it."""
     cv2 = require("cv2", extra="images")
     done, data = cv2.imencode(suffix, np.ascontiguousarray(rgb[..., ::-1]))
     return data.tobytes() if done else None
 
 
 def _sixteenths(point: np.ndarray) -> tuple[int, int]:
-    """A place as OpenCV wants it with ``shift=4``."""
+    """Convert a position to OpenCV's fixed point (``shift=4``)."""
     return round(float(point[0]) * 16), round(float(point[1]) * 16)
 
 
@@ -155,10 +156,10 @@ def _load(features: Features, given: ImageLike | None) -> np.ndarray:
         raise UserError("the features come from an array: give draw(..., images=(a, b))")
     image = read_color(source)
     if (image.shape[1], image.shape[0]) != features.image_size and isinstance(source, (str, Path)):
-        image = read_color(source, exif=True)  # the features may have been made from the turned picture
+        image = read_color(source, exif=True)  # the features may be those of the rotated image
     if (image.shape[1], image.shape[0]) != features.image_size:
         size = f"{image.shape[1]}x{image.shape[0]}"
-        raise UserError(f"the picture is {size}, but the features were made from one of {features.image_size}")
+        raise UserError(f"the image is {size}, but the features were made from one of {features.image_size}")
     return image
 
 

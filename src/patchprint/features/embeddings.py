@@ -14,17 +14,18 @@ from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import leave_out, note, progress
 from patchprint.common.safe_io import parsing, read_npz
-from patchprint.features.model import Model
+from patchprint.features.image_model import ImageModel, load_image_model
+from patchprint.features.model import ModelLike
 from patchprint.interop.image_files import list_images, read_color
 from patchprint.types import ModelId
 
 SUFFIX = ".npz"
-_AT_ONCE = 16  # photos that are in memory at full size
+_AT_ONCE = 16  # images that are in memory at full size
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Images by name with their descriptors, and the model that made them.
+    """Descriptors of whole images by name, and the model that made them.
 
     Shape:
         N names, descriptors (N, D) float32, unit length.
@@ -37,14 +38,14 @@ class Embeddings:
 
 def embed_folder(
     images: str | Path,
-    model: Model,
+    model: ModelLike | ImageModel,
+    *,
     exif: bool = False,
     report: Callable[[str], None] = note,
     strict: bool = False,
 ) -> Embeddings:
-    """Descriptors of all images below a folder; those that cannot be read are named through ``report`` and left out, or with
-    ``strict`` the first of them is an error."""
-    folder, describer = Path(images), model.for_images()
+    """Describe all images below a folder as wholes; unreadable ones are reported and left out, or with ``strict`` an error."""
+    folder, describer = Path(images), load_image_model(model)
     names = list_images(folder)
     kept: list[str] = []
     parts = []
@@ -58,8 +59,8 @@ def embed_folder(
         kept += readable
         parts.append(describer.describe_images(list(readable.values())))
     if not kept:
-        raise UserError(f"none of the {len(names)} photos in {folder} could be read")
-    return Embeddings(kept, torch.cat(parts), model.id)
+        raise UserError(f"none of the {len(names)} images in {folder} could be read")
+    return Embeddings(kept, torch.cat(parts), describer.id)
 
 
 def save(embeddings: Embeddings, path: str | Path) -> None:

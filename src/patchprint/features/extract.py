@@ -1,137 +1,151 @@
-"""One image in, keypoints with descriptors out."""
+"""Detect and describe the keypoints of images."""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.detectors import MAX_KEYPOINTS, detect
-from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
+from patchprint.detectors import detect
+from patchprint.features.model import DEFAULT_MODEL, Model, ModelLike, load
+from patchprint.features.settings import DetectSettings, changed
 from patchprint.interop.image_files import ImageLike, limit, local_path, read_gray, turned_by_exif
 from patchprint.networks.engines import AUTO
 from patchprint.types import Features, Keypoints, KeypointsLike
-
-SMALLEST = 32  # pixels along the longer side of an image that was made smaller
 
 
 def extract(
     image: ImageLike,
     model: ModelLike = DEFAULT_MODEL,
+    *,
+    settings: DetectSettings | None = None,
     keypoints: KeypointsLike | None = None,
     mask: ImageLike | None = None,
-    max_keypoints: int | None = MAX_KEYPOINTS,
-    upright: bool = False,
-    detector: str = "dog",
-    spread: bool = True,
-    exif: bool | None = None,
-    max_size: int | None = None,
     device: str | torch.device = "cpu",
     engine: str = AUTO,
+    **fields: Any,
 ) -> Features:
     """Detect and describe the keypoints of one image.
+
+    >>> extract("a.jpg", max_keypoints=500, upright=True)    # doctest: +SKIP
 
     Args:
         image: a file, a URL of object storage, or an array (H, W) or (H, W, 3) in RGB; uint8, uint16, or float in [0, 1].
         model: the name of shipped weights or of a baseline (sift, rootsift, pixels), a weight file, or a loaded model.
+        settings: how keypoints are detected.
         keypoints: describe these, all of them and in this order, instead of detecting: Keypoints or a list of
-            ``cv2.KeyPoint``; none may lie outside of the image.
-        mask: a file or an array (H, W), keypoints where it is zero are not detected; not used with given ``keypoints``.
-        upright: ignore the angles. Better where the camera was always held level, hopeless where it was not.
-        spread: give every part of the image its share of the keypoints; without it the strongest are kept.
-        exif: turn the image as its EXIF orientation says, as ``cv2.imread`` does (default: pixels as they are stored, as COLMAP
-            has them). Must be given with ``keypoints`` of a file whose EXIF orientation is not the usual one, since it decides
-            where they lie.
-        max_size: shrink an image whose longer side has more pixels than this. Keypoints stay in the coordinates of the image.
+            ``cv2.KeyPoint``. None may lie outside of the image. For a file whose EXIF
+            orientation rotates it, ``exif`` must be given too, since it decides where keypoints lie.
+        mask: a file or an array (H, W); keypoints where it is zero are not detected. Not used with given ``keypoints``.
         device: where a model given by name runs.
         engine: how it is computed there (`load`).
+        fields: single fields of `DetectSettings`, which win over ``settings``.
+
+    Raises:
+        UserError: for an image, a model or a setting that cannot be used.
     """
-    loaded = load(model, device, engine).for_keypoints()
-    found = find_keypoints(image, keypoints, mask, max_keypoints, upright, detector, spread, exif, max_size)
-    return describe_found(found, loaded)
+    loaded = load(model, device=device, engine=engine)
+    return describe_found(find_keypoints(image, settings, keypoints=keypoints, mask=mask, **fields), loaded)
+
+
+def extract_many(
+    images: Iterable[ImageLike],
+    model: ModelLike = DEFAULT_MODEL,
+    *,
+    settings: DetectSettings | None = None,
+    device: str | torch.device = "cpu",
+    engine: str = AUTO,
+    **fields: Any,
+) -> list[Features]:
+    """Detect and describe the keypoints of several images, which are in memory together; on a GPU they are one batch.
+
+    The features are those of `extract`, image by image; so are the arguments.
+    """
+    loaded = load(model, device=device, engine=engine)
+    found = [find_keypoints(image, settings, **fields) for image in images]
+    descriptors = loaded.describe_many([each.pixels for each in found], [each.keypoints for each in found])
+    return [_features(each, part, loaded) for each, part in zip(found, descriptors, strict=True)]
+
+
+def describe_keypoints(
+    image: ImageLike, keypoints: KeypointsLike, *, model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu"
+) -> Features:
+    """Describe given keypoints of an image; the arguments are those of `extract`."""
+    found = Found(read_gray(image), Keypoints.given(keypoints), path=local_path(image))
+    return describe_found(found, load(model, device=device))
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
     """Keypoints of an image, not yet described.
 
-    ``pixels`` uint8 (H, W) may be a smaller copy of the image, in whose coordinates the keypoints are; ``factor`` says how many
-    pixels of the image lie along one of the copy; ``size`` is the width and height of the image.
+    Attributes:
+        pixels: uint8 (H, W), maybe a smaller copy of the image, in whose coordinates the keypoints are.
+        factor: how many pixels of the image lie along one of the copy.
+        size: width and height of the image; by default those of ``pixels``.
     """
 
     pixels: np.ndarray
     keypoints: Keypoints
-    factor: float
-    size: tuple[int, int]
-    path: Path | None
+    factor: float = 1.0
+    size: tuple[int, int] | None = None
+    path: Path | None = None
 
 
 def find_keypoints(
     image: ImageLike,
+    settings: DetectSettings | None = None,
+    *,
     keypoints: KeypointsLike | None = None,
     mask: ImageLike | None = None,
-    max_keypoints: int | None = MAX_KEYPOINTS,
-    upright: bool = False,
-    detector: str = "dog",
-    spread: bool = True,
-    exif: bool | None = None,
-    max_size: int | None = None,
+    **fields: Any,
 ) -> Found:
-    """The part of `extract` that needs no model."""
-    check_max_size(max_size)
-    whole = read_gray(image, bool(exif))
+    """Run the part of `extract` that needs no model."""
+    settings = changed(settings or DetectSettings(), fields, "extract")
+    whole = read_gray(image, settings.exif)
+    allowed = read_gray(mask, settings.exif) if isinstance(mask, str | Path) else mask
     pixels, factor = whole, 1.0
-    allowed: Any = read_gray(mask, bool(exif)) if isinstance(mask, (str, Path)) else mask
-    if max_size is not None and max_size < max(whole.shape):
-        pixels, factor = limit(whole, max_size), max(whole.shape) / max_size
-        allowed = None if allowed is None else _smaller_mask(allowed, whole.shape, pixels.shape)
+    if settings.max_size is not None and settings.max_size < max(whole.shape):
+        pixels, factor = limit(whole, settings.max_size), max(whole.shape) / settings.max_size
+        allowed = None if allowed is None else _smaller_mask(np.asarray(allowed), whole.shape, pixels.shape)
     if keypoints is None:
-        found = detect(pixels, detector, max_keypoints, allowed, spread, upright)
+        found = detect(
+            pixels,
+            settings.detector,
+            max_keypoints=settings.max_keypoints,
+            mask=None if allowed is None else np.asarray(allowed),
+            spread=settings.spread,
+            upright=settings.upright,
+        )
     else:
         given = Keypoints.given(keypoints)
-        if exif is None and isinstance(image, (str, Path)) and turned_by_exif(image):
+        if "exif" not in fields and isinstance(image, (str, Path)) and turned_by_exif(image):
             raise UserError(
-                f"{image} is turned by its EXIF orientation: give exif=True where the keypoints were found in the turned image "
-                "that cv2.imread gives, or exif=False where in the pixels as they are stored"
+                f"{image} is rotated by its EXIF orientation: give exif=True if the keypoints were found in the rotated "
+                "image that cv2.imread returns, or exif=False if in the stored pixels"
             )
         _refuse_outside(given, whole)
         found = given.moved(1 / factor, _shift(1 / factor)) if factor != 1 else given
-        found = found.upright() if upright else found
-    path = local_path(image)
-    return Found(pixels, found, factor, (whole.shape[1], whole.shape[0]), path)
+        found = found.upright() if settings.upright else found
+    return Found(pixels, found, factor, (whole.shape[1], whole.shape[0]), local_path(image))
 
 
-def describe_found(found: Found, model: ModelLike) -> Features:
-    """Features with places and scales in the image itself."""
-    features = describe(found.pixels, found.keypoints, model, found.path)
-    if found.factor == 1:
-        return features
-    keypoints = features.keypoints.moved(found.factor, _shift(found.factor))
-    return dataclasses.replace(features, keypoints=keypoints, image_size=found.size)
+def describe_found(found: Found, model: Model) -> Features:
+    """Describe what `find_keypoints` found; places and scales of the features are those in the image itself."""
+    return _features(found, model.describe_keypoints(found.pixels, found.keypoints), model)
 
 
-def describe(pixels: np.ndarray, keypoints: KeypointsLike, model: ModelLike, path: Path | None = None) -> Features:
-    """Features of keypoints that are known: pixels uint8 (H, W); ``path`` is remembered for drawing."""
-    model, given = load(model), Keypoints.given(keypoints)
-    return Features(
-        keypoints=given,
-        descriptors=model.describe_keypoints(pixels, given),
-        image_size=(pixels.shape[1], pixels.shape[0]),
-        image_path=path,
-        model=model.id,
-        ratio=model.ratio,
-    )
-
-
-def check_max_size(max_size: int | None) -> None:
-    """Raise UserError where `extract` would."""
-    if max_size is not None and max_size < SMALLEST:
-        raise UserError(f"max_size must be at least {SMALLEST} pixels, got {max_size}")
+def _features(found: Found, descriptors: Tensor, model: Model) -> Features:
+    keypoints, (height, width) = found.keypoints, found.pixels.shape
+    if found.factor != 1:
+        keypoints = keypoints.moved(found.factor, _shift(found.factor))
+    return Features(keypoints, descriptors, found.size or (width, height), found.path, model.id, model.ratio)
 
 
 def _refuse_outside(keypoints: Keypoints, image: np.ndarray) -> None:
@@ -148,17 +162,17 @@ def _refuse_outside(keypoints: Keypoints, image: np.ndarray) -> None:
 
 
 def _shift(factor: float) -> tuple[float, float]:
-    """Where the middle of the first pixel goes when all coordinates are multiplied: the corner of the image stays."""
+    """The new position of the center of the first pixel when an image is scaled about its corner."""
     return 0.5 * factor - 0.5, 0.5 * factor - 0.5
 
 
-def _smaller_mask(mask: Any, whole: tuple[int, ...], smaller: tuple[int, ...]) -> np.ndarray:
-    """The mask of an image at the middle of each pixel of its smaller copy."""
-    if np.shape(mask) != whole:
-        raise UserError(f"the mask has shape {np.shape(mask)}, the image {whole}; they must be equal")
+def _smaller_mask(mask: np.ndarray, whole: tuple[int, ...], smaller: tuple[int, ...]) -> np.ndarray:
+    """The mask of an image at the center of each pixel of its smaller copy."""
+    if mask.shape != whole:
+        raise UserError(f"the mask has shape {mask.shape}, the image {whole}; they must be equal")
     factor = max(whole) / max(smaller)
     rows, columns = (
         np.minimum(((np.arange(small) + 0.5) * factor).astype(int), large - 1)
         for small, large in zip(smaller, whole, strict=True)
     )
-    return np.asarray(mask)[rows][:, columns]
+    return mask[rows][:, columns]

@@ -1,4 +1,4 @@
-"""A descriptor with the shape of ``cv2.Feature2D``, to stand where ``cv2.SIFT_create()`` stood."""
+"""A drop-in replacement for ``cv2.SIFT_create()``: detector and descriptor with the interface of ``cv2.Feature2D``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 
 from patchprint.common.optional import require
 from patchprint.detectors import MAX_KEYPOINTS, detect
-from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
+from patchprint.features.model import ModelLike, load
+from patchprint.features.settings import DEFAULT_MODEL
 from patchprint.interop import image_files, opencv
 from patchprint.types import Keypoints, KeypointsLike
 
@@ -18,8 +19,8 @@ class Feature2D:
     """Detects and describes with OpenCV's types and OpenCV's method names.
 
     >>> feature = Feature2D("sdgmnet")                                # doctest: +SKIP
-    >>> keypoints, prints = feature.detectAndCompute(image, None)     # doctest: +SKIP
-    >>> matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(prints, other)  # doctest: +SKIP
+    >>> keypoints, descriptors = feature.detectAndCompute(image, None)     # doctest: +SKIP
+    >>> matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(descriptors, other)  # doctest: +SKIP
 
     Pictures are uint8 (H, W) or (H, W, 3) in BGR order, as ``cv2.imread`` gives them.
     """
@@ -27,22 +28,30 @@ class Feature2D:
     def __init__(
         self,
         model: ModelLike = DEFAULT_MODEL,
+        *,
         max_keypoints: int = MAX_KEYPOINTS,
         detector: str = "dog",
         upright: bool = False,
         spread: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.model = load(model, device).for_keypoints()
+        self.model = load(model, device)
         self.max_keypoints, self.detector = max_keypoints, detector
         self.upright, self.spread = upright, spread
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[Any]:
-        found = detect(_gray(image), self.detector, self.max_keypoints, mask, self.spread, self.upright)
+        found = detect(
+            _gray(image),
+            self.detector,
+            max_keypoints=self.max_keypoints,
+            mask=mask,
+            spread=self.spread,
+            upright=self.upright,
+        )
         return opencv.from_keypoints(found)
 
     def compute(self, image: np.ndarray, keypoints: KeypointsLike) -> tuple[list[Any], np.ndarray]:
-        """The given keypoints, unchanged and in the same order, and their prints (N, D) float32 or (N, D // 8) uint8."""
+        """Describe keypoints; returns them, unchanged and in order, and (N, D) float32 or (N, D // 8) uint8."""
         found = Keypoints.given(keypoints)
         given = opencv.from_keypoints(found) if isinstance(keypoints, Keypoints) else list(keypoints)
         if self.upright:

@@ -1,4 +1,4 @@
-"""patchprint inside of hloc: an extractor by name, with a configuration for each shipped model.
+"""Register patchprint with hloc: an extractor, and a configuration for each shipped model.
 
 >>> from hloc import extract_features, match_features    # doctest: +SKIP
 >>> patchprint.register_with_hloc()                      # doctest: +SKIP
@@ -26,7 +26,7 @@ MODULE = "hloc.extractors.patchprint"
 
 
 def register_with_hloc() -> list[str]:
-    """Make hloc know patchprint; returns the names of the configurations, the same in ``extract_features.confs`` and in
+    """Register extractor and configurations with hloc; returns their names, the same in ``extract_features.confs`` and in
     ``match_features.confs`` (mutual nearest neighbors that pass the ratio test calibrated for the model).
 
     Settings of a configuration's ``model`` are those of ``patchprint.extract``: model (a name or a weight file), detector,
@@ -59,7 +59,7 @@ def register_with_hloc() -> list[str]:
 
 
 def _extractor_class(base: type) -> type:
-    """The extractor, made when hloc is there: its base class is hloc's, and hloc takes it for a class of its own module."""
+    """Make the extractor class: its base class is hloc's, and hloc expects it in a module of its own."""
 
     class Patchprint(base):
         default_conf = {  # noqa: RUF012 - hloc's own way
@@ -72,7 +72,7 @@ def _extractor_class(base: type) -> type:
         required_inputs = ["image"]  # noqa: RUF012
 
         def _init(self, conf: dict[str, Any]) -> None:
-            self.describer = load(conf["model"]).for_keypoints()
+            self.describer = load(conf["model"])
             if isinstance(self.describer, NetworkModel):
                 self.network = self.describer.network  # so that hloc moves it to its device
 
@@ -83,7 +83,7 @@ def _extractor_class(base: type) -> type:
             keypoints = features.keypoints
             score = keypoints.scale if keypoints.score is None else keypoints.score
             return {
-                # hloc stores float32 in half precision, which moves keypoints of large photos by a pixel.
+                # hloc stores float32 in half precision, which moves keypoints of large images by a pixel.
                 "keypoints": keypoints.xy[None].double(),
                 "scales": keypoints.scale[None],
                 "oris": keypoints.angle.rad2deg()[None],

@@ -1,4 +1,4 @@
-"""A descriptor module for ``kornia.feature.LocalFeature``: images and LAFs in, prints out."""
+"""A descriptor module for ``kornia.feature.LocalFeature``: images and LAFs in, descriptors out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 
 class LAFDescriptor(nn.Module):
-    """Takes the place of ``kornia.feature.LAFDescriptor``, with our sampler and a network's own patch scale.
+    """Drop-in replacement for ``kornia.feature.LAFDescriptor``, with the sampler and patch scale of patchprint.
 
     >>> detector = KF.ScaleSpaceDetector(2000, ori_module=KF.LAFOrienter(19))   # doctest: +SKIP
     >>> feature = KF.LocalFeature(detector, LAFDescriptor("sdgmnet"))   # doctest: +SKIP
-    >>> lafs, responses, prints = feature(image)   # doctest: +SKIP
+    >>> lafs, responses, descriptors = feature(image)   # doctest: +SKIP
 
     Args:
         model: weights by name or file, a network or a loaded model; binary descriptors come out as signs of unit length, as
@@ -30,9 +30,9 @@ class LAFDescriptor(nn.Module):
         image (B, 1 | 3, H, W) float in [0, 1], lafs (B, N, 2, 3) -> (B, N, D).
     """
 
-    def __init__(self, model: ModelLike, mr_size: float = 6.0, chunk: int = 1024) -> None:
+    def __init__(self, model: ModelLike, *, mr_size: float = 6.0, chunk: int = 1024) -> None:
         super().__init__()
-        loaded = load(model).for_keypoints()
+        loaded = load(model)
         if not isinstance(loaded, NetworkModel):
             raise UserError(f"{loaded.info.name} has no network; give the name of weights, a weight file or a network")
         self.network = loaded.network.eval()

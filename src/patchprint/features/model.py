@@ -1,4 +1,4 @@
-"""The one model object: whatever describes keypoints, patches or whole images, trained networks and baselines alike."""
+"""Models that describe patches and keypoints: trained networks and baselines."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import contextlib
 import copy
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import torch
@@ -17,30 +16,25 @@ from torch import Tensor
 
 from patchprint.common.devices import choose_device, one_core
 from patchprint.common.errors import UserError
-from patchprint.data.square_crops import central_square
 from patchprint.features.compress import sign_bits
+from patchprint.features.settings import DEFAULT_MODEL
 from patchprint.interop import opencv
-from patchprint.interop.image_files import ImageLike, read_color
 from patchprint.networks import ModelInfo, PatchNetwork, engines, weights
-from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.network import CHUNK_ON_CPU, Kind
-from patchprint.ops.sampling import ImagePyramids, cut_later, cut_patches
+from patchprint.ops.sampling import ImagePyramids, cut_patches, lazy_patches
 from patchprint.types import Keypoints, KeypointsLike, ModelId
 
-DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
 TOOLBOX_PATCH = 65  # pixels along the side of the patches of HPatches
 _CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # keypoints whose patches are in memory at a time
-_IMAGES = 64  # whole images in memory at a time
+_PIXELS_OF_BATCH = 1 << 26  # of images whose pyramids are on a GPU at a time
 
 
-class Model(ABC):
-    """Makes descriptors of one kind, of patches at keypoints or (`ImageModel`) of whole images; ``patchprint.load`` gives one.
+class ModelBase:
+    """Name, checksum, kind and dimension of a model: of patches (`Model`), of images (`ImageModel`), of a whole pipeline.
 
-    ``info`` is what is known about it: name, checksum, training, license. The properties say what a user needs: ``kind`` is
-    "float" (unit vectors, compared by Euclidean distance) or "binary" (packed bits, Hamming distance); ``dim`` the number of
-    values or bits; ``patch_scale`` the side of a patch in units of the keypoint's scale; ``input_size`` the pixels along that
-    side; ``ratio`` the calibrated threshold of the ratio test, or None.
+    Attributes:
+        info: all that is known about it: training, license and what the properties say.
     """
 
     info: ModelInfo
@@ -51,88 +45,75 @@ class Model(ABC):
 
     @property
     def id(self) -> ModelId:
+        """Name and checksum of the weights."""
         return ModelId(self.info.name, self.info.sha256)
 
     @property
     def kind(self) -> Kind:
+        """ "float" (unit vectors, compared by Euclidean distance) or "binary" (packed bits, Hamming distance)."""
         return self.info.kind
 
     @property
     def dim(self) -> int:
+        """Number of values or bits of a descriptor."""
         return self.info.dim
-
-    @property
-    def patch_scale(self) -> float:
-        return self.info.patch_scale
-
-    @property
-    def input_size(self) -> int:
-        return self.info.input_size
-
-    def patch_side(self, stored: int | None) -> int:
-        """Pixels along the side of the patches that it wants, where they are stored with so many, or (None) cut at will."""
-        return self.input_size
-
-    @property
-    def ratio(self) -> float | None:
-        return self.info.ratio
-
-    @property
-    def engine(self) -> str | None:
-        """What computes its network, if it has one; engines agree up to 0.01 in a component of a descriptor, int8 up to 0.1."""
-        return None
-
-    def engine_for_many(self) -> str:
-        """What computes it best for many photos."""
-        return self.engine or engines.AUTO
 
     @property
     def width(self) -> int:
         """Numbers or bytes of one stored descriptor."""
         return self.dim // 8 if self.kind == "binary" else self.dim
 
+    @property
+    def input_size(self) -> int:
+        """Pixels along the side of what the network sees."""
+        return self.info.input_size
+
+    @property
+    def ratio(self) -> float | None:
+        """The calibrated threshold of the ratio test, if there is one."""
+        return self.info.ratio
+
+    @property
+    def engine(self) -> str | None:
+        """The engine of its network, if it has one; components of descriptors agree up to 0.01, with int8 up to 0.1."""
+        return None
+
+
+class Model(ModelBase, ABC):
+    """A descriptor of patches, and of keypoints by the patches around them; made by ``patchprint.load``."""
+
+    @property
+    def patch_scale(self) -> float:
+        """Side of a patch in units of the keypoint's scale."""
+        return self.info.patch_scale
+
+    def patch_side(self, stored: int | None) -> int:
+        """Input size in pixels, given the size of stored patches (None: cut to order)."""
+        return self.input_size
+
+    def engine_for_many(self) -> str:
+        """The engine for work of minutes, for which some seconds of preparation do not count."""
+        return self.engine or engines.AUTO
+
     @abstractmethod
     def describe_patches(self, patches: Tensor) -> Tensor:
-        """Descriptors of patches.
+        """Describe patches.
 
         Shape:
             patches (N, 1, S, S) uint8 or float in [0, 1] -> (N, dim) float32, or (N, dim // 8) uint8 packed bits, on the CPU.
         """
 
     def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
-        """Descriptors at keypoints of an image, uint8 (H, W); the width is right for N = 0 too."""
+        """Describe keypoints of an image, uint8 (H, W); the width is right for N = 0 too."""
         keypoints = Keypoints.given(keypoints)
-        if len(keypoints) == 0:
-            return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
-        pyramids = self._pyramids(image)
-        chunk = _CHUNK.get(pyramids.device.type, _CHUNK["cpu"])
-        parts = []
-        for start in range(0, len(keypoints), chunk):
-            chosen = keypoints if len(keypoints) <= chunk else keypoints[start : start + chunk]
-            patches = cut_patches(pyramids, 0, chosen, self.patch_scale, self.input_size)
-            parts.append(self.describe_patches(patches))
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return self._describe_in(self._pyramids([image]), 0, keypoints)
 
-    def describe_images(self, images: Sequence[ImageLike]) -> Tensor:
-        """Descriptors of whole images, each a file or an array (H, W) or (H, W, 3) in RGB.
-
-        Shape:
-            N images of any sizes -> (N, dim) float32, unit length, on the CPU.
-        """
-        return self.for_images().describe_images(images)
-
-    def for_keypoints(self) -> Model:
-        """Itself, where it describes patches; whoever needs that asks before the work begins."""
-        return self
-
-    def for_images(self) -> ImageModel:
-        """Itself, where it describes whole images."""
-        raise UserError(
-            f"{self.info.name} describes patches at keypoints, not whole images; give the weights of an embedding network"
-        )
+    def describe_many(self, images: Sequence[np.ndarray], keypoints: Sequence[KeypointsLike]) -> list[Tensor]:
+        """`describe_keypoints` of several images; on a GPU they are one batch."""
+        return [self.describe_keypoints(*each) for each in zip(images, keypoints, strict=True)]
 
     def with_patch_scale(self, patch_scale: float) -> Model:
-        """The same model looking at patches of another size; its calibrated ratio is no longer known to hold."""
+        """The same model with patches of another size; it has no calibrated ratio."""
         if not 1 <= patch_scale <= 200:
             raise UserError(f"a patch scale of {patch_scale:g} is not between 1 and 200 sigma")
         changed = copy.copy(self)
@@ -146,10 +127,23 @@ class Model(ABC):
         """
         return SignsModel(self)
 
-    def _pyramids(self, image: np.ndarray) -> ImagePyramids:
+    def _describe_in(self, pyramids: ImagePyramids, image: int | Tensor, keypoints: Keypoints) -> Tensor:
+        """Describe keypoints of images, of which ``image`` names the one or that of each keypoint, (N,)."""
+        if len(keypoints) == 0:
+            return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
+        chunk = _CHUNK.get(pyramids.device.type, _CHUNK["cpu"])
+        parts = []
+        for start in range(0, len(keypoints), chunk):
+            rows = slice(start, start + chunk)
+            of = image if isinstance(image, int) else image[rows]
+            patches = cut_patches(pyramids, of, keypoints[rows], self.patch_scale, self.input_size)
+            parts.append(self.describe_patches(patches))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _pyramids(self, images: Sequence[np.ndarray]) -> ImagePyramids:
         device = self._sampling_device()
         with one_core() if device.type == "cpu" else contextlib.nullcontext():
-            return ImagePyramids.build([image], device)
+            return ImagePyramids.build(images, device)
 
     def _sampling_device(self) -> torch.device:
         return torch.device("cpu")
@@ -159,9 +153,9 @@ class SignsModel(Model):
     """The signs of the descriptors of another model, as packed bits."""
 
     def __init__(self, model: Model) -> None:
-        self.model = model.for_keypoints()
+        self.model = model
         if model.kind == "binary":
-            raise UserError(f"the prints of {model.info.name} are bits already; leave the signs out")
+            raise UserError(f"the descriptors of {model.info.name} are bits already; leave the signs out")
         self.info = dataclasses.replace(model.info, name=f"{model.info.name}+bits", kind="binary", ratio=None)
 
     @property
@@ -214,9 +208,26 @@ class NetworkModel(Model):
         keypoints = Keypoints.given(keypoints)
         if len(keypoints) == 0 or self._sampling_device().type != "cpu":
             return super().describe_keypoints(image, keypoints)
-        rows, cuts = cut_later(self._pyramids(image), keypoints, self.patch_scale, self.input_size, CHUNK_ON_CPU)
+        rows, cuts = lazy_patches(self._pyramids([image]), keypoints, self.patch_scale, self.input_size, CHUNK_ON_CPU)
         found = self._computing().describe_cut(cuts)
         return torch.empty_like(found).index_copy_(0, rows, found)
+
+    def describe_many(self, images: Sequence[np.ndarray], keypoints: Sequence[KeypointsLike]) -> list[Tensor]:
+        if self._sampling_device().type == "cpu":  # one image keeps all cores busy
+            return super().describe_many(images, keypoints)
+        return self._describe_batches(images, [Keypoints.given(each) for each in keypoints])
+
+    def _describe_batches(self, images: Sequence[np.ndarray], given: Sequence[Keypoints]) -> list[Tensor]:
+        """Describe keypoints of several images, with the patches of as many of them together as memory allows."""
+        described: list[Tensor] = []
+        for batch in _batches(images):
+            counts = torch.tensor([len(given[number]) for number in batch])
+            frames = [Keypoints.from_affine(given[number].xy, given[number].frames()) for number in batch]
+            pyramids = self._pyramids([images[number] for number in batch])
+            rows = torch.arange(len(batch)).repeat_interleave(counts).to(pyramids.device)
+            found = self._describe_in(pyramids, rows, Keypoints.concatenate(frames))
+            described += found.split(counts.tolist())
+        return described
 
     def _computing(self) -> engines.Engine:
         if self._engine is None:
@@ -225,53 +236,6 @@ class NetworkModel(Model):
 
     def _sampling_device(self) -> torch.device:
         return next(self.network.parameters()).device
-
-
-class ImageModel(Model):
-    """A network that describes whole images: what it sees of each is the central square, as in training."""
-
-    def __init__(self, network: EmbeddingNetwork) -> None:
-        self.network = network
-        self.info = network.info
-
-    def describe_images(self, images: Sequence[ImageLike]) -> Tensor:
-        parts = [torch.zeros(0, self.dim)]
-        for start in range(0, len(images), _IMAGES):
-            squares = [central_square(read_color(image), self.input_size) for image in images[start : start + _IMAGES]]
-            parts.append(self.network.describe(torch.stack(squares)))
-        return torch.cat(parts)
-
-    def raw(self, squares: Tensor) -> Tensor:
-        """Vectors before they are brought to unit length.
-
-        Shape:
-            squares (N, 3, S, S) uint8 or float in [0, 1], S the input size -> (N, dim) float32, on their device.
-        """
-        return self.network.raw(squares)
-
-    @torch.no_grad()
-    def features(self, squares: Tensor) -> Tensor:
-        """What the backbone says, before the embedding: (N, 3, S, S) -> (N, F) float32, on the device of ``squares``."""
-        device, network = next(self.network.parameters()).device, self.network.in_evaluation()
-        parts = [network.features(part.to(device)).float() for part in squares.split(_IMAGES)]
-        return torch.cat(parts).to(squares.device)
-
-    def describe_patches(self, patches: Tensor) -> Tensor:
-        self.for_keypoints()
-
-    def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
-        self.for_keypoints()
-
-    def with_patch_scale(self, patch_scale: float) -> Model:
-        self.for_keypoints()
-
-    def for_keypoints(self) -> NoReturn:
-        raise UserError(
-            f"{self.info.name} describes whole images, not keypoints; give a model of patches, such as {DEFAULT_MODEL}"
-        )
-
-    def for_images(self) -> ImageModel:
-        return self
 
 
 class SiftModel(Model):
@@ -343,36 +307,68 @@ BASELINES: dict[str, Callable[[], Model]] = {
 ModelLike = str | Path | PatchNetwork | Model
 
 
-def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", engine: str = engines.AUTO) -> Model:
-    """A model by name, from a file, or around a network.
+def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", *, engine: str = engines.AUTO) -> Model:
+    """Load a model of patches by name, from a file, or around a network.
 
     Args:
         model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
-            patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is given back as it is.
+            patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is returned as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
         engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda, or
             auto: bfloat16 on a CPU that multiplies in it, cuda on a GPU (`patchprint.networks.engines.chosen`).
             A given network is computed in float32.
+
+    Raises:
+        UserError: for what is no model, and for weights that describe whole images (`load_image_model`).
     """
+    return patch_model(*read_model(model, device, engine))
+
+
+def read_model(
+    model: object, device: str | torch.device, engine: str = engines.AUTO
+) -> tuple[PatchNetwork | ModelBase, str]:
+    """Resolve a name, a file, a network or a model, and the engine to compute it."""
     place = choose_device(device)
     if engine != engines.AUTO:
         engines.check(engine, place)
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, str) and model in BASELINES:
-        return BASELINES[model]()
-    if not isinstance(model, (PatchNetwork, str, Path)):
-        raise UserError(f"a model is given as {type(model).__name__}; expected a name, a weight file or a network")
     if isinstance(model, PatchNetwork):
-        engine = "float32"  # it may be learning, which the others would not notice
-    else:
-        model = weights.load_network(model, place, also_known=BASELINES)
-    return ImageModel(model) if isinstance(model, EmbeddingNetwork) else NetworkModel(model, engine)
+        return model, "float32"  # it may be training, which engines that keep a copy of its weights would not notice
+    if isinstance(model, ModelBase):
+        return model, engine
+    if isinstance(model, str) and model in BASELINES:
+        return BASELINES[model](), engine
+    if not isinstance(model, str | Path):
+        raise UserError(f"a model is given as {type(model).__name__}; expected a name, a weight file or a network")
+    return weights.load_network(model, place, also_known=BASELINES), engine
+
+
+def patch_model(found: PatchNetwork | ModelBase, engine: str) -> Model:
+    """Make a model of patches from what `read_model` found; raises UserError for one of whole images."""
+    if isinstance(found, Model):
+        return found
+    if isinstance(found, PatchNetwork) and found.info.channels == 1:
+        return NetworkModel(found, engine)
+    how = "describes whole images, not keypoints" if found.info.channels > 1 else "finds keypoints of its own"
+    raise UserError(f"{found.info.name} {how}; give a model of patches, such as {DEFAULT_MODEL}")
 
 
 def list_models() -> list[ModelInfo]:
-    """The models that come with the package: shipped weights, sorted by name, then baselines."""
+    """List the models that come with the package: shipped weights, sorted by name, then baselines."""
     return [*weights.list_weights(), *(create().info for create in BASELINES.values())]
+
+
+def _batches(images: Sequence[np.ndarray]) -> Iterator[list[int]]:
+    """Split images into batches that fit on a GPU; yields their indices."""
+    total = 0
+    batch: list[int] = []
+    for number, image in enumerate(images):
+        if batch and total + image.size > _PIXELS_OF_BATCH:
+            yield batch
+            total, batch = 0, []
+        total += image.size
+        batch.append(number)
+    if batch:
+        yield batch
 
 
 def _to_uint8(patches: Tensor) -> np.ndarray:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from patchprint.common.errors import UserError
+from patchprint.common.registry import check_options
 from patchprint.detectors import MAX_KEYPOINTS, check_detector
 from patchprint.networks.engines import AUTO
 
 DEFAULT_MODEL = "sdgmnet"
 SMALLEST = 32  # pixels along the longer side of an image that was made smaller
+Settings = TypeVar("Settings", bound="DetectSettings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +23,13 @@ class DetectSettings:
 
     # What finds keypoints; the affine detectors are for views from far apart.
     detector: str = "dog"
-    # Per image, by response; None leaves the number to the detector.
+    # Most keypoints of an image; those with the highest responses are kept.
     max_keypoints: int | None = MAX_KEYPOINTS
     # Shrink an image whose longer side has more pixels than this (default: never); coordinates stay those of the image.
     max_size: int | None = None
     # Set all angles to zero: better where the camera was always held level, hopeless where it was not.
     upright: bool = False
-    # Distribute keypoints over the image; without it the strongest are kept wherever they are.
+    # Distribute keypoints over the image; without it the strongest are kept, wherever they are.
     spread: bool = True
     # Turn the image as its EXIF orientation says; by default pixels are taken as stored, as COLMAP does.
     exif: bool = False
@@ -37,7 +42,7 @@ class DetectSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribeSettings(DetectSettings):
-    """How images are described; equal settings but for ``device`` and ``engine`` give equal features."""
+    """How images are described; settings that differ in ``device`` and ``engine`` alone give equal features."""
 
     # Shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file.
     model: str = DEFAULT_MODEL
@@ -45,3 +50,15 @@ class DescribeSettings(DetectSettings):
     device: str = "auto"
     # How the network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what the machine has.
     engine: str = AUTO
+
+
+def changed(settings: Settings, fields: Mapping[str, Any], owner: str) -> Settings:
+    """Return the settings with some fields replaced; ``owner`` is the function that an unknown field is reported for.
+
+    Raises:
+        UserError: for a name that is no field, with the names that are close to it.
+    """
+    if not fields:
+        return settings
+    check_options(owner, fields, [field.name for field in dataclasses.fields(settings)])
+    return dataclasses.replace(settings, **fields)

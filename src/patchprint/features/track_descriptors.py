@@ -1,4 +1,4 @@
-"""Descriptors of the observations of a TrackStore, each made in its own image, so that SIFT and networks see the same."""
+"""Describe the observations of a TrackStore in their own images, so that SIFT and networks see the same pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from patchprint.types import Keypoints
 
 
 def describe_observations(model: Model, store: TrackStore, rows: Tensor) -> Tensor:
-    """Descriptors at rows of ``store.tracks``; every distinct one is described once.
+    """Describe rows of ``store.tracks``; every distinct one is described once.
 
     Shape:
         rows (N,) int64 -> (N, D).

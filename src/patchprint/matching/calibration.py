@@ -1,7 +1,7 @@
-"""The threshold of the ratio test for one model, chosen where right and wrong matches part best.
+"""Calibrate the threshold of the ratio test for a model.
 
-Pairs with known truth are made of any photographs: each is warped and re-lit, keypoints are found anew in the copy, and the
-homography says which matches are right.
+Pairs with ground truth are made from any images: each is warped and re-lit, keypoints are detected in the copy, and the
+homography decides which matches are right.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from patchprint.common.errors import UserError
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import bundled_images, homographies
 from patchprint.detectors import detect
-from patchprint.features.extract import describe
+from patchprint.features.extract import Found, describe_found
 from patchprint.features.model import Model, ModelLike, load
-from patchprint.matching.nearest_neighbors import match
+from patchprint.matching.matchers import match
 from patchprint.networks import weights
 from patchprint.ops.distances import nearest
 from patchprint.types import Features
 
 MAX_ERROR = 3.0  # pixels
-CALIBRATION_IMAGES = 6  # of the photos that a network learned from: enough for a threshold in steps of 0.01
+CALIBRATION_IMAGES = 6  # of the images that a network learned from: enough for a threshold in steps of 0.01
 KEYPOINTS, VIEWS, SEED = 1000, 3, 3000  # what the thresholds of the shipped weights were chosen with
 
 LabeledPair = tuple[Features, Features, Tensor]
@@ -35,7 +35,7 @@ LabeledPair = tuple[Features, Features, Tensor]
 
 @dataclass(frozen=True)
 class RatioChoice:
-    """A threshold, and the parts of right and of wrong mutual neighbors that pass it."""
+    """A threshold, and the shares of right and of wrong mutual neighbors that pass it."""
 
     ratio: float
     right_kept: float
@@ -45,20 +45,21 @@ class RatioChoice:
 def calibrate(
     model: ModelLike,
     images: Iterable[np.ndarray] | None = None,
+    *,
     views: int = VIEWS,
     keypoints: int = KEYPOINTS,
     seed: int = SEED,
 ) -> RatioChoice:
-    """The threshold for ``model`` on warped copies of ``images``, uint8 (H, W); by default photographs of scikit-image."""
+    """Choose the threshold for ``model`` on warped copies of ``images``, uint8 (H, W); by default images of scikit-image."""
     if views < 1:
-        raise UserError(f"views is {views}; a ratio is chosen on at least 1 warped copy of each photo")
+        raise UserError(f"views is {views}; a ratio is chosen on at least 1 warped copy of each image")
     chosen = map(bundled_images.image, bundled_images.TRAINING) if images is None else images
-    pairs = homographies.warped_pairs(chosen, views, seed, lambda image: detect(image, "dog", keypoints))
-    return choose_ratio(_described(pairs, load(model).for_keypoints()))
+    pairs = homographies.warped_pairs(chosen, views, seed, lambda image: detect(image, "dog", max_keypoints=keypoints))
+    return choose_ratio(_described(pairs, load(model)))
 
 
 def some_images(store: str | Path, count: int = CALIBRATION_IMAGES) -> list[np.ndarray]:
-    """Images of a store that was built from photos, evenly spread over it; none of a store of patches."""
+    """Read ``count`` images of a store, evenly spread over it; none of a store of patches."""
     if manifest.read(store)["kind"] != track_files.KIND:
         return []
     stored = track_files.read(store)
@@ -66,7 +67,7 @@ def some_images(store: str | Path, count: int = CALIBRATION_IMAGES) -> list[np.n
 
 
 def spread_over(total: int, count: int) -> list[int]:
-    """``count`` of range(total), evenly, or all of it."""
+    """Choose ``count`` of range(total), evenly spaced, or all of it."""
     return np.linspace(0, total - 1, min(total, count)).round().astype(int).tolist()
 
 
@@ -83,7 +84,7 @@ def write_ratio(path: str | Path, ratio: float) -> None:
 
 
 def choose_ratio(pairs: Iterable[LabeledPair]) -> RatioChoice:
-    """The threshold in steps of 0.01 that keeps most right and fewest wrong matches (largest difference of the two rates).
+    """Choose the threshold, in steps of 0.01, with the largest difference of right and wrong matches kept.
 
     Args:
         pairs: features of two images, and where each keypoint of the first truly lies in the second, (N, 2), not finite
@@ -109,8 +110,8 @@ def _described(pairs: Iterable[homographies.ImagePair], model: Model) -> Iterato
     for pair in pairs:
         # An original comes with all of its copies, one after the other: it is described once.
         if original is None or original.keypoints is not pair.keypoints[0]:
-            original = describe(pair.images[0], pair.keypoints[0], model)
-        yield original, describe(pair.images[1], pair.keypoints[1], model), pair.truth
+            original = describe_found(Found(pair.images[0], pair.keypoints[0]), model)
+        yield original, describe_found(Found(pair.images[1], pair.keypoints[1]), model), pair.truth
 
 
 def _kept(passing: Tensor, right: Tensor) -> tuple[float, float]:

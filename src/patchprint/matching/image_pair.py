@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from patchprint.common.errors import UserError
-from patchprint.detectors import MAX_KEYPOINTS, check_detector
-from patchprint.features.extract import check_max_size, extract
-from patchprint.features.model import DEFAULT_MODEL, Model
+from patchprint.detectors import MAX_KEYPOINTS
+from patchprint.features.extract import extract
+from patchprint.features.model import Model
+from patchprint.features.settings import DEFAULT_MODEL, DetectSettings
 from patchprint.interop.image_files import ImageLike
-from patchprint.matching.nearest_neighbors import DEFAULT_MODE, Mode, check_rule
-from patchprint.matching.pair_selection import match_pairs
+from patchprint.matching import settings as of_matching
+from patchprint.matching.matchers import DEFAULT_MATCHER
+from patchprint.matching.settings import Geometry, match_and_verify
 from patchprint.storage.match_formats import as_json
 from patchprint.types import Features, Keypoints, Matches
 
-Geometry = Literal["auto", "homography", "fundamental", "none"]
+Mode = Literal["mutual", "ratio", "mutual+ratio", "fginn", "nearest"]
 
 
 @dataclass(frozen=True)
@@ -30,39 +31,31 @@ class MatchSettings:
     upright: bool = False
     spread: bool = True
     exif: bool = False
-    mode: Mode = DEFAULT_MODE
+    mode: Mode = DEFAULT_MATCHER  # type: ignore[assignment]
     ratio: float | None = None
     geometry: Geometry = "auto"
 
+    def detection(self) -> DetectSettings:
+        """The part that says how keypoints are detected."""
+        names = [field.name for field in dataclasses.fields(DetectSettings)]
+        return DetectSettings(**{name: getattr(self, name) for name in names})
+
+    def matching(self) -> of_matching.MatchSettings:
+        """The part that says how features are matched."""
+        return of_matching.MatchSettings(matcher=self.mode, ratio=self.ratio, geometry=self.geometry)
+
     def check(self) -> None:
         """Raise UserError where the work would, except for what is wrong with the model and the images."""
-        check_rule(self.mode, self.ratio)
-        check_detector(self.detector, self.max_keypoints)
-        check_max_size(self.max_size)
-        if self.geometry not in get_args(Geometry):
-            raise UserError(f"unknown geometry {self.geometry!r}; known are {', '.join(get_args(Geometry))}")
+        self.detection()
+        self.matching()
 
     def extract(self, image: ImageLike, model: Model, keypoints: Keypoints | None = None) -> Features:
         """Features of one image by the ``model``, loaded; of given ``keypoints`` where they are known."""
-        return extract(
-            image,
-            model,
-            keypoints,
-            max_keypoints=self.max_keypoints,
-            upright=self.upright,
-            detector=self.detector,
-            spread=self.spread,
-            exif=self.exif,
-            max_size=self.max_size,
-        )
+        return extract(image, model, settings=self.detection(), keypoints=keypoints)
 
     def match(self, a: Features, b: Features, device: str = "cpu") -> Matches:
         """Matches of two images, verified where a geometry is asked for."""
-        geometry = None if self.geometry == "none" else self.geometry
-        (found,) = match_pairs(
-            {"a": a, "b": b}, [("a", "b")], self.mode, self.ratio, geometry=geometry, device=device
-        ).values()
-        return found
+        return match_and_verify(a, b, self.matching(), device=device)
 
     def by_default(self, model: str) -> MatchSettings:
         """The same for another model, with its own ratio."""

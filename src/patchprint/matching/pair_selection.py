@@ -1,4 +1,4 @@
-"""Matches of many pairs of photos, from stored features."""
+"""Select and match pairs of images from stored features."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from pathlib import Path
 
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
-from patchprint.matching.nearest_neighbors import DEFAULT_MODE, Mode, match
-from patchprint.matching.two_view_geometry import Kind, verify
+from patchprint.matching.matchers import DEFAULT_MATCHER
+from patchprint.matching.settings import MatchSettings, match_and_verify
+from patchprint.matching.two_view_geometry import Kind
 from patchprint.ops import pooling
 from patchprint.storage import image_vectors
 from patchprint.types import Features, Matches
 
 Pair = tuple[str, str]
 RULES = ("exhaustive", "sequential", "retrieval")
-OVERLAP = 15  # photos that follow, for sequences
-_KEPT = 64  # photos whose features stay in memory
+OVERLAP = 15  # images that follow, for sequences
+_KEPT = 64  # images whose features stay in memory
 
 
 def choose_pairs(
@@ -30,15 +31,15 @@ def choose_pairs(
     seed: int = 0,
     left_out: Iterable[str] = (),
 ) -> list[Pair]:
-    """Which photos are matched with each other, by name.
+    """Choose the pairs of images to match, by name.
 
     Args:
-        features: by name of the photo; only retrieval looks at them.
+        features: by name of the image; only retrieval looks at them.
         pairs: "exhaustive" (all); "sequential" (each with the ``neighbors`` that follow it, by name with numbers in the order
             of their value; default 15); "retrieval" (each with the ``neighbors`` that look most like it; default 30); or a text
             file (`read_pairs`).
         seed: of retrieval.
-        left_out: photos without features that a list may name; their pairs are left out too.
+        left_out: images without features that a list may name; their pairs are left out too.
     """
     names = list(features)
     check_pairs([*names, *left_out], pairs, neighbors)
@@ -54,9 +55,9 @@ def choose_pairs(
 
 
 def check_pairs(names: Iterable[str], pairs: str | Path, neighbors: int | None = None) -> None:
-    """Raise UserError where `choose_pairs` would, before the photos are described."""
+    """Raise UserError where `choose_pairs` would, before the images are described."""
     if neighbors is not None and neighbors < 1:
-        raise UserError(f"a photo needs at least 1 neighbor, got {neighbors}")
+        raise UserError(f"an image needs at least 1 neighbor, got {neighbors}")
     if neighbors is not None and pairs not in ("sequential", "retrieval"):
         raise UserError(f"a number of neighbors belongs to the pairs sequential and retrieval, not to {pairs}")
     if pairs not in RULES:
@@ -64,7 +65,7 @@ def check_pairs(names: Iterable[str], pairs: str | Path, neighbors: int | None =
 
 
 def read_pairs(path: str | Path, names: Iterable[str]) -> list[Pair]:
-    """The pairs of a text file, two of the ``names`` on each line (names with spaces: a tab between them), each pair once."""
+    """Read the pairs of a text file: two of the ``names`` on each line (separated by a tab where names have spaces)."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -80,45 +81,37 @@ def read_pairs(path: str | Path, names: Iterable[str]) -> list[Pair]:
             raise UserError(f"{path}, line {number}: expected two names, got {len(words)}")
         for word in words:
             if word not in known:
-                raise UserError(f"{path}, line {number}: there is no photo {word}")
+                raise UserError(f"{path}, line {number}: there is no image {word}")
         chosen.append((words[0], words[1]))
     return list(dict.fromkeys(chosen))
 
 
 @dataclass(frozen=True)
 class MatchRule:
-    """How pairs are matched: as `matching.match` does it, verified where a ``geometry`` is asked for; pairs with fewer than
-    ``fewest`` matches come out empty."""
+    """How the pairs of a collection are matched; pairs with fewer than ``fewest`` matches come out empty."""
 
-    mode: Mode = DEFAULT_MODE
+    mode: str = DEFAULT_MATCHER
     ratio: float | None = None
     geometry: Kind | None = None
     fewest: int = 0
 
     def __call__(self, a: Features, b: Features, device: str = "cpu") -> Matches:
-        found = match(a, b, self.mode, self.ratio, device=device)
-        if self.geometry is not None:
-            found = verify(a, b, found, self.geometry)
+        settings = MatchSettings(matcher=self.mode, ratio=self.ratio, geometry=self.geometry or "none")
+        found = match_and_verify(a, b, settings, device=device)
         count = len(found) if found.num_inliers is None else found.num_inliers
         return found if count >= self.fewest else Matches(found.indices[:0], found.distance[:0])
 
 
 def match_pairs(
-    features: Mapping[str, Features],
-    pairs: list[Pair],
-    mode: Mode = DEFAULT_MODE,
-    ratio: float | None = None,
-    geometry: Kind | None = None,
-    fewest: int = 0,
-    device: str = "cpu",
+    features: Mapping[str, Features], pairs: list[Pair], rule: MatchRule | None = None, *, device: str = "cpu"
 ) -> dict[Pair, Matches]:
-    """Match pairs, all in memory; of many, `match_folder` keeps them on the disk. The rule is a `MatchRule`."""
-    rule, recent = MatchRule(mode, ratio, geometry, fewest), Recent(features)
+    """Match pairs, all in memory; `storage.match_folder` keeps many of them on disk."""
+    rule, recent = rule or MatchRule(), Recent(features)
     return {(a, b): rule(recent[a], recent[b], device) for a, b in progress(pairs, "matching", "pair")}
 
 
 class Recent(Mapping[str, Features]):
-    """Features of which the last that were asked for stay in memory."""
+    """LRU cache of features."""
 
     def __init__(self, features: Mapping[str, Features]) -> None:
         self.features = features
@@ -141,5 +134,5 @@ class Recent(Mapping[str, Features]):
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """Sorts photo2 before photo10."""
+    """Sort key that puts image2 before image10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]

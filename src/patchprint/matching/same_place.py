@@ -1,7 +1,7 @@
 """Whether two images show the same place, by the matches that agree with one geometry.
 
 Some matches agree with some geometry in any two images. The evidence counts how many do, in position and in scale and angle,
-and how likely that is for keypoints paired at random; a logistic function, fitted on pairs of photos that do and do not show
+and how likely that is for keypoints paired at random; a logistic function, fitted on pairs of images that do and do not show
 the same place (``perf/verdict``), makes a probability of it.
 """
 
@@ -27,7 +27,7 @@ _KEYPOINTS = 400  # of each image, for the pairs at random
 
 @dataclass(frozen=True)
 class Evidence:
-    """What speaks for one place.
+    """Evidence that two images show the same place.
 
     ``matches`` and ``agreeing`` count places: a keypoint with two angles counts once. ``agreeing`` are the inliers that were
     also turned and zoomed alike. ``by_position`` and ``by_frame`` are the chances that two keypoints taken at random agree with
@@ -42,7 +42,7 @@ class Evidence:
 
     @property
     def beyond_sample(self) -> int:
-        """How many more matches agree than such a geometry can be made of."""
+        """Inliers beyond the minimal sample of the geometry."""
         return max(self.agreeing - SAMPLE[self.kind], 0) if self.kind else 0
 
     @property
@@ -62,7 +62,7 @@ class Evidence:
         return choices + by_position + (self.agreeing - 1) * math.log10(self.by_frame)
 
     def numbers(self) -> dict[str, float]:
-        """What the logistic function sees, by name; it is asked only where matches agree beyond the sample."""
+        """Inputs of the logistic function by name; used only where there are inliers beyond the minimal sample."""
         return {
             "not_by_accident": min(max(-self.accidents, -20.0), 30.0),
             "beyond_sample": math.log1p(self.beyond_sample),
@@ -72,7 +72,7 @@ class Evidence:
 
 
 def weigh(a: Features, b: Features, found: Matches, limit: float) -> Evidence:
-    """The evidence in matches whose geometry was estimated; ``limit``: largest error of an inlier in pixels."""
+    """Compute the evidence in matches whose geometry was estimated; ``limit``: largest error of an inlier in pixels."""
     if found.model is None or found.inliers is None or not found.inliers.any():
         return Evidence(found.geometry)
     model, kind, inliers = found.model.cpu().numpy(), str(found.geometry), found.inliers.cpu().numpy()
@@ -94,8 +94,8 @@ def weigh(a: Features, b: Features, found: Matches, limit: float) -> Evidence:
     )
 
 
-def framed_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
-    """Which matches agree with the geometry, and were turned and zoomed as most that do: (M,) bool."""
+def consistent_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
+    """Select inliers whose change of scale and angle agrees with that of most inliers: (M,) bool."""
     if found.inliers is None or not found.inliers.any():
         return np.zeros(len(found), dtype=bool)
     inliers = found.inliers.cpu().numpy()
@@ -105,7 +105,7 @@ def framed_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """The verdict on evidence: "same" and "different" place where the probability is beyond a limit, "unsure" between them."""
+    """Decide "same" or "different" where the probability is beyond a limit, "unsure" between them."""
     fitted = _fitted()
     if not evidence.beyond_sample:
         return Verdict("different", fitted["without_evidence"])
@@ -132,19 +132,19 @@ def _positions_and_frames(keypoints: Keypoints) -> tuple[np.ndarray, np.ndarray]
 
 
 def _common(change: np.ndarray) -> complex:
-    """The change of frame that most of (M,) changes are near."""
+    """Median change of scale and mean change of angle of (M,) changes of frame."""
     return complex(np.median(change.real), np.angle(np.exp(1j * change.imag).sum()))
 
 
 def _alike(change: np.ndarray, common: complex) -> np.ndarray:
-    """Which changes of frame, of any shape, are near the common one."""
+    """Select changes of frame, of any shape, near the common one."""
     off = change - common
     turn = np.abs((off.imag + math.pi) % (2 * math.pi) - math.pi)
     return (np.abs(off.real) <= MAX_ZOOM) & (turn <= MAX_TURN)
 
 
 def _agree(model: np.ndarray, kind: str, a: np.ndarray, b: np.ndarray, limit: float) -> np.ndarray:
-    """Which pairs of positions a (N, 2) and b (M, 2) agree with a geometry, by the rule for inliers: (N, M) bool."""
+    """Test all pairs of positions a (N, 2) and b (M, 2) against a geometry, by the rule for inliers: (N, M) bool."""
     if kind == "fundamental":
         return epipolar_errors(model, a[:, None], b[None]) <= limit
     there, back = project(model, a), project(np.linalg.inv(model), b)

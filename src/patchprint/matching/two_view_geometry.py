@@ -1,8 +1,9 @@
-"""Two views: whether they show one place, which matches agree with its geometry, and how one camera stands to the other."""
+"""Two-view geometry: verification of matches by homography or fundamental matrix, and relative pose."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal
 
 import numpy as np
@@ -10,9 +11,8 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
-from patchprint.matching.gric import describes_better
-from patchprint.matching.same_place import framed_inliers, judge, weigh
-from patchprint.ops.geometry import project
+from patchprint.matching.same_place import consistent_inliers, judge, weigh
+from patchprint.ops.geometry import epipolar_errors, homography_errors, project
 from patchprint.types import Features, Matches
 
 Geometry = Literal["homography", "fundamental"]
@@ -24,34 +24,46 @@ FEWEST_FOR_POSE = 5
 Points = np.ndarray  # (M, 2) float64
 Estimate = tuple[np.ndarray, np.ndarray]  # model (3, 3), inliers (M,) bool
 _POLISHES = 10
+# Of GRIC: a match is two points of the plane; the surface on which matches lie; the parameters of a geometry.
+_DATA_DIMENSION, _MODEL_DIMENSION, _PARAMETERS = (
+    4,
+    {"homography": 2, "fundamental": 3},
+    {"homography": 8, "fundamental": 7},
+)
 
 
 def verify(
     a: Features,
     b: Features,
     matches: Matches,
-    kind: Kind = "auto",
+    geometry: Kind = "auto",
+    *,
     threshold: float | None = None,
     max_iterations: int = 10_000,
     confidence: float = 0.9999,
 ) -> Matches:
-    """Whether the images show the same place, and which matches agree with one geometry; equal input gives equal results.
+    """Decide which matches agree with one geometry, and whether the images show the same place; deterministic.
 
     Args:
-        kind: "homography" (flat scenes, turning cameras), "fundamental" (everything else), or "auto": both, and the one that
-            describes the matches better for what it costs (`model_choice.criterion`), if both are more than chance.
+        geometry: "homography" (flat scenes, turning cameras), "fundamental" (everything else), or "auto": both, and the one
+            that `gric` prefers, if both are more than chance.
         threshold: largest error of an inlier in pixels; 3 for homographies (in each of the images), 1.5 for fundamental
             matrices.
 
     Returns:
         The same matches with ``verdict``, ``inliers``, ``model`` and ``geometry``. Where the verdict is "different" there is no
         model and no inlier: what agreed did so by chance.
+
+    Raises:
+        UserError: for an unknown geometry, and for matches of other features.
     """
-    if kind not in ("auto", *THRESHOLD):
-        raise UserError(f"unknown geometry {kind!r}; known are auto, homography and fundamental")
+    if geometry not in ("auto", *THRESHOLD):
+        raise UserError(f"unknown geometry {geometry!r}; known are auto, homography and fundamental")
     judged = []
-    for each in GEOMETRIES if kind == "auto" else (kind,):
-        found = estimate_geometry(a, b, matches, each, threshold, max_iterations, confidence)
+    for each in GEOMETRIES if geometry == "auto" else (geometry,):
+        found = estimate_geometry(
+            a, b, matches, each, threshold=threshold, max_iterations=max_iterations, confidence=confidence
+        )
         verdict = judge(weigh(a, b, found, THRESHOLD[each] if threshold is None else threshold))
         judged.append(dataclasses.replace(found, verdict=verdict))
     trusted = [found for found in judged if found.verdict and found.verdict.answer != "different"]
@@ -68,11 +80,12 @@ def estimate_geometry(
     b: Features,
     matches: Matches,
     kind: Geometry,
+    *,
     threshold: float | None = None,
     max_iterations: int = 10_000,
     confidence: float = 0.9999,
 ) -> Matches:
-    """The geometry that most matches agree with, by OpenCV's MAGSAC++, however few they are; arguments as for `verify`.
+    """Estimate a geometry with OpenCV's MAGSAC++, however few inliers it has; arguments as for `verify`.
 
     Returns:
         The same matches with ``inliers``, ``model`` (None where not even the fewest agree) and ``geometry``.
@@ -97,11 +110,12 @@ def estimate_pose(
     matches: Matches,
     intrinsics_a: np.ndarray,
     intrinsics_b: np.ndarray,
+    *,
     threshold: float = THRESHOLD["fundamental"],
     max_iterations: int = 10_000,
     confidence: float = 0.9999,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """How the second camera stands to the first, by OpenCV's MAGSAC++ on essential matrices; other arguments as for `verify`.
+    """Estimate the pose of the second camera relative to the first, with OpenCV's MAGSAC++; arguments as for `verify`.
 
     Where all matches lie on one plane two answers fit, and which of them is given is chance.
 
@@ -132,21 +146,42 @@ def estimate_pose(
     return rotation, direction[:, 0]
 
 
+def gric(errors: np.ndarray, kind: str, noise: float) -> float:
+    """Torr's geometric robust information criterion; the smaller the better.
+
+    Args:
+        errors: Sampson errors (N,) in pixels.
+        noise: standard deviation of a coordinate in pixels.
+
+    With n matches of r = 4 coordinates, a surface of dimension d with k parameters, and Sampson errors e of deviation s::
+
+        sum(min(e^2 / s^2, 2 (r - d))) + n d ln(r) + k ln(r n)
+
+    (P. H. S. Torr, Geometric motion segmentation and model selection, Phil. Trans. R. Soc. A 356, 1998.)
+    """
+    count, dimension = len(errors), _MODEL_DIMENSION[kind]
+    misfit = np.minimum((errors / noise) ** 2, 2 * (_DATA_DIMENSION - dimension)).sum()
+    positions = count * dimension * math.log(_DATA_DIMENSION)
+    return float(misfit + positions + _PARAMETERS[kind] * math.log(_DATA_DIMENSION * max(count, 1)))
+
+
 def _without_model(matches: Matches, kind: str | None) -> Matches:
     return dataclasses.replace(matches, inliers=torch.zeros(len(matches), dtype=torch.bool), model=None, geometry=kind)
 
 
 def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: float) -> Matches:
-    """The homography or the fundamental matrix, by what the matches that agree with either of them say.
+    """Choose the homography or the fundamental matrix by GRIC, on the matches that agree with either.
 
     Only those count whose scale and angle agree too: others may well be on an epipolar line by accident.
     """
     assert flat.model is not None and general.model is not None
-    agreeing = framed_inliers(a, b, flat) | framed_inliers(a, b, general)
+    agreeing = consistent_inliers(a, b, flat) | consistent_inliers(a, b, general)
     points_a, points_b = (points[agreeing] for points in _matched_points(a, b, flat))
     noise = limit / 1.96  # 95 of 100 distances from a line are below this limit (Hartley and Zisserman, section 4.7)
-    choice = describes_better(flat.model.numpy(), general.model.numpy(), points_a, points_b, noise)
-    return flat if choice == "homography" else general
+    # Matches that agree with neither are left out: GRIC would count them for the fundamental matrix, whose outliers cost less.
+    of_flat = gric(homography_errors(flat.model.numpy(), points_a, points_b), "homography", noise)
+    of_general = gric(epipolar_errors(general.model.numpy(), points_a, points_b), "fundamental", noise)
+    return flat if of_flat <= of_general else general
 
 
 def _matched_points(a: Features, b: Features, matches: Matches) -> tuple[Points, Points]:
@@ -166,7 +201,7 @@ def _fundamental(a: Points, b: Points, limit: float, max_iterations: int, confid
 def _homography(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:
     """MAGSAC++ from a to b and from b to a, each polished; the one with more inliers.
 
-    The estimator measures errors in the second picture alone. Where a homography shrinks a region, wrong matches look right
+    The estimator measures errors in the second image alone. Where a homography shrinks a region, wrong matches look right
     there, as on Oxford's graf. Counting both directions shows them.
     """
     cv2 = require("cv2", extra="images")
@@ -187,22 +222,22 @@ def _homography(a: Points, b: Points, limit: float, max_iterations: int, confide
 def _polish(model: np.ndarray, a: Points, b: Points, limit: float) -> Estimate:
     """Least squares on the inliers, again and again while their number grows."""
     cv2 = require("cv2", extra="images")
-    best, inliers = model / model[2, 2], _agree_both_ways(model, a, b, limit)
+    best, inliers = model / model[2, 2], _inliers_both_ways(model, a, b, limit)
     for _ in range(_POLISHES):
         if inliers.sum() < FEWEST["homography"]:
             break
         refined, _ = cv2.findHomography(a[inliers], b[inliers], 0)
         if not _usable(refined):
             break
-        agreeing = _agree_both_ways(refined, a, b, limit)
+        agreeing = _inliers_both_ways(refined, a, b, limit)
         if agreeing.sum() <= inliers.sum():
             break
         best, inliers = refined, agreeing
     return best, inliers
 
 
-def _agree_both_ways(model: np.ndarray, a: Points, b: Points, limit: float) -> np.ndarray:
-    """Which matches are at most ``limit`` pixels off in the second picture and in the first, (M,) bool."""
+def _inliers_both_ways(model: np.ndarray, a: Points, b: Points, limit: float) -> np.ndarray:
+    """Test which matches are at most ``limit`` pixels off in both images, (M,) bool."""
     return (_errors(model, a, b) <= limit) & (_errors(np.linalg.inv(model), b, a) <= limit)
 
 

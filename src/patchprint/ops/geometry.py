@@ -5,8 +5,11 @@ Arrays are NumPy float64, because positions in large images need the digits.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from patchprint.types import Keypoints, Pose
 
@@ -127,3 +130,8 @@ def fundamental_matrix(
     x, y, z = translation
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     return np.linalg.inv(intrinsics_b).T @ cross @ rotation @ np.linalg.inv(intrinsics_a)
+
+
+def wrap_angle(angle: Tensor) -> Tensor:
+    """The same angle in [-pi, pi), any shape."""
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

@@ -1,6 +1,6 @@
 """Patches out of images: the one place where pixels around a keypoint become the input of a network.
 
-Inference and training from photos both go through ``sample_patches``, because a network must see at test time what it
+Inference and training from images both go through ``sample_patches``, because a network must see at test time what it
 saw in training. Every image is kept as a pyramid of halved copies; a patch is read with bilinear interpolation from the
 level whose pixels are nearest in size to the pixels of the patch (between 0.71 and 1.41 of it), so that large patches do
 not alias. Beyond its border an image repeats its last pixels.
@@ -35,7 +35,7 @@ _turn = threading.Lock()  # for recordings, which have one place for what goes i
 
 @dataclass(frozen=True, eq=False)
 class ImagePyramids:
-    """The pyramids of many grey images of different sizes in one flat buffer.
+    """The pyramids of many gray images of different sizes in one flat buffer.
 
     Shape:
         pixels (B,) uint8 or float32; offset, width, height (I, L) int64: where level l of image i starts and how large it is.
@@ -101,13 +101,13 @@ class ImagePyramids:
 
 
 def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
-    """Cut N patches; the value at u in [-1, 1]^2 is the image at ``centre + frame @ u``.
+    """Cut N patches; the value at u in [-1, 1]^2 is the image at ``center + frame @ u``.
 
-    Pixel j of a patch row lies at u = (2 j + 1) / size - 1. No loops and no host synchronisation, so it can stand in a
+    Pixel j of a patch row lies at u = (2 j + 1) / size - 1. No loops and no host synchronization, so it can stand in a
     compiled function or a CUDA graph; callers with very many patches on a CPU cut them in chunks (``cut_patches``).
 
     Shape:
-        image (N,) int64, centre (N, 2) pixels, frame (N, 2, 2) pixels per half side -> (N, 1, size, size) float32 in [0, 1].
+        image (N,) int64, center (N, 2) pixels, frame (N, 2, 2) pixels per half side -> (N, 1, size, size) float32 in [0, 1].
     """
     return _read(pyramids, size, image, *_in_levels(pyramids, image, center, frame, size))
 
@@ -115,20 +115,20 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
 def _in_levels(
     pyramids: ImagePyramids, image: Tensor, center: Tensor, frame: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The levels of patches, (N,) int64, with centre and frame in pixels of these."""
+    """The levels of patches, (N,) int64, with center and frame in pixels of these."""
     # Written out, since torch.linalg.det goes through a solver that a CUDA graph cannot hold.
     area = frame[:, 0, 0] * frame[:, 1, 1] - frame[:, 0, 1] * frame[:, 1, 0]
     spacing = area.abs().sqrt() * (2.0 / size)
     level = torch.log2(spacing.clamp(min=1e-6)).round().clamp(min=0).long()
     level = torch.minimum(level, pyramids.num_levels[image] - 1)
-    # In a level, pixels are 2**level times as large, and the outer edge of the picture (-0.5) stays where it is.
+    # In a level, pixels are 2**level times as large, and the outer edge of the image (-0.5) stays where it is.
     shrink = torch.exp2(-level.float())
     return level, (center + 0.5) * shrink[:, None] - 0.5, frame * shrink[:, None, None]
 
 
 def _read(pyramids: ImagePyramids, size: int, image: Tensor, level: Tensor, center: Tensor, frame: Tensor) -> Tensor:
     u = (torch.arange(size, device=center.device, dtype=torch.float32) * 2 + 1) / size - 1
-    # Not for huge photos, whose pixels are turned into floats on the way, nor where places are learned.
+    # Not for huge images, whose pixels are turned into floats on the way, nor where places are learned.
     moves = center.requires_grad or frame.requires_grad
     few_pixels = pyramids.pixels.numel() <= _MOST_PIXELS_IN_FLOATS
     if len(pyramids) == 1 and pyramids.device.type == "cpu" and few_pixels and not moves:
@@ -153,7 +153,7 @@ def _read(pyramids: ImagePyramids, size: int, image: Tensor, level: Tensor, cent
 
 
 def _read_level_by_level(pyramids: ImagePyramids, level: Tensor, center: Tensor, frame: Tensor, u: Tensor) -> Tensor:
-    """The same out of one photo by ``grid_sample``, the fastest way on a CPU; the values differ by roundings."""
+    """The same out of one image by ``grid_sample``, the fastest way on a CPU; the values differ by roundings."""
     numbers = torch.unique(level).tolist()
     if len(numbers) == 1:
         return _read_level(pyramids.level(numbers[0]), center, frame, u)
@@ -210,10 +210,10 @@ def cut_patches(
     return patches
 
 
-def cut_later(
+def lazy_patches(
     pyramids: ImagePyramids, keypoints: Keypoints, patch_scale: float, size: int, most: int
 ) -> tuple[Tensor, list[Callable[[], Tensor]]]:
-    """Patches of the first image that are cut when they are wanted, so that they are used before they leave the cache.
+    """Lazily sampled chunks of patches of the first image, which are used before they leave the cache.
 
     Shape:
         rows (N,): the keypoints in the order in which their patches come; each of the functions gives the next ones,
@@ -232,14 +232,14 @@ def _of_one_size(keypoints: Keypoints) -> Tensor:
 
 
 def _along(center: Tensor, row: Tensor, u: Tensor, out: Tensor | None = None) -> Tensor:
-    """One image coordinate of every patch pixel, (N, size, size): centre + row[0] * u_column + row[1] * u_row."""
+    """One image coordinate of every patch pixel, (N, size, size): center + row[0] * u_column + row[1] * u_row."""
     columns, rows = center[:, None] + row[:, :1] * u, row[:, 1:] * u
     return torch.add(columns[:, None, :], rows[:, :, None], out=out)
 
 
 def _checked(image: Tensor) -> Tensor:
     if image.ndim != 2 or not (image.dtype == torch.uint8 or image.requires_grad) or 0 in image.shape:
-        raise UserError(f"images must be grey uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
+        raise UserError(f"images must be gray uint8 of shape (height, width), got {image.dtype} {tuple(image.shape)}")
     return image
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from patchprint.common.errors import UserError
 from patchprint.data.tracks import TrackStore
 from patchprint.detectors import detect
-from patchprint.features import describe
+from patchprint.features import describe_keypoints
 from patchprint.features.model import Model
 from patchprint.matching import match, verify
 
@@ -54,7 +54,9 @@ class HeldOutPairs:
         Shape:
             (len(self.pairs),) float64.
         """
-        features = {n: describe(self._pixels[n], keypoints, model) for n, keypoints in self._keypoints.items()}
+        features = {
+            n: describe_keypoints(self._pixels[n], keypoints, model=model) for n, keypoints in self._keypoints.items()
+        }
         found = [verify(features[a], features[b], match(features[a], features[b])).inliers for a, b in self.pairs]
         return np.array([0 if inliers is None else int(inliers.sum()) for inliers in found], np.float64)
 

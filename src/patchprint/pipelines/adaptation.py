@@ -90,7 +90,7 @@ def adapt(
         refuse_file(written, force)
     if out.suffix != ".safetensors":
         raise UserError(f"--out {out}: weights are written as .safetensors")
-    start = load(settings.model).for_keypoints()
+    start = load(settings.model)
     if not isinstance(start, NetworkModel):
         raise UserError(f"{settings.model} has no weights to tune; start from the name or file of trained weights")
     config = resolve(

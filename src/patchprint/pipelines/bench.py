@@ -91,7 +91,7 @@ def read_images(folder: Path | None, count: int, megapixels: float, keypoints: i
             raise UserError(f"{folder} holds one image; give a folder with at least two")
         source, found = str(folder), [read_gray(folder / name) for name in names]
     images = [_resized(image, megapixels) for image in found]
-    detected = [detect(image, "dog", keypoints) for image in images]
+    detected = [detect(image, "dog", max_keypoints=keypoints) for image in images]
     if not all(map(len, detected)):
         raise UserError(f"{source}: an image has no keypoints; give other images with --data")
     return BenchImages(source, images, detected, keypoints)
@@ -135,7 +135,7 @@ class Ours(Contender):
     """One of our models with one of its engines."""
 
     def __init__(self, model: str, engine: str, device: torch.device) -> None:
-        self.model = load(model, device, engine).for_keypoints()
+        self.model = load(model, device, engine=engine)
         super().__init__(f"patchprint {Path(model).name}" + ("" if engine == AUTO else f", {engine}"))
         self.facts = {"model": model, "engine": self.model.engine, "sha256": self.model.info.sha256}
         if isinstance(self.model, NetworkModel):

@@ -1,6 +1,6 @@
-"""``make demo``: learn a descriptor from scratch on bundled photographs, measure it, use it on two photos.
+"""``make demo``: learn a descriptor from scratch on bundled images, measure it, use it on two images.
 
-Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, pictures of matches and the trained weights.
+Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, images of matches and the trained weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from patchprint.common.table import Table, best_of
 from patchprint.data.builders import bundled_images
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
-from patchprint.features import Model, describe, draw, load
+from patchprint.features import Model, describe_keypoints, load
+from patchprint.features.draw_matches import draw
 from patchprint.matching import match, verify
 from patchprint.report.angles import angle_sections
 from patchprint.report.curves import curve_sections
@@ -39,7 +40,7 @@ SEED = 0
 LEARNED = "learned here"
 # What the learned descriptor is measured against; the second name is what patchprint.load takes.
 OTHERS = {"sdgmnet (shipped)": "sdgmnet", "sift": "sift", "rootsift": "rootsift", "pixels": "pixels"}
-# The hard pair: a held-out photograph and a copy that is tilted and re-lit more than any that was learned from.
+# The hard pair: a held-out image and a copy that is tilted and re-lit more than any that was learned from.
 HARD = 1.6
 HARD_KEYPOINTS = 1000
 HARD_DRAWN = ("sift", LEARNED, "sdgmnet (shipped)")
@@ -48,7 +49,7 @@ RIGHT_WITHIN = 4.0  # pixels
 
 def main(out: Path = OUT, steps: int = STEPS) -> int:
     started = time.monotonic()
-    _say("1/4  making training pairs from the photographs that scikit-image ships")
+    _say("1/4  making training pairs from the images that scikit-image ships")
     source = bundled_images.training_source()
     config = resolve(
         "sdgmnet",
@@ -67,7 +68,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     train(config, source, out=out / "training", force=True)
     weights = out / "training" / "last.safetensors"
 
-    _say("3/4  measuring on held-out photographs and on the stereo pair")
+    _say("3/4  measuring on held-out images and on the stereo pair")
     models = {LEARNED: load(weights), **{name: load(model) for name, model in OTHERS.items()}}
     measured = [_measure(name, model) for name, model in models.items()]
     # The curves are for the page.
@@ -109,8 +110,8 @@ def _measure(name: str, model: Model) -> dict[str, Any]:
 
 def _match_stereo(model: Model, path: Path) -> dict[str, int]:
     pair = benchmark.stereo_pair(benchmark.Settings())
-    a, b = (describe(image, k, model) for image, k in zip(pair.images, pair.keypoints, strict=True))
-    matches = verify(a, b, match(a, b, "mutual"), kind="fundamental")
+    a, b = (describe_keypoints(image, k, model=model) for image, k in zip(pair.images, pair.keypoints, strict=True))
+    matches = verify(a, b, match(a, b, "mutual"), geometry="fundamental")
     draw(a, b, matches, path, images=pair.images, max_lines=100)
     return {"matches": len(matches), "inliers": matches.num_inliers or 0}
 
@@ -121,7 +122,9 @@ def _match_hard_pair(models: dict[str, Model], out: Path) -> dict[str, dict[str,
     (pair,) = warped_pairs([image], 1, SEED, lambda pixels: detect(pixels, max_keypoints=HARD_KEYPOINTS), HARD)
     found = {}
     for name, model in models.items():
-        a, b = (describe(pixels, k, model) for pixels, k in zip(pair.images, pair.keypoints, strict=True))
+        a, b = (
+            describe_keypoints(pixels, k, model=model) for pixels, k in zip(pair.images, pair.keypoints, strict=True)
+        )
         matches = match(a, b)
         places = b.keypoints.xy[matches.indices[:, 1]]
         right = (pair.truth[matches.indices[:, 0]] - places).norm(dim=1) < RIGHT_WITHIN
@@ -156,10 +159,10 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
     return Page(
         "A descriptor learned from scratch",
         f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, "
-        f"SIFT {100 * sift['fpr95']:.2f} %; of {own['stereo']['possible']} matches between two photos it finds "
+        f"SIFT {100 * sift['fpr95']:.2f} %; of {own['stereo']['possible']} matches between two images it finds "
         f"{own['stereo']['correct']}, SIFT {sift['stereo']['correct']}.",
-        "make demo: trained on photographs that scikit-image ships, measured beside SIFT and the shipped weights on others, "
-        "used on two photos.",
+        "make demo: trained on images that scikit-image ships, measured beside SIFT and the shipped weights on others, "
+        "used on two images.",
         [
             Section("How good is it?", [_table(scores)]),
             *curve_sections(measured),
@@ -171,7 +174,7 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
             Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {weights}")]),
             *cost_sections([], runs, [Code(result.run["command"]), *settings_parts(runs)]),
         ],
-        f"Seed {result.seed}, {result.run['seconds']:.0f} seconds in all; {origin([result.run])}",
+        f"Seed {result.seed}, {result.run['seconds']:.0f} seconds in all; {origin([dict(result.run)])}",
     )
 
 
@@ -200,7 +203,7 @@ def _stereo(result: Result, out: Path) -> list[Text | EmbeddedImage]:
 
 
 def _hard(result: Result, out: Path) -> list[Text | EmbeddedImage]:
-    text = "A photograph and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
+    text = "An image and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
     pictures = [
         EmbeddedImage.from_file(
             _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right", wide=False

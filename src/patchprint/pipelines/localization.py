@@ -13,7 +13,7 @@ from patchprint.common.progress import progress
 from patchprint.features.extract import extract
 from patchprint.interop import colmap_pose
 from patchprint.interop.colmap_pose import Localization
-from patchprint.matching.nearest_neighbors import match
+from patchprint.matching import match
 from patchprint.ops.distances import nearest
 from patchprint.pipelines.sfm_folder import SfmFolder
 from patchprint.storage import image_vectors

@@ -54,7 +54,7 @@ class SfmFolder:
     def describer(self, device: str = "auto") -> Model:
         """Load the model that described its images; raises UserError for other weights under the same name."""
         settings, known = self.settings(device), self.features.manifest["model"]
-        model = load(settings.model, device).for_keypoints()
+        model = load(settings.model, device)
         if model.id.sha256 != known["sha256"]:
             raise UserError(
                 f"the images of {self.folder} were described with other weights of the name {known['name']!r} "
@@ -64,9 +64,11 @@ class SfmFolder:
 
 
 @contextlib.contextmanager
-def recorded_calls(path: Path, started: float) -> Iterator[list[dict[str, Any]]]:
+def recorded_calls(path: Path, started: float) -> Iterator[list[provenance.RunRecord]]:
     """Record in ``path`` what this call costs, beside earlier calls; updated every few seconds, for calls that are killed."""
-    calls: list[dict[str, Any]] = read_json(path, "the calls of patchprint sfm")["calls"] if path.is_file() else []
+    calls: list[provenance.RunRecord] = (
+        read_json(path, "the calls of patchprint sfm")["calls"] if path.is_file() else []
+    )
     calls.append(provenance.run_info(started))
     ended = threading.Event()
 

@@ -147,7 +147,7 @@ def sfm(
             pairs = choose_pairs(features, settings.pairs, settings.neighbors, settings.seed, features.left_out)
             pairs = [pair for pair in pairs if not set(pair).isdisjoint(names)]
             report(f"2/3  matching {len(pairs)} pairs")
-            rule = MatchRule(settings.matcher, settings.ratio, fewest=FEWEST_MATCHES)  # type: ignore[arg-type]
+            rule = MatchRule(settings.matcher, settings.ratio, fewest=FEWEST_MATCHES)
             kept = out / f"{FEATURES}-{settings.matcher}"
             device = settings.describe.device
             found = match_folder(features, pairs, kept, rule, device=device, cluster=cluster, disposable=True)
@@ -210,7 +210,7 @@ def _write_results(
     settings: SfmSettings,
     features: FeatureFolder,
     model: Any,
-    calls: list[dict[str, Any]],
+    calls: list[provenance.RunRecord],
 ) -> None:
     """The summary, the picture, the points and the report of a model."""
     from patchprint.pipelines.sfm_page import page

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchprint.common.provenance import machine_name, origin
 from patchprint.common.table import Table, format_number
 from patchprint.report.charts import Chart, Line
 from patchprint.report.page import Code, Part, Section
 from patchprint.report.result_comparison import data_name
-from patchprint.report.runs import Run
+
+if TYPE_CHECKING:
+    from patchprint.report.runs import Run
 
 __all__ = ["cost_sections", "origin"]
 
@@ -50,6 +52,7 @@ def _call(run: Run, call: dict[str, Any]) -> list[str]:
 
 
 def _result(result: dict[str, Any]) -> list[str]:
+
     run = result.get("run", {})
     return [
         result["benchmark"],

@@ -47,7 +47,7 @@ def describe_on_cluster(
 def _block_describer(settings: DescribeSettings, threads: int = 1) -> Callable[[list[Job]], list[bytes | Exception]]:
     """Load the model in a worker; returns the function that describes the images of a shard."""
     limit_threads(threads)
-    model = load(settings.model, settings.device, engine=settings.engine).for_keypoints()
+    model = load(settings.model, settings.device, engine=settings.engine)
 
     def describe_block(jobs: list[Job]) -> list[bytes | Exception]:
         found = (describe(job, detect(job, settings), model) for job in jobs)

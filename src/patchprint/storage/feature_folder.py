@@ -131,7 +131,7 @@ def load_describer(
         raise UserError(
             f"{masks} holds no mask of an image in {images}; the mask of {names[0]} is called {names[0]}.png"
         )
-    return load(settings.model, settings.device, engine=settings.engine).for_keypoints()
+    return load(settings.model, settings.device, engine=settings.engine)
 
 
 def _claim(

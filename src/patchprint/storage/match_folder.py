@@ -174,6 +174,8 @@ def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarr
         arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
     if found.model is not None:
         arrays["model"] = found.model.numpy()
+    if found.score is not None:
+        arrays["score"] = found.score.numpy()
     return arrays
 
 
@@ -188,7 +190,7 @@ def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
     if f"verdict_{number}" in values:
         answer = cast(Answer, str(values[f"verdict_{number}"]))
         verdict = Verdict(answer, float(values[f"probability_{number}"]))
-    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict)
+    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict, tensor("score"))
 
 
 def _claim(out: Path, features: Mapping[str, Features], pairs: Sequence[Pair], rule: MatchRule, force: bool) -> None:

@@ -17,8 +17,6 @@ from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
 from patchprint.features import draw_matches
-from patchprint.interop import hloc
-from patchprint.storage import colmap_output
 from patchprint.storage.match_folder import keypoints_of, matches_to_npz
 from patchprint.types import Features, Keypoints, Matches
 
@@ -114,6 +112,7 @@ def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
         "points_b": points_b.tolist(),
         "distance": _rounded(found.distance).tolist(),
         "is_inlier": None if found.inliers is None else found.inliers.tolist(),
+        **({} if found.score is None else {"score": _rounded(found.score).tolist()}),
     }
 
 
@@ -159,11 +158,15 @@ def _write_csv(matched: MatchedImages, out: Path) -> None:
 
 
 def _write_hloc(matched: MatchedImages, out: Path) -> None:
+    from patchprint.interop import hloc
+
     counts = {name: len(points) for name, points in matched.keypoints().items()}
     hloc.write_matches(out, matched.matches, counts, matched.features if matched.two else None)
 
 
 def _write_colmap(matched: MatchedImages, out: Path) -> None:
+    from patchprint.storage import colmap_output
+
     colmap_output.write_database(out, matched.features, matched.matches, matched.images)
 
 
@@ -178,6 +181,12 @@ def _rounded(values: torch.Tensor) -> np.ndarray:
 
 def _needs_nothing(features: Mapping[str, Features], images: Path | None) -> None:
     pass
+
+
+def _needs_colmap(features: Mapping[str, Features], images: Path | None) -> None:
+    from patchprint.storage import colmap_output
+
+    colmap_output.check_images(features, images)
 
 
 def _needs_h5py(features: Mapping[str, Features], images: Path | None) -> None:
@@ -206,6 +215,6 @@ FORMATS = {
     ".json": MatchFormat("JSON", _write_json),
     ".csv": MatchFormat("a table", _write_csv),
     ".h5": MatchFormat("hloc", _write_hloc, _needs_h5py),
-    ".db": MatchFormat("COLMAP", _write_colmap, colmap_output.check_images),
+    ".db": MatchFormat("COLMAP", _write_colmap, _needs_colmap),
     **{suffix: MatchFormat("a picture", _write_picture, of_two=True) for suffix in draw_matches.SUFFIXES},
 }

@@ -58,7 +58,7 @@ def _do(plan: Plan) -> None:
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(plan.folder / "checkpoints")
     outcome = train(plan.config, out=plan.folder, resume=begun, force=not begun)
-    model = load(plan.measured_weights, plan.config.device, plan.engine)
+    model = load(plan.measured_weights, plan.config.device, engine=plan.engine)
     scores = {name: _measured(each, model, plan.config.device) for name, each in plan.measures.items()}
     result = provenance.record(
         "study run",

@@ -156,7 +156,7 @@ def create_for_test_sets(
     """
     judges: dict[str, Judge] = {}
     for folder in folders:
-        whole = open_source(folder, device, patch_scale)
+        whole = open_source(folder, device, patch_scale=patch_scale)
         test = whole.split("test")
         source = test if test.num_points else whole
         name = Path(folder).name if Path(folder).name not in judges else str(folder)

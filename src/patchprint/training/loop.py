@@ -87,7 +87,7 @@ def train(
     """
     device = process_group.start(config.device)
     if source is None:
-        source = open_source(config.data, device, config.patch_scale, config.divide_photos)
+        source = open_source(config.data, device, patch_scale=config.patch_scale, divided=config.divide_photos)
     source = source.to(device)
     teacher = Teacher.load(config, source, use_bf16(config, device))
     if teacher is not None:

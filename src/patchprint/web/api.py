@@ -9,8 +9,7 @@ from typing import Literal
 from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 
-from patchprint.matching.image_pair import Geometry, MatchSettings
-from patchprint.matching.nearest_neighbors import Mode
+from patchprint.matching.image_pair import Geometry, MatchSettings, Mode
 from patchprint.web.session import Upload
 
 DEFAULT = MatchSettings()

@@ -19,8 +19,8 @@ import patchprint
 from patchprint.common.errors import UserError, suggest
 from patchprint.detectors import DETECTORS
 from patchprint.features.model import LOWE_RATIO
-from patchprint.matching.image_pair import Geometry
-from patchprint.matching.nearest_neighbors import RATIO_MODES, Mode
+from patchprint.matching.image_pair import Geometry, Mode
+from patchprint.matching.matchers import matchers_with_ratio
 from patchprint.web import api
 from patchprint.web.limits import Limits
 from patchprint.web.protection import Protection
@@ -62,7 +62,7 @@ def create_app(
             baselines=list(get_args(api.Baseline)),
             detectors=sorted(detectors, key=api.DEFAULT.detector.__ne__),
             modes=sorted(get_args(Mode), key=api.DEFAULT.mode.__ne__),
-            ratio_modes=list(RATIO_MODES),
+            ratio_modes=list(matchers_with_ratio()),
             geometries=list(get_args(Geometry)),
             samples={name: (f"/samples/{a}", f"/samples/{b}") for name, (a, b) in SAMPLES.items()},
             limits=dataclasses.asdict(limits),

@@ -28,7 +28,7 @@ from patchprint.features import load
 from patchprint.features.draw_matches import encode
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, Model, list_models
 from patchprint.matching.image_pair import MatchSettings, answer
-from patchprint.matching.nearest_neighbors import RATIO_MODES
+from patchprint.matching.matchers import matchers_with_ratio
 from patchprint.matching.two_view_geometry import THRESHOLD
 from patchprint.networks.engines import AUTO
 from patchprint.ops.distances import nearest
@@ -126,7 +126,7 @@ class MatchSession:
 
     def _with_ratio(self, settings: MatchSettings) -> MatchSettings:
         """Fill in the calibrated ratio of the model if none is given, so that the baseline uses the same one."""
-        if settings.ratio is not None or settings.mode not in RATIO_MODES:
+        if settings.ratio is not None or settings.mode not in matchers_with_ratio():
             return settings
         return replace(settings, ratio=self._model(settings.model).ratio or LOWE_RATIO)
 
@@ -148,7 +148,7 @@ class MatchSession:
     def _model(self, name: str) -> Model:
         if name not in self._known:
             raise UserError(f"there is no model {name!r}; {suggest(name, self._known)}")
-        return self._models.get(name, lambda: load(self._known[name], self._device, self._engine).for_keypoints())
+        return self._models.get(name, lambda: load(self._known[name], self._device, engine=self._engine))
 
     def _pixels(self, image: Upload, settings: MatchSettings) -> np.ndarray:
         exif = settings.exif
@@ -200,7 +200,7 @@ def offered_models(weight_files: Sequence[str | Path]) -> tuple[dict[str, str], 
     for path in map(Path, weight_files):
         if path.stem in known:
             raise UserError(f"two weight files are called {path.stem}; rename one of them")
-        known[path.stem], ratios[path.stem] = str(path.resolve()), load(path).for_keypoints().ratio
+        known[path.stem], ratios[path.stem] = str(path.resolve()), load(path).ratio
     for info in sorted(list_models(), key=lambda info: info.name != DEFAULT_MODEL):
         known.setdefault(info.name, info.name)
         ratios.setdefault(info.name, info.ratio)
@@ -212,7 +212,8 @@ def command_line(images: Sequence[Upload], settings: MatchSettings, models: Mapp
     names = [f"./{image.name}" if image.name.startswith("-") else image.name for image in images]
     words = ["patchprint", "match", *names]
     for field in fields(settings):
-        value, flag = getattr(settings, field.name), field.name.replace("_", "-")
+        value = getattr(settings, field.name)
+        flag = "matcher" if field.name == "mode" else field.name.replace("_", "-")
         if value != field.default and isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         elif value != field.default:

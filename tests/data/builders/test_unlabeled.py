@@ -36,7 +36,7 @@ def test_points_are_the_keypoints_of_each_photo(photos: Path, tmp_path: Path) ->
     assert store.patch_scale == 24.0
     assert (store.num_views == 1).all()
     camera = bundled.image("camera")
-    keypoints = detect(camera, "dog-published", 150, spread=False)
+    keypoints = detect(camera, "dog-published", max_keypoints=150, spread=False)
     here = (store.scene == 0).nonzero()[:, 0]
     cut = store.sample(here, torch.zeros(len(here), 1, dtype=torch.int64), 32)[:, 0]
     expected = cut_patches(ImagePyramids.build([camera]), 0, keypoints, 24.0, 32)

@@ -30,7 +30,7 @@ def test_it_is_refused_on_a_cpu() -> None:
 @pytest.mark.parametrize("count", COUNTS)
 def test_it_says_what_the_network_says(name: str, count: int) -> None:
     apart = 2e-2 if name == "sdgmnet.tiny" else 1e-2  # a sum over fewer channels evens out less of the rounding
-    model, exact = (load(name, "cuda", engine) for engine in ("auto", "float32"))
+    model, exact = (load(name, "cuda", engine=engine) for engine in ("auto", "float32"))
     assert model.engine == "cuda"
     patches = torch.rand(count, 1, model.info.input_size, model.info.input_size)
     expected = exact.describe_patches(patches)
@@ -44,7 +44,9 @@ def test_it_says_what_the_network_says(name: str, count: int) -> None:
 @needs_gpu
 def test_bits_are_nearly_the_same() -> None:
     patches = torch.rand(700, 1, 64, 64)
-    found, expected = (load("sdgmnet.bits", "cuda", engine).describe_patches(patches) for engine in ("auto", "float32"))
+    found, expected = (
+        load("sdgmnet.bits", "cuda", engine=engine).describe_patches(patches) for engine in ("auto", "float32")
+    )
     assert found.dtype == torch.uint8
     assert (found != expected).float().mean() < 0.1  # of bytes
 

@@ -23,8 +23,8 @@ from patchprint.data import track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
 from patchprint.interop.image_files import limit, list_images, read_gray
-from patchprint.ops.geometry import rotation, transport
-from patchprint.types import Keypoints, wrap_angle
+from patchprint.ops.geometry import rotation, transport, wrap_angle
+from patchprint.types import Keypoints
 
 MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
 MAX_SCALE_RATIO = 1.35
@@ -210,4 +210,4 @@ def build(
 
 
 def _find(image: np.ndarray, count: int) -> Keypoints:
-    return detect(image, "dog-published", count, spread=False)
+    return detect(image, "dog-published", max_keypoints=count, spread=False)

@@ -91,7 +91,7 @@ def _six_images(sequence: ImageSequence) -> ImageSequence:
 def find_regions(sequence: ImageSequence, max_keypoints: int, seed: int) -> Keypoints:
     """Keypoints of the reference whose regions lie inside of all images, one of every cluster."""
     reference = sequence.read(1)
-    found = [detect(reference, detector, max_keypoints, spread=False) for detector in DETECTORS]
+    found = [detect(reference, detector, max_keypoints=max_keypoints, spread=False) for detector in DETECTORS]
     keypoints = Keypoints.concatenate(found)
     inside = _inside(keypoints.xy, _frames(keypoints), reference.shape)
     for number, homography in sequence.homographies.items():

@@ -57,7 +57,7 @@ def build(
     found: list[dict[str, np.ndarray]] = []
     for name in progress(list_images(src), "finding keypoints", "image"):
         try:
-            keypoints = detect(read(name), detector, max_keypoints, spread=False)
+            keypoints = detect(read(name), detector, max_keypoints=max_keypoints, spread=False)
         except (UserError, OSError) as error:
             leave_out(error, strict)
             continue

@@ -66,14 +66,12 @@ class CpuEngine(Engine):
         Shape:
             patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> (N, D) float32.
         """
-        return self._raw([partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)])
+        parts = [partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)]
+        return torch.cat(threads.each(self._in_session, parts))
 
     def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
-        return self.finish(self._raw(cuts))
-
-    def _raw(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
-        """A core cuts patches and computes them before it takes the next ones: they are in its cache."""
-        return torch.cat(threads.each(self._in_session, cuts))
+        # A core cuts patches and computes them before it takes the next ones: they are in its cache.
+        return self.finish(torch.cat(threads.each(self._in_session, cuts)))
 
     @contextlib.contextmanager
     def _in_session(self) -> Iterator[Callable[[Callable[[], Tensor]], Tensor]]:

@@ -37,7 +37,8 @@ class Float32Engine(CpuEngine):
 
         def compute(patches: Tensor) -> Tensor:
             # PyTorch takes another way for a single one, with other last digits.
-            return network.raw(patches if len(patches) > 1 else patches.expand(2, -1, -1, -1))[: len(patches)]
+            several = patches if len(patches) > 1 else patches.expand(2, -1, -1, -1)
+            return network.forward_features(several, with_maps=False)[0][: len(patches)]
 
         yield compute
 
@@ -67,7 +68,7 @@ class BFloat16Engine(CpuEngine):
     def session(self) -> Iterator[Compute]:
         # While the context is open, weights are rounded once.
         with torch.autocast("cpu", torch.bfloat16):
-            yield lambda patches: self.network.raw(patches)
+            yield lambda patches: self.network.forward_features(patches, with_maps=False)[0]
 
 
 def inference_copy(network: PatchNetwork) -> PatchNetwork:

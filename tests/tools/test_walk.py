@@ -1,0 +1,29 @@
+"""How much of the package a command may run through; ``results/walk.json`` has the numbers of the commits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tools import walk
+
+MOST = {"files": 41, "packages": 10, "depth": 15, "idle modules": 32}
+
+
+@pytest.mark.slow
+def test_matching_two_images_stays_a_short_way(tmp_path: Path) -> None:
+    walk.render(tmp_path)
+    found = walk.walk(walk.ROOT / "src", "match", tmp_path)
+    assert found["exit code"] == 0 and "features/extract.py" in found["files run"]
+    assert {name: found[name] for name in MOST if found[name] > MOST[name]} == {}
+
+
+def test_recorded_walks_became_shorter() -> None:
+    known = json.loads(walk.RESULTS.read_text())
+    first, *_, last = known.values()
+    for name in walk.WALKS:
+        assert all(last[name][column] <= first[name][column] for column in ("packages", "depth")), name
+        touched = [walks[name]["files"] + walks[name]["idle modules"] for walks in (first, last)]
+        assert touched[1] <= touched[0], name
