@@ -166,7 +166,7 @@ def test_m10_a_killed_worker_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
             return self
 
         def __exit__(self, *_: object) -> None: ...
-        def map(self, *_: object) -> None:
+        def submit(self, *_: object) -> None:
             raise BrokenProcessPool("a child died")
 
     monkeypatch.setattr(describe_jobs, "ProcessPoolExecutor", Killed)
