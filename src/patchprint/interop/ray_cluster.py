@@ -152,6 +152,7 @@ def spread(
     jobs: Sequence[Job],
     prepare: Callable[[], Callable[[Job], Outcome]],
     resources: WorkerResources | None = None,
+    on_loss: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
     """Run jobs on all nodes and yield the number and the outcome of each, as they finish.
 
@@ -160,14 +161,17 @@ def spread(
 
     Args:
         prepare: called once by each worker; returns the function that runs a job.
+        on_loss: called with the number of a job that killed two workers, which is then given up; without it such a job is tried
+            `MAX_RETRIES` times more, and then ends the work.
 
     Raises:
         UserError or OSError: that ``prepare`` or a job raised, with the name of the node.
     """
     resources = resources or WorkerResources()
-    create = ray.remote(
-        num_cpus=resources.cores, num_gpus=resources.gpus, max_restarts=-1, max_task_retries=MAX_RETRIES
-    )(_Worker).remote
+    retries = MAX_RETRIES if on_loss is None else 1
+    create = ray.remote(num_cpus=resources.cores, num_gpus=resources.gpus, max_restarts=-1, max_task_retries=retries)(
+        _Worker
+    ).remote
     waiting = deque(enumerate(jobs))
     running: dict[Any, tuple[Any, int]] = {}  # by the future of an outcome: the worker, the number of its job
 
@@ -181,16 +185,28 @@ def spread(
                 submit(create(prepare))  # Ray sets OMP_NUM_THREADS to its cores
             ended, _ = ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)
             for future in ended:
-                outcome = _outcome(ray, future)
+                try:
+                    outcome, is_lost = _outcome(ray, future), False
+                except _WorkerLost:
+                    if on_loss is None:
+                        raise
+                    outcome, is_lost = None, True
                 worker, number = running.pop(future)
                 if waiting:
                     submit(worker)
                 else:
                     ray.kill(worker)
-                yield number, outcome
+                if on_loss is not None and is_lost:
+                    on_loss(number)
+                else:
+                    yield number, outcome
     finally:
         for worker, _ in running.values():
             ray.kill(worker)
+
+
+class _WorkerLost(OSError):
+    """A job killed its worker each time that it was tried."""
 
 
 def _max_workers(ray: Any, resources: WorkerResources) -> int:
@@ -210,7 +226,7 @@ def _outcome(ray: Any, future: Any) -> Any:
             f"the disk of a node is full ({_short(error)}); make room there and run again, {_RESUMES}"
         ) from error
     except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
-        raise OSError(
+        raise _WorkerLost(
             f"a worker died {MAX_RETRIES + 1} times with the same job, the last time with: {_short(error)}; most likely a node "
             f"has too little memory for it; run again, {_RESUMES}"
         ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from patchprint.interop import ray_cluster
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
-from patchprint.storage.describe_jobs import Job, describe, detect, limit_threads
+from patchprint.storage.describe_jobs import Job, describe, detect, killer, limit_threads
 from patchprint.storage.shards import Shards
 from patchprint.types import Features
 
@@ -37,11 +37,27 @@ def describe_on_cluster(
         ray_cluster.refuse_unseen(ray, *seen)
         settings = replace(settings, device="cuda", engine=AUTO) if resources.gpus else replace(settings, device="cpu")
         prepare = partial(_block_describer, settings, int(resources.cores))
-        for index, made in ray_cluster.spread(ray, work, prepare, resources):
-            names = blocks[numbers[index]]
-            contents = {name: each for name, each in zip(names, made, strict=True) if isinstance(each, bytes)}
-            shards.add(numbers[index], contents)
-            yield [None if isinstance(each, bytes) else each for each in made]
+        lost: list[int] = []
+        for index, made in ray_cluster.spread(ray, work, prepare, resources, lost.append):
+            yield _write(shards, numbers[index], blocks[numbers[index]], made)
+        # A single image may be the reason that a shard killed its workers.
+        for index in lost:
+            single, killed = [[job] for job in work[index]], list[int]()
+            outcomes: list[bytes | Exception] = [killer(job) for job in work[index]]
+            for place, (outcome,) in ray_cluster.spread(ray, single, prepare, resources, killed.append):
+                outcomes[place] = outcome
+            if len(killed) == len(single) > 1:
+                raise OSError(
+                    "workers of the cluster are killed whatever they work on, most likely for lack of memory; run again, which "
+                    "goes on where this stopped"
+                )
+            yield _write(shards, numbers[index], blocks[numbers[index]], outcomes)
+
+
+def _write(shards: Shards, number: int, names: list[str], made: Sequence[bytes | Exception]) -> list[Exception | None]:
+    """Add features to a shard; returns the errors of the other images."""
+    shards.add(number, {name: each for name, each in zip(names, made, strict=True) if isinstance(each, bytes)})
+    return [None if isinstance(each, bytes) else each for each in made]
 
 
 def _block_describer(settings: DescribeSettings, threads: int = 1) -> Callable[[list[Job]], list[bytes | Exception]]:

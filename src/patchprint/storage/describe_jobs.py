@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 from collections import deque
@@ -17,6 +18,7 @@ import torch
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import MissingPackageError, UserError
 from patchprint.common.optional import require
+from patchprint.common.progress import note
 from patchprint.features.extract import Found, describe_found, find_keypoints
 from patchprint.features.model import Model, load
 from patchprint.features.settings import DescribeSettings
@@ -51,7 +53,7 @@ def detect(job: Job, settings: DescribeSettings) -> Found | Exception:
             exif=settings.exif,
             max_size=settings.max_size,
         )
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, _opencv_error()) as error:
         return _naming_image(error, job)
 
 
@@ -61,7 +63,7 @@ def describe(job: Job, found: Found | Exception, model: Model) -> Features | Exc
         return found
     try:
         return describe_found(found, model)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, _opencv_error()) as error:
         return _naming_image(error, job)
 
 
@@ -73,21 +75,36 @@ def save(job: Job, features: Features | Exception) -> Exception | None:
     return None
 
 
-def run_jobs(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
-    """Describe images on this machine; yields the error of each, or None, in order."""
+def run_jobs(jobs: list[Job], settings: DescribeSettings, workers: int, in_hand: Path) -> Iterator[Exception | None]:
+    """Describe images on this machine; yields the error of each, or None, in order.
+
+    Args:
+        in_hand: file that names the current image where this process works alone. An image that an interrupted call left there
+            may have killed it, and is described in a child process.
+    """
     workers = min(workers, len(jobs))
-    if workers <= 1:
-        model = load(settings.model, settings.device, engine=settings.engine)
-        yield from (_run_job(job, settings, model) for job in jobs)
-        return
-    run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_with_gpu
-    try:
+    if workers > 1:
+        run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_with_gpu
         yield from run(jobs, settings, workers)
-    except BrokenProcessPool as error:
-        raise OSError(
-            "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, which goes on "
-            "where this stopped"
-        ) from error
+        return
+    suspect = in_hand.read_text(encoding="utf-8") if in_hand.is_file() else None
+    model = load(settings.model, settings.device, engine=settings.engine)
+    try:
+        for job in jobs:
+            if str(job.image) == suspect:
+                yield from _run_one_by_one([job], settings, _run_in_worker)
+                continue
+            in_hand.write_text(str(job.image), encoding="utf-8")
+            yield _run_job(job, settings, model)
+    finally:
+        in_hand.unlink(missing_ok=True)
+
+
+def killer(job: Job) -> UserError:
+    """The error of an image that killed a process that worked on it alone."""
+    return UserError(
+        f"{job.image}: the process that worked on it alone was killed: it is damaged, or there is too little memory"
+    )
 
 
 def limit_threads(number: int) -> None:
@@ -105,26 +122,71 @@ def _naming_image(error: Exception, job: Job) -> Exception:
     return error if is_named else UserError(f"{job.image}: {error}")
 
 
-def _pool(workers: int, settings: DescribeSettings, needs_model: bool) -> ProcessPoolExecutor:
+def _opencv_error() -> type[Exception]:
+    error: type[Exception] = require("cv2", extra="images").error
+    return error
+
+
+def _pool(workers: int, settings: DescribeSettings, function: Callable[[Job], Any]) -> ProcessPoolExecutor:
     # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, needs_model))
+    return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, function is _run_in_worker))
 
 
 def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     """Each worker process detects, describes and writes."""
-    with _pool(workers, settings, needs_model=True) as pool:
-        yield from pool.map(_run_in_worker, jobs)
+    yield from _run_in_processes(jobs, settings, workers, _run_in_worker)
 
 
 def _run_with_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
     """Worker processes detect, this process describes, threads write: the GPU never waits."""
     model = load(settings.model, settings.device, engine=settings.engine)
-    ahead = 2 * workers  # images queued for each stage
-    with _pool(workers, settings, needs_model=False) as pool, ThreadPoolExecutor(_WRITERS) as writers:
-        found = map(_from_arrays, _map_ahead(pool, _detect_in_worker, jobs, ahead))
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        found = map(_from_arrays, _run_in_processes(jobs, settings, workers, _detect_in_worker))
         made = ((job, describe(job, each, model)) for job, each in zip(jobs, found, strict=True))
-        yield from _map_ahead(writers, lambda each: save(*each), made, ahead)
+        yield from _map_ahead(writers, lambda each: save(*each), made, 2 * workers)
+
+
+def _run_in_processes(
+    jobs: list[Job], settings: DescribeSettings, workers: int, function: Callable[[Job], Outcome | Exception]
+) -> Iterator[Outcome | Exception]:
+    """Run a function on each image in worker processes; when one is killed, the current images are tried one by one."""
+    done, ahead = 0, 2 * workers
+    while done < len(jobs):
+        try:
+            with _pool(workers, settings, function) as pool:
+                for outcome in _map_ahead(pool, function, jobs[done:], ahead):
+                    done += 1
+                    yield outcome
+        except BrokenProcessPool:
+            current = jobs[done : done + ahead]
+            note(f"a worker process was killed; the {len(current)} images in work are tried one by one")
+            for outcome in _run_one_by_one(current, settings, function):
+                done += 1
+                yield outcome
+
+
+def _run_one_by_one(
+    jobs: list[Job], settings: DescribeSettings, function: Callable[[Job], Outcome | Exception]
+) -> Iterator[Outcome | Exception]:
+    """Run a function on each image in one child process; an image that kills it has `killer` as its error."""
+    with contextlib.ExitStack() as stack:
+        pool: ProcessPoolExecutor | None = None
+        for job in jobs:
+            if pool is None:
+                pool = stack.enter_context(_pool(1, settings, function))
+                try:
+                    pool.submit(int).result()
+                except BrokenProcessPool as error:  # before it has seen an image
+                    raise OSError(
+                        "a worker process was killed, most likely for lack of memory; give fewer --workers and run again, "
+                        "which goes on where this stopped"
+                    ) from error
+            try:
+                yield pool.submit(function, job).result()
+            except BrokenProcessPool:
+                pool = None
+                yield killer(job)
 
 
 def _map_ahead(

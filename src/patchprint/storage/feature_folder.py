@@ -28,6 +28,7 @@ from patchprint.storage.shards import FOLDER, Shards, photos_per_shard
 if TYPE_CHECKING:
     from patchprint.interop.ray_cluster import Cluster
 
+IN_HAND = f"{files.MARKER}-in-hand"  # file that names the current image
 MANY_IMAGES = 50  # from which on an engine pays off that takes some seconds to start, and a slow model is a mistake
 _SLOW, _FAST = 30e6, "sdgmnet.fast"  # multiply-adds of a descriptor, and a model that is well below
 
@@ -100,7 +101,7 @@ def describe_folder(
             f"{model.info.name} is slow without a GPU; --model {_FAST} is several times as fast and nearly as accurate"
         )
     if cluster is None or there.shards is None:
-        outcomes = _run_here(jobs, there.shards, here, workers)
+        outcomes = _run_here(jobs, there.shards, here, workers, out / IN_HAND)
     else:
         from patchprint.storage.cluster import describe_on_cluster
 
@@ -155,7 +156,8 @@ def _claim(
     }
     if per_shard is not None:
         plan[feature_files.PER_SHARD] = per_shard
-    contents = [feature_files.MANIFEST, feature_files.VECTORS, f"{FOLDER}/*.zip", *(f"{name}.npz" for name in photos)]
+    own = [feature_files.MANIFEST, feature_files.VECTORS, f"{FOLDER}/*.zip", f"{IN_HAND}*"]
+    contents = [*own, *(f"{name}.npz" for name in photos)]
     inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     files.claim_folder(out, feature_files.MADE_BY, contents, inputs, force)
     files.write_json(out / feature_files.MANIFEST, plan)
@@ -170,11 +172,11 @@ def _copy(known: FeatureFolder, out: Path) -> None:
 
 
 def _run_here(
-    jobs: Mapping[str, Job], shards: Shards | None, settings: DescribeSettings, workers: int
+    jobs: Mapping[str, Job], shards: Shards | None, settings: DescribeSettings, workers: int, in_hand: Path
 ) -> Iterator[list[Exception | None]]:
     """Run jobs on this machine; a shard is packed after its last image, so that few single files exist at any time."""
     packed = 0
-    for name, problem in zip(jobs, run_jobs(list(jobs.values()), settings, workers), strict=True):
+    for name, problem in zip(jobs, run_jobs(list(jobs.values()), settings, workers, in_hand), strict=True):
         while shards is not None and packed < shards.number(name):
             shards.pack(packed)
             packed += 1
