@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
-from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run
+from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run, evaluate, measure
 from patchprint.benchmarks._cache import checksum_of
 from patchprint.features.model import PixelModel
 from support.benchmark_data import run_of
 from support.fake_models import ColorImages
+from support.known_images import texture
 
 
 def test_changed_data_never_meets_old_predictions(tmp_path: Path) -> None:
@@ -48,3 +50,14 @@ def test_changed_code_never_meets_old_predictions(tmp_path: Path, monkeypatch: p
     before = keys(run)
     monkeypatch.setattr("patchprint.benchmarks._benchmark.code_checksum", lambda: "edited")
     assert keys(run) != before
+
+
+def test_python_measures_what_the_command_does(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), texture(200, 220))
+    settings = {"steps": 2, "keypoints": 60}
+    result = evaluate("scale", "pixels", data=tmp_path / "a.png", device="cpu", cache=tmp_path / "cache", **settings)
+    run = run_of("scale", "pixels", tmp_path / "a.png", **settings)
+    assert result.scores == measure(run).scores and result.scores["mean_oriented"] > 0
+    assert result.model["name"] == "pixels" and result.settings["keypoints"] == 60
+    again = evaluate("scale", "pixels", data=tmp_path / "a.png", device="cpu", cache=tmp_path / "cache", **settings)
+    assert again.scores == result.scores and again.run["cache"]["misses"] == 0
