@@ -44,7 +44,7 @@ def command(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
     ("settings", "flags"),
     [
         ({"model": "hardnet.small"}, ["--model", "hardnet.small"]),
-        ({"model": "sift", "mode": "mutual"}, ["--model", "sift", "--mode", "mutual"]),
+        ({"model": "sift", "mode": "mutual"}, ["--model", "sift", "--matcher", "mutual"]),
         ({"model": "rootsift", "ratio": 0.9, "upright": True}, ["--model", "rootsift", "--ratio", 0.9, "--upright"]),
         ({"model": "sift", "max_size": 150, "spread": False}, ["--model", "sift", "--max-size", 150, "--no-spread"]),
         ({"model": "sift", "geometry": "none"}, ["--model", "sift", "--geometry", "none"]),
