@@ -202,7 +202,7 @@ def test_l5_a_descriptor_that_is_no_number_costs_its_own_match_only(mode: str, v
         return made_features.features(descriptors, place.expand(20, 2))
 
     a, b = (features(spoiled), features(clean)) if side == "a" else (features(clean), features(spoiled))
-    found = patchprint.match(a, b, mode=mode)  # type: ignore[arg-type]
+    found = patchprint.match(a, b, matcher=mode)  # type: ignore[arg-type]
     right = [[row, row] for row in range(20) if row != 3]
     assert [pair for pair in found.indices.tolist() if pair[0] != 3] == right
     assert found.distance.isfinite().all()

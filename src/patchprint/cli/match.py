@@ -23,6 +23,8 @@ from patchprint.types import Features
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
 _SWITCHES = ("--upright", "--no-spread", "--exif", "--force", "--json")
+_OF_TWO = ("--model", "--detector", "--max-keypoints", "--max-size", "--upright", "--no-spread", "--exif")
+_OF_MANY = ("--pairs", "--neighbors", "--address", "--progress")
 
 
 def select(arguments: Sequence[str]) -> Callable[..., int]:
@@ -35,9 +37,11 @@ def select(arguments: Sequence[str]) -> Callable[..., int]:
         if place.startswith(("http://", "https://")):
             raise UserError(f"{place} is a web page; download the image first")
     if len(places) != 1:
+        _refuse_flags(arguments, _OF_MANY, "is for many images; leave it out where two are given")
         return main
     if Path(places[0]).suffix.lower() in SUFFIXES and not Path(places[0]).is_dir():
         raise UserError(f"the second image is missing: patchprint match {places[0]} B.jpg")
+    _refuse_flags(arguments, _OF_TWO, f"is for images, and the features in {places[0]} are made; give it to describe")
     from patchprint.cli import match_many
 
     return match_many.main
@@ -126,6 +130,12 @@ def _check_database(describe: DescribeSettings, a: Path, pair: tuple[str, str]) 
     colmap_output.refuse_turned(describe.exif)
     if pair[0] == pair[1]:
         raise UserError(f"{a} is given twice; a COLMAP database holds no matches of an image with itself")
+
+
+def _refuse_flags(arguments: Sequence[str], flags: Sequence[str], why: str) -> None:
+    for word in arguments:
+        if word.partition("=")[0] in flags:
+            raise UserError(f"{word.partition('=')[0]} {why}")
 
 
 def _positional(arguments: Sequence[str]) -> list[str]:

@@ -163,7 +163,7 @@ if field == "affine":
 changed = getattr(points, field).clone()
 changed[1] = float(value)
 try:
-    patchprint.extract(np.zeros((60, 80), np.uint8), "pixels", dataclasses.replace(points, **{field: changed}))
+    patchprint.extract(np.zeros((60, 80), np.uint8), "pixels", keypoints=dataclasses.replace(points, **{field: changed}))
 except ValueError as error:
     print("refused:", error)
 """,
