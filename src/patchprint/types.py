@@ -140,9 +140,9 @@ class Keypoints:
             )
         given = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
         numbers = [each for each in given if each is not None]
-        # The smallest scale and the largest number tell of anything wrong, quicker than a look at each keypoint.
-        largest = max((float(each.detach().abs().max()) for each in numbers if each.numel()), default=0.0)
-        if len(keypoints) == 0 or (keypoints.scale.min() > 0 and largest <= _LARGEST):
+        # The smallest scale and the largest numbers (NaN is none) show anything wrong, quicker than a look at each keypoint.
+        is_small = all(float(each.detach().abs().max()) <= _LARGEST for each in numbers if each.numel())
+        if len(keypoints) == 0 or (keypoints.scale.min() > 0 and is_small):
             return keypoints
         rows = torch.cat([each.flatten(1) if each.ndim > 1 else each[:, None] for each in numbers], 1)
         wrong = (~((rows.abs() <= _LARGEST).all(1) & (keypoints.scale > 0))).nonzero().flatten().tolist()

@@ -18,7 +18,7 @@ import re
 import select
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import patchprint
@@ -47,31 +47,33 @@ SUBCOMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    with _streams():
+        try:
+            code = _dispatch(arguments)
+            sys.stdout.flush()
+            return code
+        except UserError as error:
+            return _fail(error, code=2)
+        except BrokenPipeError as error:
+            return 1 if _reader_is_gone() else _fail(error, code=1)
+        except OSError as error:
+            return _fail(error, code=1)
+        except KeyboardInterrupt:
+            return _fail("stopped", code=130)
+        except Exception:
+            traceback.print_exc()
+            return _fail("this is a fault of patchprint; please report it with the lines above and the command", code=1)
+
+
+@contextlib.contextmanager
+def _streams() -> Iterator[None]:
+    """Replace stdout and stderr, which Python leaves None where the caller closed them."""
     with contextlib.ExitStack() as stack:
-        # Python has none where the caller closed them.
         if sys.stdout is None:
             stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         if sys.stderr is None:
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
-        return _run(arguments)
-
-
-def _run(arguments: list[str]) -> int:
-    try:
-        code = _dispatch(arguments)
-        sys.stdout.flush()
-        return code
-    except UserError as error:
-        return _fail(error, code=2)
-    except BrokenPipeError as error:
-        return 1 if _reader_is_gone() else _fail(error, code=1)
-    except OSError as error:
-        return _fail(error, code=1)
-    except KeyboardInterrupt:
-        return _fail("stopped", code=130)
-    except Exception:
-        traceback.print_exc()
-        return _fail("this is a fault of patchprint; please report it with the lines above and the command", code=1)
+        yield
 
 
 def _reader_is_gone() -> bool:
