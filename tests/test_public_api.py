@@ -14,8 +14,7 @@ import pytest
 
 import patchprint
 
-_OTHERS = ("adapt", "describe_folder", "train")  # until the branches that give them settings objects are merged
-FUNCTIONS = [name for name in patchprint._HOMES if inspect.isroutine(getattr(patchprint, name)) and name not in _OTHERS]
+FUNCTIONS = [name for name in patchprint._HOMES if inspect.isroutine(getattr(patchprint, name))]
 CLASSES = ["Feature2D", "LAFDescriptor"]
 # To match two images is to use a model; none of this is needed for it.
 NOT_TO_USE = (

@@ -54,19 +54,22 @@ if TYPE_CHECKING:
     )
     from patchprint.features.settings import DescribeSettings as DescribeSettings, DetectSettings as DetectSettings
     from patchprint.interop.image_files import ImageLike as ImageLike
+    from patchprint.interop.ray_cluster import Cluster as Cluster
     from patchprint.losses.descriptor_batch import DescriptorBatch as DescriptorBatch
     from patchprint.matching.calibration import RatioChoice as RatioChoice, calibrate as calibrate
     from patchprint.matching.matchers import Matcher as Matcher, match as match
     from patchprint.matching.settings import MatchSettings as MatchSettings, match_and_verify as match_and_verify
     from patchprint.matching.two_view_geometry import verify as verify
     from patchprint.networks import ModelInfo as ModelInfo, PatchNetwork as PatchNetwork
-    from patchprint.pipelines.adaptation import adapt as adapt
-    from patchprint.pipelines.localization import localize as localize
+    from patchprint.pipelines.adaptation import AdaptSettings as AdaptSettings, adapt as adapt
+    from patchprint.pipelines.localization import Localized as Localized, localize as localize
+    from patchprint.pipelines.sfm_folder import SfmFolder as SfmFolder
     from patchprint.pipelines.structure_from_motion import SfmSettings as SfmSettings, sfm as sfm
     from patchprint.pipelines.training_run import train as train
     from patchprint.storage import feature_files as _feature_files
     from patchprint.storage.feature_files import FeatureFolder as FeatureFolder
     from patchprint.storage.feature_folder import describe_folder as describe_folder
+    from patchprint.training import Outcome as Outcome
     from patchprint.training.config import TrainConfig as TrainConfig
     from patchprint.types import (
         Features as Features,
@@ -99,6 +102,7 @@ _NAMES = {
     "features.model": "Model ModelLike list_models load",
     "features.settings": "DescribeSettings DetectSettings",
     "interop.image_files": "ImageLike",
+    "interop.ray_cluster": "Cluster",
     "losses.descriptor_batch": "DescriptorBatch",
     "matching.calibration": "RatioChoice calibrate",
     "matching.matchers": "Matcher match",
@@ -108,9 +112,11 @@ _NAMES = {
     "pipelines.adaptation": "AdaptSettings adapt",
     "storage.feature_files": "FeatureFolder load_features=load save_features=save",
     "storage.feature_folder": "describe_folder",
-    "pipelines.localization": "localize",
+    "pipelines.localization": "Localized localize",
+    "pipelines.sfm_folder": "SfmFolder",
     "pipelines.structure_from_motion": "SfmSettings sfm",
     "pipelines.training_run": "train",
+    "training": "Outcome",
     "training.config": "TrainConfig",
     "types": "Features Keypoints KeypointsLike Matches ModelId Verdict",
 }

@@ -138,11 +138,6 @@ def _refuse_flags(arguments: Sequence[str], flags: Sequence[str], why: str) -> N
             raise UserError(f"{word.partition('=')[0]} {why}")
 
 
-def _refuse_flags(arguments: Sequence[str], flags: Sequence[str], why: str) -> None:
-    for word in arguments:
-        if word.partition("=")[0] in flags:
-            raise UserError(f"{word.partition('=')[0]} {why}")
-
 
 def _positional(arguments: Sequence[str]) -> list[str]:
     """The words that are neither flags nor their values."""

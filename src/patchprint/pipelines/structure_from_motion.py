@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchprint.common import files, provenance
 from patchprint.common.errors import UserError
@@ -18,6 +18,7 @@ from patchprint.interop import colmap_sfm
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, Mapper
 from patchprint.interop.image_files import list_images
+from patchprint.interop.ray_cluster import Cluster
 from patchprint.matching.pair_selection import MatchRule, check_pairs, choose_pairs
 from patchprint.matching.settings import MatchSettings
 from patchprint.pipelines.sfm_folder import CALLS, FEATURES, MODEL, SUMMARY, SfmFolder, recorded_calls
@@ -25,9 +26,6 @@ from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.feature_folder import describe_folder, load_describer
 from patchprint.storage.lazy_mapping import View
 from patchprint.storage.match_folder import match_folder
-
-if TYPE_CHECKING:
-    from patchprint.interop.ray_cluster import Cluster
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of images
 CONTENTS = (FEATURES, f"{FEATURES}-*", MODEL, CALLS, SUMMARY, "model.png", "points.ply", "report.html")

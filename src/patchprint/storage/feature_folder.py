@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchprint.common import files
 from patchprint.common.devices import choose_device
@@ -18,15 +17,13 @@ from patchprint.features.model import Model, NetworkModel, load
 from patchprint.features.settings import DescribeSettings
 from patchprint.interop.image_files import find_mask, image_in, list_images
 from patchprint.interop.object_storage import is_url
+from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.networks.multiply_adds import multiply_adds
 from patchprint.storage import feature_files
 from patchprint.storage.describe_jobs import Job, run_jobs
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.shards import FOLDER, Shards, photos_per_shard
-
-if TYPE_CHECKING:
-    from patchprint.interop.ray_cluster import Cluster
 
 IN_HAND = f"{files.MARKER}-in-hand"  # file that names the current image
 MANY_IMAGES = 50  # from which on an engine pays off that takes some seconds to start, and a slow model is a mistake
