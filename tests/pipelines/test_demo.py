@@ -28,8 +28,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, printed = tmp_path_factory.mktemp("demo"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(demo, "OTHERS", {"rootsift": "rootsift", "pixels": "pixels"})
-        patch.setattr(demo.bundled, "TRAINING", ("coins", "moon", "page"))
-        patch.setattr(demo.bundled, "HELD_OUT", ("camera",))
+        patch.setattr(demo.bundled_images, "TRAINING", ("coins", "moon", "page"))
+        patch.setattr(demo.bundled_images, "HELD_OUT", ("camera",))
         assert demo.main(folder, steps=3) == 0
     (folder / "printed.txt").write_text(printed.getvalue())
     return folder
