@@ -20,7 +20,7 @@ from support.toy_studies import toy_study
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     from patchprint.studies import __main__ as door
 
-    monkeypatch.setattr(door, "STUDIES", Registry("study", {"toy": toy_study}))
+    monkeypatch.setattr(door, "STUDIES", Registry("study", {"toy": toy_study()}))
 
 
 def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

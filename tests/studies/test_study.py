@@ -39,5 +39,5 @@ def test_contradictions_are_refused(changes: dict[str, Any], message: str) -> No
         toy_study(**changes)
 
 
-def test_series_are_those_of_the_figures() -> None:
-    assert toy_study().series == ("norm/*",)
+def test_series_are_those_of_figures_and_columns() -> None:
+    assert toy_study().series == ("norm/*", "norm/variance")

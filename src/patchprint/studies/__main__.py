@@ -10,7 +10,7 @@ from pathlib import Path
 from patchprint.common.errors import UserError
 from patchprint.networks.engines import EXACT
 from patchprint.studies import STUDIES, Options, run_study
-from patchprint.studies._arguments import read_changes, read_sets
+from patchprint.studies._plan import read_changes, read_sets
 
 
 def main() -> int:
@@ -45,7 +45,7 @@ def main() -> int:
             keep=given.keep,
             reuse=tuple(given.reuse),
         )
-        report = run_study(given.name, STUDIES[given.name](), options)
+        report = run_study(given.name, STUDIES[given.name], options)
     except (UserError, OSError) as error:
         print(f"patchprint: {error}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else 1

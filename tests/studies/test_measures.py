@@ -16,7 +16,7 @@ from patchprint.common.errors import UserError
 from patchprint.features.model import Model
 from patchprint.losses.sdgm import SDGMLoss, Spread
 from patchprint.networks import ModelInfo
-from patchprint.studies._probes import PROBES
+from patchprint.studies._measures import PROBES
 from support.benchmark_data import write_store
 from support.fake_models import BinaryPixels, CountingPixels
 

@@ -1,4 +1,4 @@
-"""What a study asks of weights beside benchmarks: how descriptors are distributed, as curves for its figures."""
+"""What several studies measure: FPR95 on UBC's sets, tasks of HPatches, and probes of how descriptors are distributed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from patchprint.benchmarks import Benchmark, Run
 from patchprint.benchmarks._patches import describe, open_for
+from patchprint.benchmarks.ubc import PUBLISHED
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry
@@ -18,6 +19,42 @@ from patchprint.data import PatchSource
 from patchprint.data.batches import two_views
 from patchprint.losses.mining import angle, hardest_cosine
 from patchprint.losses.sdgm import SDGMLoss, Spread
+from patchprint.studies._study import Column, Measure
+
+# What the studies on UBC share: the sets, FPR95 on those that a run did not learn, and what the papers print.
+UBC_SETS = {
+    "liberty": "store of UBC's Liberty, or of any other images",
+    "notredame": "store of Notre Dame",
+    "yosemite": "store of Yosemite",
+}
+UBC = {name: Measure("ubc", on=name) for name in UBC_SETS}
+MEAN = "mean FPR95 %"
+FPR95 = (
+    *(Column(f"{name} FPR95 %", f"{name}.fpr95", lower_is_better=True) for name in UBC_SETS),
+    Column(MEAN, tuple(f"{name}.fpr95" for name in UBC_SETS), lower_is_better=True),
+)
+# Sets of training and test in the benchmark's list.
+_ORDER = (
+    ("notredame", "liberty"), ("yosemite", "liberty"), ("liberty", "notredame"),
+    ("yosemite", "notredame"), ("liberty", "yosemite"), ("notredame", "yosemite"),
+)  # fmt: skip
+
+HPATCHES_SET = {"hpatches": "store of HPatches, or one made of image sequences (16 views of a point)"}
+HPATCHES = {"hpatches": Measure("hpatches", on="hpatches")}
+
+
+def published_fpr95(method: str, learned: str) -> dict[str, float]:
+    """Return the published FPR95 of a method by column title, and the mean over the test sets."""
+    found = {
+        tested: value for (train, tested), value in zip(_ORDER, PUBLISHED[method], strict=True) if train == learned
+    }
+    return {**{f"{name} FPR95 %": value for name, value in found.items()}, MEAN: sum(found.values()) / len(found)}
+
+
+def mean_ap(task: str, measure: str = "hpatches") -> Column:
+    """Return the column of the mAP of a task of HPatches in percent."""
+    return Column(f"{task} mAP", f"{measure}.{task}", scale=100)
+
 
 _BINS = 100
 _FEWEST = 8  # points of a batch in which negatives are looked for
