@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from patchprint.report import charts
 from patchprint.studies import Bars, Case, Curves, Figure, HeatMap, Lines, Profiles, Study
-from patchprint.studies._figures import Drawing
+from patchprint.studies._figures import drawing
 from patchprint.studies._results import RunRecord
 from support.toy_studies import record, rows_of, toy_study
 
@@ -15,55 +14,55 @@ MISSING = (record(0), record(1, error="no memory"))
 BARS = Bars("FPR95 %", bars="norms", groups=("recipe",))
 
 
-def drawing(study: Study, *runs: tuple[RunRecord, ...]) -> str:
-    text = charts.svg_file(Drawing(study, rows_of(study, *runs)).svg())
+def drawn(study: Study, *runs: tuple[RunRecord, ...]) -> str:
+    text = drawing(study, rows_of(study, *runs))
     assert ElementTree.fromstring(text).tag.endswith("svg")
     return text
 
 
-def toy_drawing(figure: Figure, *runs: tuple[RunRecord, ...]) -> str:
-    return drawing(toy_study(figures=(figure,)), *(runs or [DONE] * 4))
+def toy_figure(figure: Figure, *runs: tuple[RunRecord, ...]) -> str:
+    return drawn(toy_study(figures=(figure,)), *(runs or [DONE] * 4))
 
 
 def test_bars_and_curves_name_what_they_show() -> None:
-    text = drawing(toy_study(), *[DONE] * 4)
+    text = drawn(toy_study(), *[DONE] * 4)
     for word in ("FPR95 %", "hardnet", "hynet", "plain", "SEC", "hynet, SEC", "norm/variance", "step"):
         assert f">{word}<" in text, word
-    assert text == drawing(toy_study(), *[DONE] * 4), "the same numbers give the same file"
+    assert text == drawn(toy_study(), *[DONE] * 4), "the same numbers give the same file"
 
 
 def test_missing_runs_leave_gaps() -> None:
-    full = drawing(toy_study(), *[DONE] * 4)
-    assert drawing(toy_study(), DONE, MISSING, DONE, MISSING).count("<path") < full.count("<path")
-    assert ">not measured<" in toy_drawing(BARS, *[MISSING] * 4)
+    full = drawn(toy_study(), *[DONE] * 4)
+    assert drawn(toy_study(), DONE, MISSING, DONE, MISSING).count("<path") < full.count("<path")
+    assert ">not measured<" in toy_figure(BARS, *[MISSING] * 4)
 
 
 def test_published_values_and_levels_are_marked() -> None:
-    assert ">published<" in toy_drawing(BARS)
-    assert ">published<" not in toy_drawing(Bars("norm variance", bars="norms", groups=("recipe",)))
-    text = toy_drawing(Bars("FPR95 %", bars="norms", groups=("recipe",), levels=("hynet",)))
+    assert ">published<" in toy_figure(BARS)
+    assert ">published<" not in toy_figure(Bars("norm variance", bars="norms", groups=("recipe",)))
+    text = toy_figure(Bars("FPR95 %", bars="norms", groups=("recipe",), levels=("hynet",)))
     assert text.count("stroke-dasharray") >= 1
     assert all(f">{words}<" in text for words in ("hardnet", "hynet", "plain", "SEC"))
 
 
 def test_means_of_several_orders_stand_on_a_logarithmic_axis() -> None:
     lowest, low, high = ((record(0, fpr95=value),) for value in (0.01, 10.0, 100.0))
-    assert ">80<" in toy_drawing(BARS, low, high, low, high)
-    assert ">80<" not in toy_drawing(BARS, lowest, high, lowest, high)
+    assert ">80<" in toy_figure(BARS, low, high, low, high)
+    assert ">80<" not in toy_figure(BARS, lowest, high, lowest, high)
 
 
 def test_lines_go_along_numbers() -> None:
     labels = [{"alpha": alpha, "kind": kind} for alpha in ("2", "10", "0.5", "HardNet") for kind in ("one", "other")]
     cases = tuple(Case(each, "hardnet", learns="train") for each in labels)
     lines = Lines(("FPR95 %",), x="alpha", lines=("kind",), levels=("HardNet",))
-    text = drawing(toy_study(cases=cases, baseline=None, figures=(lines,)), *[DONE] * 5, MISSING, DONE, DONE)
+    text = drawn(toy_study(cases=cases, baseline=None, figures=(lines,)), *[DONE] * 5, MISSING, DONE, DONE)
     places = [text.index(f">{value}<") for value in ("0.5", "2", "10")]
     assert places == sorted(places)
     assert all(f">{words}<" in text for words in ("alpha", "one", "other", "FPR95 %", "HardNet"))
 
 
 def test_curves_name_rows_and_mark_the_least_value() -> None:
-    text = toy_drawing(Curves("norm/mean", "mean", scale=100, marks_least=True))
+    text = toy_figure(Curves("norm/mean", "mean", scale=100, marks_least=True))
     assert all(f">{words}<" in text for words in ("hardnet, plain", "hynet, SEC", "mean", "100"))
 
 
@@ -75,7 +74,7 @@ def test_probes_are_drawn() -> None:
         Profiles("test", curves=("weights.positive",), shades=("angles.positive",), xlabel="angle"),
         HeatMap("test", "map", xlabel="theta+", ylabel="theta-"),
     )
-    text = drawing(toy_study(figures=figures), found, found, MISSING, MISSING)
+    text = drawn(toy_study(figures=figures), found, found, MISSING, MISSING)
     assert all(f">{words}<" in text for words in ("weights positive over angles positive", "angle", "hardnet, SEC"))
     assert text.count("<image") >= 2
     assert "hynet, SEC" in text

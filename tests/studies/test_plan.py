@@ -144,8 +144,7 @@ def test_wrong_options_are_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [(["cub.zip"], "NAME=PATH"), (["cub="], "NAME=PATH"), (["cub=a", "cub=b"], "cub twice")],
+    ("words", "message"), [(["cub.zip"], "NAME=PATH"), (["cub="], "NAME=PATH"), (["cub=a", "cub=b"], "cub twice")]
 )
 def test_wrong_sets_are_one_sentence(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from patchprint.report.charts import COLORS, INK, series_color, svg
+from patchprint.report.charts import COLORS, INK, series_color, svg, svg_file
 from patchprint.studies._results import grouped
 
 if TYPE_CHECKING:
@@ -241,31 +241,15 @@ class Functions(Figure):
         _add_legend(axes, [axes])
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """All figures of a study, as a chart of a report page; the same numbers give the same SVG."""
+def drawing(study: Study, rows: Sequence[Row]) -> str:
+    """Return all figures of a study as the text of an SVG file; the same numbers give the same text."""
 
-    study: Study
-    rows: Sequence[Row]
-    title: str = ""
-    note: str = ""
-    x_label: str = ""
-    y_label: str = ""
-    wide: bool = True
+    def draw(whole: Any) -> None:
+        strips = whole.subfigures(len(study.figures), 1, squeeze=False)[:, 0]
+        for strip, figure in zip(strips, study.figures, strict=True):
+            figure.draw(strip, study, rows)
 
-    template: ClassVar[str] = "chart.html"
-
-    def svg(self) -> str:
-        return svg(self._draw, 10.0, 3.2 * len(self.study.figures), salt="patchprint")
-
-    def legend(self) -> list[tuple[str, int]]:
-        """Return nothing: figures have their legends within."""
-        return []
-
-    def _draw(self, whole: Any) -> None:
-        strips = whole.subfigures(len(self.study.figures), 1, squeeze=False)[:, 0]
-        for strip, figure in zip(strips, self.study.figures, strict=True):
-            figure.draw(strip, self.study, self.rows)
+    return svg_file(svg(draw, 10.0, 3.2 * len(study.figures), salt="patchprint"))
 
 
 def _plots(strip: Any, items: Sequence[Any], sharey: bool = False) -> list[tuple[Any, Any]]:

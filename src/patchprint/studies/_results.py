@@ -162,10 +162,7 @@ def baseline_of(row: Row, rows: Iterable[Row], label: str, value: str) -> Row | 
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    return Summary(
-        statistics.fmean(values) if values else None,
-        statistics.stdev(values) if len(values) > 1 else None,
-    )
+    return Summary(statistics.fmean(values) if values else None, statistics.stdev(values) if len(values) > 1 else None)
 
 
 def blocks(study: Study, rows: Sequence[Row], conditions: Sequence[str]) -> list[str | Table]:

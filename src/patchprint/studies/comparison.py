@@ -40,7 +40,7 @@ STUDIES = {
         summary="nine methods with equal data, steps, and patches in a step",
         data={**_SETS, "sequences": "store made of image sequences (16 views of a point), never learned from"},
         cases=tuple(
-            Case({"method": method, "trained on": learned}, method, learned, settings=_settings(method, rate))
+            Case({"method": method, "trained on": learned}, method, learned, _settings(method, rate))
             for method, rate in _RATES.items()
             for learned in _SETS
         ),
@@ -66,7 +66,7 @@ STUDIES = {
         summary=f"learning rates of nine methods for {STEPS} steps, on held-out points",
         data={"train": "store of images to learn from"},
         cases=tuple(
-            Case({"method": method, "rate": f"{rate:g}"}, method, learns="train", settings=_settings(method, rate))
+            Case({"method": method, "rate": f"{rate:g}"}, method, "train", _settings(method, rate))
             for method, factors in _FACTORS.items()
             for rate in (factor * _OWN_RATES[method] for factor in factors)
         ),

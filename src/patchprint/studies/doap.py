@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from patchprint.studies import Bars, Case, Lines, Study
@@ -11,31 +12,26 @@ from patchprint.studies._measures import FPR95, HPATCHES, MEAN, UBC, UBC_SETS, m
 _EPOCHS_100 = 44_000
 _SHORT = 4000  # steps
 _MATCHING = mean_ap("matching")
+_STUDY = partial(Study, data=UBC_SETS, measures=UBC, columns=FPR95[1:])
 
 
 def _doap(labels: dict[str, str], **settings: Any) -> Case:
-    return Case(labels, "doap", learns="liberty", settings={"hold_out": False, **settings})
+    return Case(labels, "doap", "liberty", {"hold_out": False, **settings})
 
 
 STUDIES = {
-    "doap-batch": Study(
+    "doap-batch": _STUDY(
         summary="DOAP's batch size at equal epochs, trained on Liberty",
-        data=UBC_SETS,
         cases=tuple(
             _doap({"patches in a batch": str(patches)}, batch=patches, steps=_EPOCHS_100 * 1024 // patches)
             for patches in (256, 512, 1024, 2048, 4096)
         ),
-        measures=UBC,
-        columns=FPR95[1:],
         figures=(Lines((MEAN,), x="patches in a batch", logarithmic=True),),
         notes="Weights of the last step. Published in a figure only: the error falls with the batch and stays from 2048 on.",
     ),
-    "doap-bins": Study(
+    "doap-bins": _STUDY(
         summary="DOAP's number of bins, trained on Liberty",
-        data=UBC_SETS,
         cases=tuple(_doap({"bins": str(bins)}, loss_settings={"bins": bins}) for bins in (5, 10, 15, 20, 25, 50)),
-        measures=UBC,
-        columns=FPR95[1:],
         figures=(Lines((MEAN,), x="bins"),),
         notes="Weights of the last step. The paper says that up to 25 bins suffice and prints no numbers.",
     ),
@@ -46,12 +42,12 @@ STUDIES = {
             "hpatches": "the same of other sequences, to test on",
         },
         cases=(
-            Case({"method": "DOAP", "negatives": "of other sequences"}, "doap-hpatches", learns="train"),
-            Case({"method": "DOAP-ST", "negatives": "of other sequences"}, "doap-st-hpatches", learns="train"),
+            Case({"method": "DOAP", "negatives": "of other sequences"}, "doap-hpatches", "train"),
+            Case({"method": "DOAP-ST", "negatives": "of other sequences"}, "doap-st-hpatches", "train"),
             Case(
                 {"method": "DOAP-ST", "negatives": "also mined"},
                 "doap-st-lm",
-                learns="train",
+                "train",
                 published_gain={_MATCHING.title: 6.0},
             ),
         ),
@@ -61,9 +57,8 @@ STUDIES = {
         figures=(Bars(_MATCHING.title, bars="negatives", groups=("method",)),),
         notes="mAP in percent, weights of the last step. The paper says around 6 for the gain in matching, on split a.",
     ),
-    "doap-rates": Study(
+    "doap-rates": _STUDY(
         summary=f"DOAP's learning rate and batch beside HardNet, {_SHORT} steps, trained on Liberty",
-        data=UBC_SETS,
         cases=(
             *(
                 _doap(
@@ -79,14 +74,12 @@ STUDIES = {
                 Case(
                     {"method": "HardNet", "patches in a step": str(2 * points), "rate": "10"},
                     "hardnet",
-                    learns="liberty",
-                    settings={"hold_out": False, "steps": _SHORT, "batch": points},
+                    "liberty",
+                    {"hold_out": False, "steps": _SHORT, "batch": points},
                 )
                 for points in (512, 1024)
             ),
         ),
-        measures=UBC,
-        columns=FPR95[1:],
         seeds=(0,),
         best_over=("rate", MEAN),
         figures=(Lines((MEAN,), x="patches in a step", lines=("method", "rate"), logarithmic=True),),
@@ -100,8 +93,8 @@ STUDIES = {
             Case(
                 {"transformer": title, "trained on": learned},
                 recipe,
-                learns=learned,
-                settings={"hold_out": False, "network_options": options},
+                learned,
+                {"hold_out": False, "network_options": options},
                 published=published_fpr95(row, learned) if row else {},
             )
             for title, recipe, options, row in (

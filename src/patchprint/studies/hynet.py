@@ -18,6 +18,7 @@ _KINDS = tuple(
 _NOTES = (
     "mAP in percent, of the weights that held-out points chose; the authors trained on Liberty and chose on test sets."
 )
+_STUDY = partial(Study, data=_SETS, measures=HPATCHES, columns=_COLUMNS, weights="best")
 _MARGIN = 1.2  # at alpha 2
 _METHODS = ("HardNet", "SOSNet")  # by their own recipes
 # Loss, normalization: recipe, its network, published matching mAP, published gain over batch norm.
@@ -50,52 +51,39 @@ def _normalized_slope(theta: float, alpha: float) -> float:
 
 
 STUDIES = {
-    "hynet-alpha": Study(
+    "hynet-alpha": _STUDY(
         summary="HyNet's alpha against HPatches",
-        data=_SETS,
         cases=(
             *(
                 Case(
                     {"alpha": f"{alpha:g}"},
                     "hynet",
-                    learns="train",
-                    settings={
-                        "loss_settings": {
-                            "alpha": alpha,
-                            "margin": _MARGIN * largest_slope(alpha) / largest_slope(2.0),
-                        }
-                    },
+                    "train",
+                    {"loss_settings": {"alpha": alpha, "margin": _MARGIN * largest_slope(alpha) / largest_slope(2.0)}},
                 )
                 for alpha in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 8.0)
             ),
-            *(Case({"alpha": method}, method.lower(), learns="train") for method in _METHODS),
+            *(Case({"alpha": method}, method.lower(), "train") for method in _METHODS),
         ),
-        measures=HPATCHES,
-        columns=_COLUMNS,
-        weights="best",
         figures=(Lines((_MATCHING,), x="alpha", levels=_METHODS),),
         notes=_NOTES
         + " The margin is the same in units of the largest slope, as in the paper, which divides the similarity "
         "by it. Published in a figure only: one peak, and no alpha below HardNet and SOSNet, here trained by their own "
         "recipes.",
     ),
-    "hynet-frn": Study(
+    "hynet-frn": _STUDY(
         summary="batch norm or FRN with TLU under the losses of HardNet, SOSNet and HyNet",
-        data=_SETS,
         cases=tuple(
             Case(
                 {"loss": loss, "normalization": normalization},
                 recipe,
-                learns="train",
-                settings={"network": network} if network else {},
+                "train",
+                {"network": network} if network else {},
                 published={_MATCHING: level} if level else {},
                 published_gain={_MATCHING: gain} if gain else {},
             )
             for (loss, normalization), (recipe, network, level, gain) in _FRN.items()
         ),
-        measures=HPATCHES,
-        columns=_COLUMNS,
-        weights="best",
         baseline=("normalization", "BN"),
         figures=(Bars(_MATCHING, bars="normalization", groups=("loss",)),),
         notes=_NOTES
@@ -123,34 +111,27 @@ STUDIES = {
         notes="Slopes with respect to the descriptor before normalization, times its length; the hybrid is divided by its "
         "largest slope, the paper's Z.",
     ),
-    "hynet-norms": Study(
+    "hynet-norms": _STUDY(
         summary="HyNet without and with equal norms (R_L2)",
-        data=_SETS,
         cases=(
-            Case({"R_L2": "without"}, "hynet", learns="train", settings={"loss_settings": {"norm_weight": 0.0}}),
+            Case({"R_L2": "without"}, "hynet", "train", {"loss_settings": {"norm_weight": 0.0}}),
             Case(
                 {"R_L2": "with"},
                 "hynet",
-                learns="train",
+                "train",
                 published_gain={_MATCHING: 0.39, _KINDS[0].title: 0.57, _KINDS[1].title: 0.21},
             ),
         ),
-        measures=HPATCHES,
         columns=(*_COLUMNS, *_KINDS),
-        weights="best",
         baseline=("R_L2", "without"),
         figures=tuple(Bars(title, bars="R_L2") for title in (_MATCHING, *(each.title for each in _KINDS))),
         notes=_NOTES,
     ),
-    "hynet-similarity": Study(
+    "hynet-similarity": _STUDY(
         summary="HyNet with inner product, with L2 distance and with its hybrid of both",
-        data=_SETS,
         cases=tuple(
             Case(
-                {"similarity": title},
-                "hynet",
-                learns="train",
-                settings={"loss_settings": {"similarity": similarity, "margin": margin}},
+                {"similarity": title}, "hynet", "train", {"loss_settings": {"similarity": similarity, "margin": margin}}
             )
             for title, similarity, margin in (
                 # The hybrid's margin in units of its largest slope, since that of the other two is 1.
@@ -159,9 +140,6 @@ STUDIES = {
                 ("hybrid", "hybrid", _MARGIN),
             )
         ),
-        measures=HPATCHES,
-        columns=_COLUMNS,
-        weights="best",
         baseline=("similarity", "d"),
         figures=(Bars(_MATCHING, bars="similarity"),),
         notes=_NOTES + " Published: the hybrid gains up to 1.87 in matching.",

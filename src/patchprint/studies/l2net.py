@@ -21,8 +21,8 @@ def _table1() -> Iterator[Case]:
                 case = Case(
                     {"method": f"{prefix}L2-Net{plus}", "trained on": learned},
                     recipe,
-                    learns=learned,
-                    settings={"hold_out": False, "augmentation": augmentation},
+                    learned,
+                    {"hold_out": False, "augmentation": augmentation},
                     published={**published_fpr95(f"L2-Net{suffix}{plus}", learned), _SIGNS: signs[MEAN]},
                     starts_from=tower,
                 )
@@ -35,7 +35,7 @@ STUDIES = {
         summary="L2-Net's discriminative maps and its batch norm",
         data=_SETS,
         cases=tuple(
-            Case({"curve": title}, "l2net", learns="train", settings=settings, selects_on=("test",))
+            Case({"curve": title}, "l2net", "train", settings, selects_on=("test",))
             for title, settings in {
                 "A: as published": {},
                 "B: no DIF": {"loss_settings": {"e3": False}},
@@ -54,7 +54,7 @@ STUDIES = {
         summary="L2-Net's progressive sampling against batches of random points",
         data=UBC_SETS,
         cases=tuple(
-            Case({"sampling": title}, "l2net", learns="liberty", settings={"hold_out": False, "batcher": batcher})
+            Case({"sampling": title}, "l2net", "liberty", {"hold_out": False, "batcher": batcher})
             for title, batcher in {"random": "pairs", "progressive": "progressive"}.items()
         ),
         measures=UBC,
@@ -77,7 +77,7 @@ STUDIES = {
     "l2net-values": Study(
         summary="distribution of the values of L2-Net's descriptors, and means of their signs",
         data=_SETS,
-        cases=(Case({"method": "L2-Net"}, "l2net", learns="train", settings={"hold_out": False}),),
+        cases=(Case({"method": "L2-Net"}, "l2net", "train", {"hold_out": False}),),
         measures={"values": Measure("values", on="test")},
         columns=(
             Column("mean of a value", "values.mean", digits=4),

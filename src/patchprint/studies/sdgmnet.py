@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from patchprint.studies import Bars, Case, Column, Curves, HeatMap, Lines, Measure, Profiles, Study
-from patchprint.studies._measures import (
-    FPR95,
-    HPATCHES,
-    HPATCHES_SET,
-    MEAN,
-    UBC,
-    UBC_SETS,
-    mean_ap,
-    published_fpr95,
-)
+from patchprint.studies._measures import FPR95, HPATCHES, HPATCHES_SET, MEAN, UBC, UBC_SETS, mean_ap, published_fpr95
 
 _LIBERTY = {"liberty": UBC_SETS["liberty"]}
 _CHOSEN_ON_TEST = (
@@ -119,8 +110,8 @@ STUDIES = {
             Case(
                 {"self weight": weight, "power": power, "trained on": learned},
                 recipe,
-                learns=learned,
-                settings={"loss_settings": settings},
+                learned,
+                {"loss_settings": settings},
                 selects_on=_others(learned),
                 published=(published_fpr95(row, learned) if row else {})
                 | ({_RATIO: _SELF_WEIGHTS[weight][1]} if power == "-PA" else {}),
@@ -142,12 +133,7 @@ STUDIES = {
         summary="SDGMNet's alpha against the three tasks of HPatches",
         data={**_LIBERTY, **HPATCHES_SET},
         cases=tuple(
-            Case(
-                {"alpha": f"{alpha:g}"},
-                "sdgmnet",
-                learns="liberty",
-                settings={"hold_out": False, "loss_settings": {"alpha": alpha}},
-            )
+            Case({"alpha": f"{alpha:g}"}, "sdgmnet", "liberty", {"hold_out": False, "loss_settings": {"alpha": alpha}})
             for alpha in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
         ),
         measures=HPATCHES,
@@ -163,8 +149,8 @@ STUDIES = {
             Case(
                 {"trained on": learned},
                 "sdgmnet",
-                learns=learned,
-                settings={"keep_best": 10},
+                learned,
+                {"keep_best": 10},
                 selects_on=_others(learned),
                 published=published,
             )
@@ -190,8 +176,8 @@ STUDIES = {
             Case(
                 {"changed": changed, "value": f"{value:g}"},
                 "sdgmnet",
-                learns="liberty",
-                settings={"keep_best": 10, "loss_settings": {setting: value}},
+                "liberty",
+                {"keep_best": 10, "loss_settings": {setting: value}},
                 selects_on=_others("liberty"),
             )
             for changed, (setting, values) in _MARGIN_ALPHA.items()
@@ -216,8 +202,8 @@ STUDIES = {
             Case(
                 {"trained on": learned},
                 "sdgmnet",
-                learns=learned,
-                settings={"hold_out": False},
+                learned,
+                {"hold_out": False},
                 published={
                     f"{title}, epoch {epoch}": value
                     for title, values in zip(_STATISTICS, published, strict=True)
@@ -247,7 +233,7 @@ STUDIES = {
             Case(
                 {"method": method, "trained on": learned},
                 recipe,
-                learns=learned,
+                learned,
                 selects_on=_others(learned),
                 published=published_fpr95(row, learned),
             )
@@ -271,8 +257,8 @@ STUDIES = {
             Case(
                 {"trained on": "liberty"},
                 "sdgmnet",
-                learns="liberty",
-                settings={"hold_out": False},
+                "liberty",
+                {"hold_out": False},
                 published={"E[theta+]": 0.826, "E[theta-]": 1.17, "E[theta_r]": -0.343},
             ),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from patchprint.benchmarks.retrieval import PUBLISHED
@@ -34,21 +35,20 @@ _MEASURES = {
     "test": Measure("retrieval"),
     "training": Measure("retrieval", settings={"split": "train", "clusters": False}),
 }
-_NORM_COLUMNS = (
-    Column("norm variance", "training.norm_variance", digits=3, compared=False),
-    Column("norm mean", "training.norm_mean", compared=False),
-)
 _COLUMNS = (
     Column("NMI", "test.nmi", scale=100),
     Column("F1", "test.f1", scale=100),
     Column("R@1", "test.recall.1", scale=100),
-    *_NORM_COLUMNS,
+    Column("norm variance", "training.norm_variance", digits=3, compared=False),
+    Column("norm mean", "training.norm_mean", compared=False),
 )
 _NOTES = (
     "NMI, F1 and R@1 in percent, on classes that training never saw; norms over images of training classes. "
     "Published: BN-Inception at 227 pixels, 8000 steps, probably the best test step; ours: the recipe metric-lite0 "
     "(EfficientNet-Lite0 at 128 pixels), the last step. Gains can be compared, levels cannot."
 )
+
+_METRIC = partial(Study, measures=_MEASURES, columns=_COLUMNS, notes=_NOTES)
 
 # The author response's Table 5, (norm of the last layer, norms): published NMI, F1, R@1, mean norm. Without a norm the
 # network is as the recipe has it, so that `metric-losses` has those runs too (`--reuse`).
@@ -126,13 +126,13 @@ def _losses() -> Iterator[Case]:
                 yield Case(
                     {"set": data, "loss": loss, "norms": norms},
                     _RECIPE,
-                    learns=data,
-                    settings=_settings(data, loss, norms),
+                    data,
+                    _settings(data, loss, norms),
                     published=_published(*scores, norm_variance=_published_variance(data, loss, norms)),
                 )
             if loss == "multi-similarity":
                 labels = {"set": data, "loss": loss, "norms": "plain, settings of SEC"}
-                yield Case(labels, _RECIPE, learns=data, settings=_at_one_rate(loss))
+                yield Case(labels, _RECIPE, data, _at_one_rate(loss))
 
 
 def _sec_weights() -> Iterator[Case]:
@@ -142,46 +142,43 @@ def _sec_weights() -> Iterator[Case]:
             for plain_rate in sorted({rate, *(_RATES if loss in _RATES_OF else ())}):
                 labels = {"set": data, "loss": loss, "rate": f"{plain_rate:g}", "eta": "0"}
                 settings = {**_settings(data, loss), "hold_out": True, "lr": plain_rate}
-                yield Case(labels, _RECIPE, data, settings=settings)
+                yield Case(labels, _RECIPE, data, settings)
             for weight in _WEIGHTS:
                 labels = {"set": data, "loss": loss, "rate": f"{rate:g}", "eta": f"{weight:g}"}
                 settings = {**_at_one_rate(loss), "hold_out": True, "sec": weight}
-                yield Case(labels, _RECIPE, data, settings=settings)
+                yield Case(labels, _RECIPE, data, settings)
 
 
 STUDIES = {
-    "metric-curves": Study(
+    "metric-curves": _METRIC(
         summary="norms over training, plain and with SEC, Cars196",
         data=_CARS,
         cases=tuple(
             Case(
                 {"loss": loss, "norms": norms},
                 _RECIPE,
-                learns="cars",
-                settings={**_settings("cars", loss, norms), "watch": 8, "log_every": 10},
+                "cars",
+                {**_settings("cars", loss, norms), "watch": 8, "log_every": 10},
             )
             for loss in ("semihard", "n-pair")
             for norms in ("plain", "SEC")
         ),
-        measures=_MEASURES,
-        columns=_COLUMNS,
         seeds=(0,),
         figures=(
             Curves("norm/sample-*", "norm of a sample", panels=("loss", "norms"), legend=False),
             Curves("norm/mean", "mean norm of a batch", panels=("loss",)),
             Curves("norm/variance", "variance of the norms in a batch", panels=("loss",)),
         ),
-        notes=_NOTES,
     ),
-    "metric-head": Study(
+    "metric-head": _METRIC(
         summary="batch norm or weight norm on the last layer, with and without SEC, Cars196, semi-hard triplets",
         data=_CARS,
         cases=tuple(
             Case(
                 {"last norm": last_norm, "norms": norms},
                 _RECIPE,
-                learns="cars",
-                settings={
+                "cars",
+                {
                     **_settings("cars", "semihard", norms),
                     **({} if last_norm == "none" else {"network_options": {"last_norm": last_norm}}),
                 },
@@ -193,38 +190,30 @@ STUDIES = {
             )
             for (last_norm, norms), (scores, norm_mean) in _HEAD.items()
         ),
-        measures=_MEASURES,
-        columns=_COLUMNS,
         baseline=("norms", "plain"),
         figures=tuple(Bars(title, bars="norms", groups=("last norm",)) for title in ("R@1", "norm variance")),
-        notes=_NOTES,
     ),
     # How far the small backbone gets: images of 128 pixels enlarged to the size that it saw on ImageNet. The settings were
     # chosen on the validation part of the training classes (`docs/metric-learning.md` has the tries).
-    "metric-large": Study(
+    "metric-large": _METRIC(
         summary="CUB-200-2011 at 128 pixels, read at 224, semi-hard triplets with SEC",
         data=_CUB,
         cases=tuple(
             Case(
                 {"norms": norms},
                 _RECIPE,
-                learns="cub",
-                settings={**_settings("cub", "semihard", norms), "network_options": {"input_size": 224}},
+                "cub",
+                {**_settings("cub", "semihard", norms), "network_options": {"input_size": 224}},
             )
             for norms in ("plain", "SEC")
         ),
-        measures=_MEASURES,
-        columns=_COLUMNS,
         baseline=("norms", "plain"),
         figures=(Bars("R@1", bars="norms"),),
-        notes=_NOTES,
     ),
-    "metric-losses": Study(
+    "metric-losses": _METRIC(
         summary="five losses of metric learning, plain, with L2 penalty, and with SEC",
         data=_SETS,
         cases=tuple(_losses()),
-        measures=_MEASURES,
-        columns=_COLUMNS,
         baseline=("norms", "plain"),
         figures=tuple(
             Bars(title, bars="norms", groups=("loss",), panels=("set",)) for title in ("R@1", "norm variance")
@@ -233,15 +222,15 @@ STUDIES = {
         + " As in the paper, multi-similarity without SEC has a lower rate and no batch norm before the head; one "
         "more row has SEC's rate and batch norm, and no SEC.",
     ),
-    "metric-norms": Study(
+    "metric-norms": _METRIC(
         summary="norms pulled to their mean (SEC) or to zero (L2 penalty), six weights, Cars196, semi-hard triplets",
         data=_CARS,
         cases=tuple(
             Case(
                 {"eta": eta, "mu": mu},
                 _RECIPE,
-                learns="cars",
-                settings={**_settings("cars", "semihard"), **penalty},
+                "cars",
+                {**_settings("cars", "semihard"), **penalty},
                 published=_published(
                     *scores,
                     norm_mean=norm_mean,
@@ -250,10 +239,7 @@ STUDIES = {
             )
             for (eta, mu), (penalty, scores, norm_mean) in _PENALTIES.items()
         ),
-        measures=_MEASURES,
-        columns=_COLUMNS,
         figures=tuple(Bars(title, bars="mu", groups=("eta",)) for title in ("R@1", "norm mean")),
-        notes=_NOTES,
     ),
     "metric-sec-weight": Study(
         summary="weights of SEC, and rates without it, on validation classes",
@@ -277,8 +263,8 @@ STUDIES = {
             Case(
                 {"norms": norms, "rate": f"{rate:g}"},
                 "simclr",
-                learns="cifar",
-                settings={"lr": rate, "sec": weight},
+                "cifar",
+                {"lr": rate, "sec": weight},
                 published={"top-1": top1},
             )
             for norms, (weight, top1, rates) in _SIMCLR.items()
@@ -306,7 +292,7 @@ STUDIES = {
         summary="the norms of patch descriptors held together by SEC, by an L2 penalty, and left alone",
         data={"train": "store of patches or tracks to learn from", "test": "another one, for pairs to tell apart"},
         cases=tuple(
-            Case({"recipe": recipe, "norms": norms}, recipe, learns="train", settings=settings)
+            Case({"recipe": recipe, "norms": norms}, recipe, "train", settings)
             for recipe in ("hardnet", "hynet", "doap", "sdgmnet")
             for norms, settings in _PATCH_NORMS.items()
         ),
