@@ -293,10 +293,8 @@ def test_a_foreign_folder_is_left_alone(training_store: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_side_by_side_gives_the_same_numbers(training_store: str, tmp_path: Path) -> None:
-    study, exact = (
-        small(seeds=(0,)),
-        {"precision": "float64"},
-    )  # the runs use fewer threads each, which changes roundings
+    # The runs use fewer threads each, which changes roundings.
+    study, exact = small(seeds=(0,)), {"precision": "float64"}
     one = run_study("toy", study, options(tmp_path / "one", training_store, changes=exact))
     two = run_study("toy", study, options(tmp_path / "two", training_store, changes=exact, workers=2))
     assert two.failed == 0

@@ -8,7 +8,7 @@ import pytest
 
 from patchprint.common.table import Table
 from patchprint.studies import Study
-from patchprint.studies._results import Row, blocks, gains_table, means_table, results_table
+from patchprint.studies._results import Row, blocks, gains_table, results_table
 from support.toy_studies import COLUMNS, record, rows_of, toy_study
 
 
@@ -76,7 +76,7 @@ def test_means_over_a_label_have_the_columns_that_all_rows_have() -> None:
     study = toy_study(mean_over="recipe")
     done = [(record(0, fpr95=each, roc_auc=0.9), record(1, fpr95=each)) for each in (1.0, 2.0)]
     rows = rows_of(study, *done, *[(record(0, fpr95=each), record(1, fpr95=each)) for each in (3.0, 4.0)])
-    assert lines(means_table(study, rows, "recipe")) == [
+    assert lines(results_table(study, rows, "recipe")) == [
         "| norms | FPR95 % | norm variance |",
         "| --- | ---: | ---: |",
         "| plain | 2.00 ± 0.00 | 0.500 ± 0.000 |",

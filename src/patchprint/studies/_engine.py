@@ -296,7 +296,8 @@ def _page(
     name: str, study: Study, parts: Sequence[str | Table], figures: Path | None, run: dict[str, Any]
 ) -> page.Page:
     """Return the same report with tables that can be sorted, the figures, and the cost."""
-    sections = [page.Section("Results", [page.Text(part) if isinstance(part, str) else part for part in parts])]
+    results: list[page.Part] = [page.Text(part) if isinstance(part, str) else part for part in parts]
+    sections = [page.Section("Results", results)]
     if figures is not None:
         sections.append(page.Section("Figures", [EmbeddedImage.from_svg(figures, f"Figures of {name}")]))
     cost = [page.Text(f"{run['seconds']:,.0f} seconds."), page.Code(run["command"])]

@@ -90,6 +90,10 @@ class Row:
     case: Case
     runs: tuple[RunRecord, ...]
 
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.case.labels
+
     def values(self, column: Column) -> dict[int, float]:
         """Return the numbers of the runs that have one, by seed."""
         found = {run.seed: run.value(column) for run in self.runs}
@@ -121,6 +125,10 @@ class Group:
     @property
     def title(self) -> str:
         return ", ".join(self.labels.values())
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        return tuple(run for row in self.rows for run in row.runs)
 
     def summary(self, column: Column) -> Summary:
         """Summarize over the seeds for which all rows have a number."""
@@ -177,7 +185,7 @@ def blocks(study: Study, rows: Sequence[Row], conditions: Sequence[str]) -> list
     if rows:
         found += [_explanation(study, rows), *conditions, results_table(study, rows)]
     if study.mean_over is not None:
-        found += [f"Mean over {study.mean_over}:", means_table(study, rows, study.mean_over)]
+        found += [f"Mean over {study.mean_over}:", results_table(study, rows, study.mean_over)]
     compared = rows
     if study.best_over is not None:
         label, title = study.best_over
@@ -192,33 +200,27 @@ def blocks(study: Study, rows: Sequence[Row], conditions: Sequence[str]) -> list
     return [*found, "\n".join(missing)] if missing else found
 
 
-def results_table(study: Study, rows: Sequence[Row]) -> Table:
-    """Return a line for each case: labels, then columns as mean ± spread (published); transposed, a line for each column."""
-    shown = [any(column.title in row.case.published for row in rows) for column in study.columns]
-    header = [*study.headings, *map(_heading, study.columns, shown)]
+def results_table(study: Study, rows: Sequence[Row], mean_over: str | None = None) -> Table:
+    """Return a line for each case with its labels, and of each column mean ± spread (published).
+
+    Args:
+        study: the study; if it is transposed, the table has a line for each column.
+        rows: the cases.
+        mean_over: a label; cases that differ in it alone are one line, and columns without numbers are left out.
+    """
+    headings = [heading for heading in study.headings if heading != mean_over]
+    groups = grouped(rows, headings)
+    columns = [
+        c for c in study.columns if mean_over is None or any(group.summary(c).mean is not None for group in groups)
+    ]
+    header = [*headings, *(_heading(c, any(group.published(c) is not None for group in groups)) for c in columns)]
     lines = [
-        [
-            *_labels(row),
-            *(_cell(row.summary(c), c.digits, row.case.published.get(c.title), _state(row)) for c in study.columns),
-        ]
-        for row in rows
+        [*_labels(group), *(_cell(group.summary(c), c.digits, group.published(c), _state(group)) for c in columns)]
+        for group in groups
     ]
     if study.transposed:
         header, *lines = map(list, zip(header, *lines, strict=True))
         return Table(header, lines)
-    return Table(header, lines, labels=len(study.headings))
-
-
-def means_table(study: Study, rows: Sequence[Row], label: str) -> Table:
-    """Return a line for all cases that differ in ``label`` alone, with the columns that all of them have."""
-    headings = [heading for heading in study.headings if heading != label]
-    groups = grouped(rows, headings)
-    columns = [c for c in study.columns if any(group.summary(c).mean is not None for group in groups)]
-    header = [*headings, *(_heading(c, any(group.published(c) is not None for group in groups)) for c in columns)]
-    lines = [
-        [*group.labels.values(), *(_cell(group.summary(c), c.digits, group.published(c), MISSING) for c in columns)]
-        for group in groups
-    ]
     return Table(header, lines, labels=len(headings))
 
 
@@ -257,18 +259,18 @@ def _explanation(study: Study, rows: Sequence[Row]) -> str:
     return words + ("; published values in parentheses." if has_published else ".")
 
 
-def _labels(row: Row) -> list[str]:
-    """Return the labels of a row; the last says so where the numbers are of fewer runs than were asked for."""
-    *others, last = row.case.labels.values()
-    done = sum(run.result is not None for run in row.runs)
-    return [*others, last if done in (0, len(row.runs)) else f"{last} ({done} of {len(row.runs)} runs)"]
+def _labels(found: Row | Group) -> list[str]:
+    """Return the labels; the last says so where the numbers are of fewer runs than were asked for."""
+    *others, last = found.labels.values()
+    done = sum(run.result is not None for run in found.runs)
+    return [*others, last if done in (0, len(found.runs)) else f"{last} ({done} of {len(found.runs)} runs)"]
 
 
-def _state(row: Row) -> str:
+def _state(found: Row | Group) -> str:
     """Return the text of a cell without a number."""
-    if any(run.result is not None for run in row.runs):
+    if any(run.result is not None for run in found.runs):
         return MISSING
-    return "failed" if any(run.error for run in row.runs) else "not run"
+    return "failed" if any(run.error for run in found.runs) else "not run"
 
 
 def _missing(rows: Sequence[Row]) -> list[str]:

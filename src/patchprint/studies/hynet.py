@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from math import cos, pi, sin
 
@@ -50,6 +51,15 @@ def _normalized_slope(theta: float, alpha: float) -> float:
     return hybrid_slope(theta, alpha) / largest_slope(alpha)
 
 
+_GRADIENTS: tuple[dict[str, Callable[[float], float]], ...] = (
+    {
+        "inner product s: sin(theta)": sin,
+        "L2 distance d: cos(theta / 2)": lambda theta: cos(theta / 2),
+        "hybrid, alpha 2": partial(_normalized_slope, alpha=2.0),
+    },
+    {f"alpha {alpha:g}": partial(_normalized_slope, alpha=alpha) for alpha in (0.5, 1.0, 2.0, 4.0, 8.0)},
+)
+
 STUDIES = {
     "hynet-alpha": _STUDY(
         summary="HyNet's alpha against HPatches",
@@ -97,17 +107,7 @@ STUDIES = {
         cases=(),
         measures={},
         columns=(),
-        figures=tuple(
-            Functions("angle in radians", "gradient magnitude", 0.0, pi, curves)
-            for curves in (
-                {
-                    "inner product s: sin(theta)": sin,
-                    "L2 distance d: cos(theta / 2)": lambda theta: cos(theta / 2),
-                    "hybrid, alpha 2": partial(_normalized_slope, alpha=2.0),
-                },
-                {f"alpha {alpha:g}": partial(_normalized_slope, alpha=alpha) for alpha in (0.5, 1.0, 2.0, 4.0, 8.0)},
-            )
-        ),
+        figures=tuple(Functions("angle in radians", "gradient magnitude", 0.0, pi, curves) for curves in _GRADIENTS),
         notes="Slopes with respect to the descriptor before normalization, times its length; the hybrid is divided by its "
         "largest slope, the paper's Z.",
     ),

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from patchprint.studies import Bars, Case, Column, Curves, Measure, Profiles, Study
 from patchprint.studies._measures import FPR95, MEAN, UBC, UBC_SETS, published_fpr95
 
 _SETS = {"train": "store to learn from: HPatches", "test": "another one: UBC"}
+_DIF: dict[str, dict[str, Any]] = {
+    "A: as published": {},
+    "B: no DIF": {"loss_settings": {"e3": False}},
+    "C: learned batch norm": {"network_options": {"learned_norm": True}},
+    "D: DIF after every layer": {"network_options": {"maps": "all"}},
+}
 _SIGNS = "mean FPR95 % of signs"
 
 
@@ -35,13 +42,7 @@ STUDIES = {
         summary="L2-Net's discriminative maps and its batch norm",
         data=_SETS,
         cases=tuple(
-            Case({"curve": title}, "l2net", "train", settings, selects_on=("test",))
-            for title, settings in {
-                "A: as published": {},
-                "B: no DIF": {"loss_settings": {"e3": False}},
-                "C: learned batch norm": {"network_options": {"learned_norm": True}},
-                "D: DIF after every layer": {"network_options": {"maps": "all"}},
-            }.items()
+            Case({"curve": title}, "l2net", "train", settings, selects_on=("test",)) for title, settings in _DIF.items()
         ),
         measures={"test": Measure("ubc", on="test")},
         columns=(Column("ROC area", "test.roc_auc", scale=100, digits=3), Column("FPR95 %", "test.fpr95")),
