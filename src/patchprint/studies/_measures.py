@@ -57,24 +57,21 @@ def mean_ap(task: str, measure: str = "hpatches") -> Column:
 
 
 _BINS = 100
-_FEWEST = 8  # points of a batch in which negatives are looked for
+_FEWEST = 8  # points among which negatives are searched
 
 
 @dataclass(frozen=True)
 class AngleSettings:
-    # Points that are looked at, in two views each.
-    points: int = 100_000
-    # Among how many of them the hardest negative is looked for.
-    batch: int = 1024
-    # SDGMNet's probabilistic margin.
-    margin: float = 0.6
+    points: int = 100_000  # that are described, in two views each
+    batch: int = 1024  # points among which the hardest negative is searched
+    margin: float = 0.6  # SDGMNet's probabilistic margin
 
 
 class Angles(Benchmark):
     """Angles of matching pairs and hardest negatives, and the weights that SDGMNet gives them.
 
-    Patches are those of the set as they are, and the network is in use, not in training: without dropout and augmentation
-    angles are smaller than those that the loss saw.
+    The network is in evaluation mode on patches as they are: without dropout and augmentation angles are smaller than those
+    that the loss saw.
     """
 
     settings = AngleSettings
@@ -110,7 +107,7 @@ class Angles(Benchmark):
         return {f"mean of {name}": values["mean"] for name, values in scores["statistics"].items()}
 
     def _angles(self, run: Run, settings: AngleSettings) -> tuple[Tensor, Tensor]:
-        """Of matching pairs and of the hardest negatives, each (N,)."""
+        """Return the angles of matching pairs and of the hardest negatives, each (N,)."""
         source = open_for(run, "all")
         key = rng.fold_in(rng.key(run.seed), 0xA2F1E)
         usable = torch.nonzero(source.num_views.cpu() >= 2)[:, 0]
@@ -129,12 +126,11 @@ class Angles(Benchmark):
 
 @dataclass(frozen=True)
 class ValueSettings:
-    # Patches that are looked at, each of another point.
-    patches: int = 100_000
+    patches: int = 100_000  # that are described, each of another point
 
 
 class Values(Benchmark):
-    """How the values of descriptors are distributed, and the mean of each of their signs."""
+    """Distribution of the values of descriptors, and the mean of each of their signs."""
 
     settings = ValueSettings
 
@@ -163,14 +159,14 @@ PROBES: Registry[Callable[[], Benchmark]] = Registry(
 
 
 def _floats(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
-    """Descriptors of patches, points (U,), views (U,) -> (U, D)."""
+    """Describe patches with a network of floats, points (U,), views (U,) -> (U, D)."""
     if run.model.kind == "binary":
         raise UserError(f"{run.model.info.name} gives bits; its values have no distribution to look at")
     return describe(run, source, points, views)
 
 
 def _density(values: Tensor) -> dict[str, list[float]]:
-    """A histogram as a curve: middles of bins, and the part of the values there over the width of a bin."""
+    """Return a histogram, normalized to area one, as a curve over the centers of its bins."""
     low, high = float(values.min()), float(values.max())
     width = max((high - low) / _BINS, 1e-6)
     counts = torch.histc(values.float(), _BINS, low, low + _BINS * width)
@@ -182,5 +178,5 @@ def _curve(x: Tensor, y: Tensor) -> dict[str, list[float]]:
 
 
 def _rounded(values: Tensor) -> list[float]:
-    """Four digits are enough for a drawing."""
+    """Round to four digits, which are enough for a figure."""
     return [float(f"{value:.4g}") for value in values.tolist()]

@@ -132,17 +132,17 @@ class Study:
             if not published <= titles:
                 raise ValueError(f"case {case.name!r} has published values for {published - titles}")
             if case.starts_from is not None and case.starts_from not in names[:number]:
-                raise ValueError(f"case {case.name!r} starts from {case.starts_from!r}, which does not stand before it")
+                raise ValueError(f"case {case.name!r} starts from {case.starts_from!r}, which is not an earlier case")
         sets = {name for case in self.cases for name in (case.learns, *case.selects_on)}
         sets |= {each.on for each in self.measures.values() if each.on}
         if sets != set(self.data):
-            raise ValueError(f"cases and measures speak of the sets {sorted(sets)}, data of {sorted(self.data)}")
+            raise ValueError(f"cases and measures name the sets {sorted(sets)}, data {sorted(self.data)}")
         if self.best_over is not None and (self.best_over[0] not in headings or self.best_over[1] not in titles):
             raise ValueError(f"best_over is {self.best_over}, which is not a label and a column of the study")
         sources = {value.partition(".")[0] for column in self.columns for value in column.values}
         unknown = sources - {*self.measures, "log", "outcome"}
         if unknown:
-            raise ValueError(f"columns speak of {sorted(unknown)}, which are no measures")
+            raise ValueError(f"columns name {sorted(unknown)}, which are not measures")
 
     @property
     def headings(self) -> tuple[str, ...]:
