@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from patchprint.report.charts import svg_file
 from patchprint.studies import Bars, Case, Curves, Figure, HeatMap, Lines, Profiles, Study
-from patchprint.studies._figures import drawing
+from patchprint.studies._figures import Drawing
 from patchprint.studies._results import RunRecord
 from support.toy_studies import record, rows_of, toy_study
 
@@ -15,7 +16,7 @@ BARS = Bars("FPR95 %", bars="norms", groups=("recipe",))
 
 
 def drawn(study: Study, *runs: tuple[RunRecord, ...]) -> str:
-    text = drawing(study, rows_of(study, *runs))
+    text = svg_file(Drawing(study, rows_of(study, *runs)).svg())
     assert ElementTree.fromstring(text).tag.endswith("svg")
     return text
 

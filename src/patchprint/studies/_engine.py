@@ -29,9 +29,9 @@ from patchprint.common.safe_io import read_json
 from patchprint.common.table import Table
 from patchprint.features import Model, load
 from patchprint.report import page
-from patchprint.report.embedded_images import EmbeddedImage
+from patchprint.report.charts import svg_file
 from patchprint.report.run_cost import origin
-from patchprint.studies._figures import drawing
+from patchprint.studies._figures import Drawing
 from patchprint.studies._measures import PROBES
 from patchprint.studies._plan import Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord, blocks, series_of
@@ -73,10 +73,10 @@ def run_study(name: str, study: Study, options: Options) -> Report:
         table = "\n\n".join([f"# {name}: {study.summary}", *texts]) + "\n"
         files.write_json(options.out / f"{name}.json", result)
         files.write_text(options.out / f"{name}.md", table)
-        figures = options.out / f"{name}.svg" if study.figures else None
-        if figures is not None:
-            files.write_text(figures, drawing(study, rows))
-        page.write(_page(name, study, parts, figures, result["run"]), options.out / f"{name}.html")
+        drawing = Drawing(study, rows, name) if study.figures else None
+        if drawing is not None:
+            files.write_text(options.out / f"{name}.svg", svg_file(drawing.svg()))
+        page.write(_page(name, study, parts, drawing, result["run"]), options.out / f"{name}.html")
     return Report(result, table, len(errors))
 
 
@@ -293,13 +293,13 @@ def _run_json(study: Study, run: RunRecord) -> dict[str, Any]:
 
 
 def _page(
-    name: str, study: Study, parts: Sequence[str | Table], figures: Path | None, run: dict[str, Any]
+    name: str, study: Study, parts: Sequence[str | Table], drawing: Drawing | None, run: dict[str, Any]
 ) -> page.Page:
-    """Return the same report with tables that can be sorted, the figures, and the cost."""
+    """Return the same report with tables that can be sorted, the drawing, and the cost."""
     results: list[page.Part] = [page.Text(part) if isinstance(part, str) else part for part in parts]
     sections = [page.Section("Results", results)]
-    if figures is not None:
-        sections.append(page.Section("Figures", [EmbeddedImage.from_svg(figures, f"Figures of {name}")]))
+    if drawing is not None:
+        sections.append(page.Section("Figures", [drawing]))
     cost = [page.Text(f"{run['seconds']:,.0f} seconds."), page.Code(run["command"])]
     title = f"{study.summary[:1].upper()}{study.summary[1:]}"
     sections.append(page.Section("Cost and commands", cost))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from patchprint.report.charts import COLORS, INK, series_color, svg, svg_file
+from patchprint.report.charts import COLORS, INK, series_color, svg
 from patchprint.studies._results import grouped
 
 if TYPE_CHECKING:
@@ -241,15 +241,27 @@ class Functions(Figure):
         _add_legend(axes, [axes])
 
 
-def drawing(study: Study, rows: Sequence[Row]) -> str:
-    """Return all figures of a study as the text of an SVG file; the same numbers give the same text."""
+@dataclass(frozen=True)
+class Drawing:
+    """All figures of a study as part of a page, with legends within; the same numbers give the same SVG."""
 
-    def draw(whole: Any) -> None:
-        strips = whole.subfigures(len(study.figures), 1, squeeze=False)[:, 0]
-        for strip, figure in zip(strips, study.figures, strict=True):
-            figure.draw(strip, study, rows)
+    study: Study
+    rows: Sequence[Row]
+    title: str = ""
+    wide: bool = True
 
-    return svg_file(svg(draw, 10.0, 3.2 * len(study.figures), salt="patchprint"))
+    template: ClassVar[str] = "chart.html"
+
+    def svg(self) -> str:
+        return svg(self._draw, 10.0, 3.2 * len(self.study.figures), salt="patchprint")
+
+    def legend(self) -> list[tuple[str, int]]:
+        return []
+
+    def _draw(self, whole: Any) -> None:
+        strips = whole.subfigures(len(self.study.figures), 1, squeeze=False)[:, 0]
+        for strip, figure in zip(strips, self.study.figures, strict=True):
+            figure.draw(strip, self.study, self.rows)
 
 
 def _plots(strip: Any, items: Sequence[Any], sharey: bool = False) -> list[tuple[Any, Any]]:
