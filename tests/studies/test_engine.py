@@ -71,7 +71,7 @@ def test_from_runs_to_table_and_drawing(
     assert "FPR95 % (published)" in page and "over the seeds 0, 1" in page and "<svg" in page
 
 
-def test_what_is_done_is_not_done_again(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+def test_finished_runs_are_not_repeated(training_store: str, tmp_path: Path, steps: list[str]) -> None:
     first = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
     steps.clear()
     again = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
@@ -161,7 +161,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(
     ("problem", "sentence"),
     [(UserError("try a lower --lr"), "try a lower --lr"), (TypeError("no such thing"), "TypeError: no such thing")],
 )
-def test_a_failed_run_is_said_and_the_others_go_on(
+def test_a_failed_run_is_reported_and_the_others_go_on(
     problem: Exception,
     sentence: str,
     training_store: str,
@@ -191,7 +191,7 @@ def test_a_failed_run_is_said_and_the_others_go_on(
     assert list((tmp_path / "toy").rglob("*.log")) == []
 
 
-def test_only_some_runs_and_the_rest_is_said(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+def test_runs_that_were_not_asked_for_are_listed(training_store: str, tmp_path: Path, steps: list[str]) -> None:
     out = tmp_path / "toy"
     part = run_study("toy", small(), options(out, training_store, only="*-plain-seed0"))
     assert set(steps) == {"hardnet-plain-seed0"}
@@ -252,7 +252,7 @@ def test_a_study_without_runs_is_its_drawing(tmp_path: Path) -> None:
     assert "twice" in (tmp_path / "toy" / "toy.svg").read_text(encoding="utf-8")
 
 
-def test_what_training_found_is_kept(training_store: str, tmp_path: Path) -> None:
+def test_the_outcome_of_training_is_kept(training_store: str, tmp_path: Path) -> None:
     study = small(seeds=(0,), columns=(*toy_study().columns, Column("judged", "outcome.measured.fpr95")))
     report = run_study("toy", study, options(tmp_path / "toy", training_store, only="*-plain-*"))
     row = report.result["scores"]["rows"][0]

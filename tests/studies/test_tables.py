@@ -58,7 +58,7 @@ def test_one_seed_has_no_spread() -> None:
     assert "seed 0" in page
 
 
-def test_the_page_says_what_is_missing_and_what_was_changed() -> None:
+def test_missing_runs_and_changed_settings_are_named() -> None:
     study = toy_study(notes="Known: nothing.")
     page = text(study, rows_of(study, *made_up()), "The steps of every run are scaled by 0.01.")
     assert "over the seeds 0, 1" in page

@@ -300,7 +300,7 @@ def _page(
     sections = [page.Section("Results", results)]
     if drawing is not None:
         sections.append(page.Section("Figures", [drawing]))
-    cost = [page.Text(f"{run['seconds']:,.0f} seconds."), page.Code(run["command"])]
+    cost: list[page.Part] = [page.Text(f"{run['seconds']:,.0f} seconds."), page.Code(run["command"])]
     title = f"{study.summary[:1].upper()}{study.summary[1:]}"
     sections.append(page.Section("Cost and commands", cost))
     return page.Page(title, lead=f"patchprint study {name}", sections=sections, origin=origin([run]))
