@@ -173,7 +173,7 @@ def _results_in(source: Path) -> Iterator[dict[str, Any]]:
 
 def _has_series(run: dict[str, Any], study: Study) -> bool:
     """Return whether a run of another study holds all lines that this study shows."""
-    return all(any(fnmatch.fnmatch(name, kept) for kept in run["complete_series"]) for name in study.series)
+    return all(any(fnmatch.fnmatchcase(name, kept) for kept in run["complete_series"]) for name in study.series)
 
 
 def _do_runs(plans: Mapping[str, Plan], options: Options) -> dict[str, str]:
@@ -234,11 +234,9 @@ def _remove_folders(runs: Sequence[Plan], plans: Mapping[str, Plan]) -> None:
 
 def _rows(study: Study, options: Options, plans: Mapping[str, Plan], errors: Mapping[str, str]) -> list[Row]:
     def record(name: str, seed: int) -> RunRecord:
-        found, error = plans.get(name), errors.get(name, "")
-        is_done = found is not None and not error and found.is_done
-        return RunRecord(
-            name, seed, read_json(found.result, "the result of a run") if found and is_done else None, error
-        )
+        if name not in plans or name in errors or not plans[name].is_done:
+            return RunRecord(name, seed, error=errors.get(name, ""))
+        return RunRecord(name, seed, read_json(plans[name].result, "the result of a run"))
 
     seeds = options.seeds or study.seeds
     return [Row(case, tuple(record(run_name(case, seed), seed) for seed in seeds)) for case in study.cases]
