@@ -30,7 +30,6 @@ from patchprint.common.table import Table
 from patchprint.features import Model, load
 from patchprint.report import page
 from patchprint.report.charts import svg_file
-from patchprint.report.run_cost import origin
 from patchprint.studies._figures import Drawing
 from patchprint.studies._measures import PROBES
 from patchprint.studies._plan import Options, Plan, asked_for, plan, run_name
@@ -107,7 +106,7 @@ def _train_and_measure(plan: Plan) -> None:
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(plan.folder / "checkpoints")
     outcome = train(plan.config, out=plan.folder, resume=begun, force=not begun)
-    model = load(plan.measured_weights, plan.config.device, plan.engine)
+    model = load(plan.measured_weights, plan.config.device, engine=plan.engine)
     result = {
         "name": plan.name,
         "seed": plan.config.seed,
@@ -301,4 +300,4 @@ def _page(
     cost: list[page.Part] = [page.Text(f"{run['seconds']:,.0f} seconds."), page.Code(run["command"])]
     title = f"{study.summary[:1].upper()}{study.summary[1:]}"
     sections.append(page.Section("Cost and commands", cost))
-    return page.Page(title, lead=f"patchprint study {name}", sections=sections, origin=origin([run]))
+    return page.Page(title, lead=f"patchprint study {name}", sections=sections, origin=provenance.origin([run]))
