@@ -15,11 +15,11 @@ pytestmark = pytest.mark.slow
 
 def test_a_study_is_one_file(tmp_path: Path) -> None:
     page = ROOT / "docs" / "evidence" / "studies.md"
-    (shown,) = (block.code for block in blocks(page) if block.language == "python" and "\nstudy = " in block.code)
+    (shown,) = (block.code for block in blocks(page) if block.language == "python" and "\nSTUDIES = " in block.code)
     touched = trial(
         tmp_path,
         files={"src/patchprint/studies/yours.py": shown},
         run=["tests/studies/test_studies.py"],
-        keyword="yours",
+        keyword="your-margins",
     )
     assert touched == ["src/patchprint/studies/yours.py"]

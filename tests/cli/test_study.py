@@ -14,7 +14,7 @@ from support.toy_studies import toy_study
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "STUDIES", {"toy": toy_study})
+    monkeypatch.setattr(command, "STUDIES", {"toy": toy_study()})
     monkeypatch.setattr(command, "COMMANDS", {"toy": command._command("toy")})
 
 
@@ -25,7 +25,7 @@ def test_all_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for name in STUDIES:
         assert main(["study", name, "--help"]) == 0
         text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-        assert all(f"{title} ({what})" in text for title, what in STUDIES[name]().data.items())
+        assert all(f"{title} ({what})" in text for title, what in STUDIES[name].data.items())
 
 
 @pytest.mark.usefixtures("toy")

@@ -91,7 +91,7 @@ def prepare() -> None:
     images, tracks = homographies.make_tracks([texture(400, 400)], num_views=7, seed=0, max_keypoints=600)
     names = track_files.Names([f"{number}.png" for number in range(len(images))], ["made"])
     track_files.write(Path("work/tracks"), map(encode_png, images), tracks, names)
-    study.STUDIES = {"toy": toy_study}  # type: ignore[assignment]
+    study.STUDIES = {"toy": toy_study()}  # type: ignore[assignment]
     study.COMMANDS = {"toy": study._command("toy")}
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from patchprint.common.errors import UserError
-from patchprint.studies import Column, Functions, Options, run_study
+from patchprint.networks import weights
+from patchprint.studies import Column, Curves, Functions, Measure, Options, run_study
+from patchprint.studies._engine import do_run
 from patchprint.studies._plan import plan
 from patchprint.training import loop
 from support.toy_studies import chained, options, toy_study
@@ -63,11 +65,13 @@ def test_from_runs_to_table_and_drawing(
     assert run["measured"]["test"]["scores"]["pairs"] == 200
     assert run["series"]["norm/variance"]["steps"] == list(range(1, 13))
     assert "4 of 4: hardnet-sec-seed1 done" in capsys.readouterr().err
-    assert list(out.rglob("*.safetensors")) == []
-    assert list(out.rglob("*.log")) == []
+    assert [path.suffix for path in (out / "runs").iterdir()] == [".json"] * 4, "no weights, logs or examples"
+    page = (out / "toy.html").read_text(encoding="utf-8")
+    assert "<title>A toy</title>" in page and page.count("<table") == 2 and "hardnet-plain" not in page
+    assert "FPR95 % (published)" in page and "over the seeds 0, 1" in page and "<svg" in page
 
 
-def test_what_is_done_is_not_done_again(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+def test_finished_runs_are_not_repeated(training_store: str, tmp_path: Path, steps: list[str]) -> None:
     first = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
     steps.clear()
     again = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
@@ -77,20 +81,44 @@ def test_what_is_done_is_not_done_again(training_store: str, tmp_path: Path, ste
     assert set(steps) == {"hardnet-plain-seed1", "hardnet-sec-seed1"}
 
 
-def test_runs_of_another_study_are_taken_over(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+@pytest.mark.parametrize("source", ["first", "first/toy.json"])
+def test_runs_of_another_study_are_taken_over(
+    source: str, training_store: str, tmp_path: Path, steps: list[str]
+) -> None:
     first = run_study("toy", small(), options(tmp_path / "first", training_store))
     steps.clear()
     renamed = [replace(case, labels={**case.labels, "recipe": "ours"}) for case in small().cases]
     harder = replace(renamed[1], settings={**renamed[1].settings, "lr": 0.05})
     study = toy_study(cases=(renamed[0], harder))
-    with pytest.raises(UserError, match="not the folder of a study"):
-        options(tmp_path / "second", training_store, reuse=(tmp_path,))
-    second = run_study("toy", study, options(tmp_path / "second", training_store, reuse=(tmp_path / "first",)))
+    second = run_study("toy", study, options(tmp_path / "second", training_store, reuse=(tmp_path / source,)))
     assert len(steps) == 2 * 12  # the second case alone, which has another rate
     before, after = (report.result["scores"]["rows"][0] for report in (first, second))
-    assert after["labels"]["recipe"] == "ours"
+    assert after["labels"]["recipe"] == "ours" and after["runs"][0]["name"] == "ours-plain-seed0"
     assert after["columns"] == before["columns"]
+    assert after["runs"][0]["series"] == before["runs"][0]["series"]
     assert run_study("toy", study, options(tmp_path / "second", training_store)).table == second.table
+
+
+def test_a_json_file_gives_only_runs_with_the_curves_that_are_shown(
+    training_store: str, tmp_path: Path, steps: list[str]
+) -> None:
+    run_study("toy", small(seeds=(0,)), options(tmp_path / "first", training_store))
+    steps.clear()
+    study = small(seeds=(0,), figures=(Curves("loss/*", "losses", panels=("norms",)),))
+    run_study("toy", study, options(tmp_path / "again", training_store, reuse=(tmp_path / "first" / "toy.json",)))
+    assert len(steps) == 2 * 12, "its runs have no losses"
+    steps.clear()
+    run_study("toy", study, options(tmp_path / "whole", training_store, reuse=(tmp_path / "first",)))
+    assert steps == []
+
+
+def test_only_studies_can_be_reused(training_store: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="neither the output folder nor the JSON file of a study"):
+        options(tmp_path / "toy", training_store, reuse=(tmp_path,))
+    (tmp_path / "other.json").write_text("{}")
+    given = options(tmp_path / "toy", training_store, reuse=(tmp_path / "other.json",))
+    with pytest.raises(UserError, match="not the JSON file of a study"):
+        run_study("toy", small(), given)
 
 
 def test_a_budget_is_recorded_and_destroys_nothing(training_store: str, tmp_path: Path, steps: list[str]) -> None:
@@ -133,7 +161,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(
     ("problem", "sentence"),
     [(UserError("try a lower --lr"), "try a lower --lr"), (TypeError("no such thing"), "TypeError: no such thing")],
 )
-def test_a_failed_run_is_said_and_the_others_go_on(
+def test_a_failed_run_is_reported_and_the_others_go_on(
     problem: Exception,
     sentence: str,
     training_store: str,
@@ -163,7 +191,7 @@ def test_a_failed_run_is_said_and_the_others_go_on(
     assert list((tmp_path / "toy").rglob("*.log")) == []
 
 
-def test_only_some_runs_and_the_rest_is_said(training_store: str, tmp_path: Path, steps: list[str]) -> None:
+def test_runs_that_were_not_asked_for_are_listed(training_store: str, tmp_path: Path, steps: list[str]) -> None:
     out = tmp_path / "toy"
     part = run_study("toy", small(), options(out, training_store, only="*-plain-seed0"))
     assert set(steps) == {"hardnet-plain-seed0"}
@@ -224,12 +252,37 @@ def test_a_study_without_runs_is_its_drawing(tmp_path: Path) -> None:
     assert "twice" in (tmp_path / "toy" / "toy.svg").read_text(encoding="utf-8")
 
 
-def test_what_training_found_is_kept(training_store: str, tmp_path: Path) -> None:
+def test_the_outcome_of_training_is_kept(training_store: str, tmp_path: Path) -> None:
     study = small(seeds=(0,), columns=(*toy_study().columns, Column("judged", "outcome.measured.fpr95")))
     report = run_study("toy", study, options(tmp_path / "toy", training_store, only="*-plain-*"))
     row = report.result["scores"]["rows"][0]
     assert row["columns"]["judged"]["mean"] == row["runs"][0]["outcome"]["measured"]["fpr95"]
     assert "last" not in row["runs"][0]["outcome"]
+
+
+def test_the_measured_weights_are_those_that_the_study_names(training_store: str, tmp_path: Path) -> None:
+    for chosen in ("best", "last"):
+        given = options(tmp_path / chosen, training_store, changes={"validate_every": 1})
+        run = plan(toy_study(weights=chosen), given)["hynet-plain-seed0"]
+        assert do_run(run) == ""
+        measured = json.loads(run.result.read_text(encoding="utf-8"))
+        assert measured["sha256"] == weights.load_network(run.folder / f"{chosen}.safetensors").info.sha256
+
+
+def test_weights_are_measured_in_float32_unless_asked_otherwise(training_store: str, tmp_path: Path) -> None:
+    engines = {}
+    for name, asked in (("float32", {}), ("bfloat16", {"engine": "bfloat16"})):
+        run = plan(toy_study(), options(tmp_path / name, training_store, **asked))["hynet-plain-seed0"]
+        assert do_run(run) == ""
+        engines[run.checksum] = json.loads(run.result.read_text(encoding="utf-8"))["measured"]["test"]["engine"]
+    assert list(engines.values()) == ["float32", "bfloat16"]
+
+
+def test_a_wrong_measure_is_one_sentence(training_store: str, tmp_path: Path) -> None:
+    study = toy_study(measures={"test": Measure("ubc", on="test", settings={"pears": 3})})
+    run = plan(study, options(tmp_path, training_store))["hynet-plain-seed0"]
+    assert do_run(run) == "benchmark 'ubc' has no option 'pears'; did you mean pairs?"
+    assert not run.is_done
 
 
 def test_a_foreign_folder_is_left_alone(training_store: str, tmp_path: Path) -> None:
@@ -240,10 +293,8 @@ def test_a_foreign_folder_is_left_alone(training_store: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_side_by_side_gives_the_same_numbers(training_store: str, tmp_path: Path) -> None:
-    study, exact = (
-        small(seeds=(0,)),
-        {"precision": "float64"},
-    )  # the runs use fewer threads each, which changes roundings
+    # The runs use fewer threads each, which changes roundings.
+    study, exact = small(seeds=(0,)), {"precision": "float64"}
     one = run_study("toy", study, options(tmp_path / "one", training_store, changes=exact))
     two = run_study("toy", study, options(tmp_path / "two", training_store, changes=exact, workers=2))
     assert two.failed == 0

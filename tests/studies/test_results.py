@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from patchprint.studies import Column
-from patchprint.studies._results import Row, RunRecord, Summary, baseline_of, grouped, summarize
+from patchprint.studies._results import Row, RunRecord, Summary, baseline_of, grouped, series_of, summarize
 from support.toy_studies import record, rows_of, toy_study
 
 RUN = record(0, fpr95=4.0, recall={"1": 0.25}, note="text", norm_variance=3.0)
@@ -42,14 +42,17 @@ def test_a_quotient() -> None:
     assert RUN.value(Column("x", "test.fpr95", over="log.nothing")) is None
 
 
-def test_what_was_logged_up_to_a_part_of_the_run() -> None:
-    lines = [{"step": step, "loss/total": step / 100} for step in range(10, 101, 10)]
-    run = RunRecord("run", 0, {"scores": {}, "settings": {"steps": 100}}, lines)
+def test_the_last_logged_value_up_to_a_fraction_of_the_run() -> None:
+    logged = series_of(
+        [{"step": step, "loss/total": step / 100} for step in range(10, 101, 10)] + [{"step": 100, "lr": 1.0}]
+    )
+    series = {name: each._asdict() for name, each in logged.items()}
+    run = RunRecord("run", 0, {"measured": {}, "config": {"steps": 100}, "series": series})
     assert [run.value(Column("x", "log.loss/total", at=at)) for at in (0.05, 0.15, 0.3, 1.0)] == [None, 0.1, 0.3, 1.0]
 
 
-def test_what_training_found() -> None:
-    run = RunRecord("run", 0, {"scores": {}, "outcome": {"best_step": 7, "mean": {"fpr95": 0.5}}})
+def test_the_outcome_of_training() -> None:
+    run = RunRecord("run", 0, {"measured": {}, "outcome": {"best_step": 7, "mean": {"fpr95": 0.5}}})
     assert run.value(Column("x", "outcome.mean.fpr95", scale=100)) == 50.0
     assert run.value(Column("x", "outcome.best_step")) == 7
     assert RUN.value(Column("x", "outcome.best_step")) is None
@@ -71,7 +74,7 @@ def test_rows_that_differ_in_one_label_are_a_group() -> None:
     assert grouped([missing, rows[2]], ())[0].summary(column) == Summary(4.5, None)
 
 
-def test_nothing_is_no_number() -> None:
+def test_a_run_without_scores_has_no_number() -> None:
     assert record(0).value(Column("x", "test.fpr95")) is None
     assert record(0, fpr95=float("nan")).value(Column("x", "test.fpr95")) is None
 

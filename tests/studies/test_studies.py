@@ -9,14 +9,14 @@ import pytest
 
 from patchprint.benchmarks import BENCHMARKS
 from patchprint.common.registry import check_options, option_names
+from patchprint.common.table import Table
 from patchprint.data.builders.hpatches_sequences import RADIUS
 from patchprint.studies import STUDIES, Bars, Case, Curves, HeatMap, Options, Profiles, Study, run_study
-from patchprint.studies._figures import write
-from patchprint.studies._hynet import largest_slope
-from patchprint.studies._metric import LOSSES
-from patchprint.studies._probes import PROBES
-from patchprint.studies._results import Row, RunRecord
-from patchprint.studies._tables import document
+from patchprint.studies._figures import Drawing
+from patchprint.studies._measures import PROBES
+from patchprint.studies._results import Row, RunRecord, blocks
+from patchprint.studies.hynet import largest_slope
+from patchprint.studies.sec import LOSSES
 from patchprint.training import RECIPES, resolve
 from patchprint.training.config import differences
 from patchprint.training.image_recipes import IMAGE_RECIPES
@@ -59,9 +59,14 @@ def made_up_rows(study: Study) -> list[Row]:
                     put(outcome, path, value)
         samples = {f"norm/sample-{sample}": value + sample for sample in range(8)}
         series = {name: value for name in study.series if "*" not in name}
-        lines = [{"step": step, **samples, **series, **logged} for step in (1, 10, 20)]
-        result = {"scores": scores(case, value), "outcome": outcome, "settings": {"steps": 20}}
-        return RunRecord(f"run-{number}", seed, result, lines)
+        lines = {"steps": [1, 10, 20]}
+        result = {
+            "measured": scores(case, value),
+            "outcome": outcome,
+            "config": {"steps": 20},
+            "series": {name: {**lines, "values": [x] * 3} for name, x in {**samples, **series, **logged}.items()},
+        }
+        return RunRecord(f"run-{number}", seed, result)
 
     return [Row(case, tuple(run(n, case, seed) for seed in study.seeds)) for n, case in enumerate(study.cases)]
 
@@ -76,24 +81,24 @@ def put(scores: dict[str, Any], path: str, value: Any) -> None:
 
 @EVERY_STUDY
 def test_its_runs_are_those_of_a_recipe(name: str) -> None:
-    for case in STUDIES[name]().cases:
+    for case in STUDIES[name].cases:
         config = resolve(case.recipe, data=("x",), **case.settings)
         assert config.recipe in RECIPES
 
 
 @EVERY_STUDY
 def test_its_measures_are_benchmarks_or_probes(name: str) -> None:
-    for measure in STUDIES[name]().measures.values():
+    for measure in STUDIES[name].measures.values():
         benchmark = (PROBES if measure.benchmark in PROBES else BENCHMARKS)[measure.benchmark]()
         check_options(measure.benchmark, measure.settings, option_names(benchmark.settings))
 
 
 @EVERY_STUDY
-def test_its_table_and_drawing_show_all_cases(name: str, tmp_path: Path) -> None:
-    study = STUDIES[name]()
+def test_its_table_and_drawing_show_all_cases(name: str) -> None:
+    study = STUDIES[name]
     rows = made_up_rows(study)
-    page = document(name, study, rows, [])
-    table = [line for line in page.splitlines() if line.startswith("|")]
+    page = "\n".join(each.to_markdown() for each in blocks(study, rows, []) if isinstance(each, Table))
+    table = page.splitlines()
     assert len(table) >= 2 + (len(study.columns) if study.transposed else len(study.cases)) or not study.cases
     for number, case in enumerate(study.cases):
         cells = [line.split("|")[2 + number] for line in table] if study.transposed else [table[2 + number]]
@@ -105,13 +110,12 @@ def test_its_table_and_drawing_show_all_cases(name: str, tmp_path: Path) -> None
             assert not any("–" in cell for cell in cells), case.name
         for title, value in case.published_gain.items():
             assert f"({value:+.2f})" in page, title
-    write(tmp_path / "drawing.svg", study, rows)
-    drawing = (tmp_path / "drawing.svg").read_text(encoding="utf-8").replace("&amp;", "&")
+    text = Drawing(study, rows).svg().replace("&amp;", "&")
     named = [figure for figure in study.figures if isinstance(figure, Bars | Curves)]
     shown = study.mean_over if any(isinstance(figure, Bars) for figure in named) else None
     if named:
         labels = {value for case in study.cases for label, value in case.labels.items() if label != shown}
-        assert all(value in drawing for value in labels - {"none"})
+        assert all(value in text for value in labels - {"none"})
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +130,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 
 @pytest.mark.parametrize("name", slow_but(("hynet-gradients", "sdgmnet-weights", "l2net-sampling"), STUDIES))
 def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Path) -> None:
-    study = reduced(STUDIES[name]())
+    study = reduced(STUDIES[name])
     of_images = any(case.recipe in IMAGE_RECIPES for case in study.cases)
     network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4}
     # DOAP counts patches, and takes whole groups of 16.
@@ -151,12 +155,12 @@ def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Pa
 
 
 def published(name: str, *labels: str) -> list[float]:
-    (case,) = (case for case in STUDIES[name]().cases if tuple(case.labels.values()) == labels)
+    (case,) = (case for case in STUDIES[name].cases if tuple(case.labels.values()) == labels)
     return list(case.published.values())
 
 
 def test_published_numbers_stand_in_their_rows() -> None:
-    assert len(STUDIES["metric-losses"]().cases) == 2 * (5 * 3 + 1)
+    assert len(STUDIES["metric-losses"].cases) == 2 * (5 * 3 + 1)
     assert published("metric-losses", "cub", "triplet", "plain") == [59.85, 23.39, 53.34]
     assert published("metric-losses", "cub", "n-pair", "SEC") == [72.24, 43.21, 66.00]
     assert published("metric-losses", "cars", "multi-similarity", "SEC") == [73.95, 46.49, 85.73, 0.004]
@@ -171,7 +175,7 @@ def test_published_numbers_stand_in_their_rows() -> None:
 
 
 def test_metric_losses_have_the_papers_batches_and_weights() -> None:
-    settings = {tuple(case.labels.values()): case.settings for case in STUDIES["metric-losses"]().cases}
+    settings = {tuple(case.labels.values()): case.settings for case in STUDIES["metric-losses"].cases}
     assert settings["cars", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
     assert settings["cars", "n-pair", "L2 penalty"] == {
         "loss": "n-pair", "views": 2, "batch": 60, "norm_penalty": 0.005,
@@ -184,7 +188,7 @@ def test_metric_losses_have_the_papers_batches_and_weights() -> None:
 
 def test_rows_of_a_loss_have_one_rate_but_for_multi_similarity() -> None:
     rates: dict[tuple[str, ...], set[float]] = {}
-    for each in STUDIES["metric-losses"]().cases:
+    for each in STUDIES["metric-losses"].cases:
         config = resolve(each.recipe, data=("x",), **each.settings)
         rates.setdefault(tuple(each.labels.values())[:2], set()).add(config.lr)
         assert config.weight_decay == 2.5e-3
@@ -200,7 +204,7 @@ def test_rows_of_a_loss_have_one_rate_but_for_multi_similarity() -> None:
 
 
 def test_the_weight_of_sec_is_chosen_on_classes_that_are_not_learned() -> None:
-    study = STUDIES["metric-sec-weight"]()
+    study = STUDIES["metric-sec-weight"]
     assert {measure.settings["split"] for measure in study.measures.values()} == {"val"}
     assert all(each.settings["hold_out"] for each in study.cases)
     weights = [float(c.labels["eta"]) for c in study.cases if list(c.labels.values())[:2] == ["cars", "semihard"]]
@@ -208,23 +212,17 @@ def test_the_weight_of_sec_is_chosen_on_classes_that_are_not_learned() -> None:
 
 
 def case(name: str, *labels: str) -> Case:
-    (found,) = (case for case in STUDIES[name]().cases if tuple(case.labels.values()) == labels)
+    (found,) = (case for case in STUDIES[name].cases if tuple(case.labels.values()) == labels)
     return found
 
 
-@pytest.mark.parametrize(
-    ("method", "mean"),
-    [
-        ("TFeat", 6.64),
-        ("L2-Net", 2.22),
-        ("HardNet", 1.51),
-        ("CDF", 1.18),
-        ("SOSNet", 1.03),
-        ("HyNet", 0.84),
-        ("HardNet+FRN", 1.04),
-        ("SDGMNet", 0.76),
-    ],
-)
+PRINTED_MEANS = {
+    "TFeat": 6.64, "L2-Net": 2.22, "HardNet": 1.51, "CDF": 1.18, "SOSNet": 1.03, "HyNet": 0.84, "HardNet+FRN": 1.04,
+    "SDGMNet": 0.76,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "mean"), PRINTED_MEANS.items())
 def test_table_1_has_the_printed_means(method: str, mean: float) -> None:
     """Where a number stood in another row or column, the mean of six would hardly come out."""
     rows = [case("sdgmnet-table1", method, learned).published for learned in ("liberty", "notredame", "yosemite")]
@@ -238,7 +236,6 @@ def test_published_numbers_of_patches_stand_in_their_rows() -> None:
     assert case("sdgmnet-statistics", "notredame").published["Std[theta-], epoch 30"] == 0.0866
     assert case("sdgmnet-statistics", "yosemite").published["E[P-], epoch 30"] == 304
     assert case("sdgmnet-curves", "liberty").published["best"] == pytest.approx(0.55)
-    assert case("sdgmnet-ablation", "&s", "-PA", "liberty").published == {"P+ / P-": 0.94}
     assert case("sdgmnet-ablation", "HyNet", "none", "notredame").published["mean FPR95 %"] == pytest.approx(0.925)
     assert case("hynet-frn", "HardNet, own recipe", "BN").published == {"matching mAP": 50.56}
     assert case("hynet-frn", "HardNet", "FRN").published == {"matching mAP": 51.89}
@@ -248,15 +245,14 @@ def test_published_numbers_of_patches_stand_in_their_rows() -> None:
     assert case("doap-mining", "DOAP-ST", "also mined").published_gain == {"matching mAP": 6.0}
     both = case("l2net-table1", "CS L2-Net+", "notredame").published
     assert (both["liberty FPR95 %"], both["mean FPR95 % of signs"]) == (1.71, pytest.approx((4.01 + 4.04) / 2))
-
-
-def test_statistics_are_those_of_the_epochs() -> None:
-    column = next(each for each in STUDIES["sdgmnet-statistics"]().columns if each.title == "E[P-], epoch 70")
+    ratios = {name: published("sdgmnet-ablation", name, "-PA", "yosemite") for name in ("&theta", "&s", "&l2", "&AF")}
+    assert ratios == {"&theta": [1.00], "&s": [0.94], "&l2": [1.02], "&AF": [0.95]}
+    column = STUDIES["sdgmnet-statistics"].column("E[P-], epoch 70")
     assert (column.value, column.at) == ("log.loss/power_negative", 0.35)
 
 
 def test_the_ablation_has_eight_bars_and_two_lines_on_three_sets() -> None:
-    cases = STUDIES["sdgmnet-ablation"]().cases
+    cases = STUDIES["sdgmnet-ablation"].cases
     settings = {(c.labels["self weight"], c.labels["power"]): (c.recipe, c.settings["loss_settings"]) for c in cases}
     assert len(cases) == 3 * 10
     assert settings["&l2", "-PA"] == ("sdgmnet", {"self_weight": "l2", "power_adjustment": False})
@@ -265,19 +261,13 @@ def test_the_ablation_has_eight_bars_and_two_lines_on_three_sets() -> None:
     assert case("sdgmnet-ablation", "&s", "+PA", "notredame").selects_on == ("liberty", "yosemite")
 
 
-def test_published_ratios_of_powers_are_those_of_their_weights() -> None:
-    """The ratio of &theta is 1 by definition, since its weights are 1."""
-    ratios = {name: published("sdgmnet-ablation", name, "-PA", "yosemite") for name in ("&theta", "&s", "&l2", "&AF")}
-    assert ratios == {"&theta": [1.00], "&s": [0.94], "&l2": [1.02], "&AF": [0.95]}
-
-
 def test_methods_are_compared_on_equal_terms() -> None:
     """Equal steps, patches in a step, and patch scale in training and test."""
-    configs = {c.labels["method"]: resolve(c.recipe, data=("x",), **c.settings) for c in STUDIES["comparison"]().cases}
+    configs = {c.labels["method"]: resolve(c.recipe, data=("x",), **c.settings) for c in STUDIES["comparison"].cases}
     assert {config.batch * config.views for config in configs.values()} == {2048}
     assert {config.steps for config in configs.values()} == {4000}
     assert {config.patch_scale for config in configs.values()} == {2 * RADIUS}
-    tried = STUDIES["comparison-rates"]().cases
+    tried = STUDIES["comparison-rates"].cases
     for method, config in configs.items():
         rates = {c.settings["lr"]: c.settings for c in tried if c.recipe == method}
         assert rates[config.lr] == case("comparison", method, "liberty").settings
@@ -287,18 +277,18 @@ def test_losses_differ_from_hynets_norms_in_the_norm_alone() -> None:
     one, other = (case("hynet-frn", "HardNet", norm) for norm in ("BN", "FRN"))
     first, second = (resolve(each.recipe, data=("x",), **each.settings) for each in (one, other))
     assert differences(first, second) == ["network"]
-    assert [c.recipe for c in STUDIES["hynet-alpha"]().cases][-2:] == ["hardnet", "sosnet"]
+    assert [c.recipe for c in STUDIES["hynet-alpha"].cases][-2:] == ["hardnet", "sosnet"]
 
 
 def test_batch_sizes_of_doap_have_equal_epochs() -> None:
-    sizes = [c.settings["batch"] for c in STUDIES["doap-batch"]().cases]
+    sizes = [c.settings["batch"] for c in STUDIES["doap-batch"].cases]
     assert sizes == [256, 512, 1024, 2048, 4096]
-    assert {c.settings["batch"] * c.settings["steps"] for c in STUDIES["doap-batch"]().cases} == {44_000 * 1024}
+    assert {c.settings["batch"] * c.settings["steps"] for c in STUDIES["doap-batch"].cases} == {44_000 * 1024}
 
 
 def test_center_surround_starts_from_the_tower_of_its_set() -> None:
-    for both in (each for each in STUDIES["l2net-table1"]().cases if each.recipe == "l2net-cs"):
-        tower = STUDIES["l2net-table1"]().case(both.starts_from or "")
+    for both in (each for each in STUDIES["l2net-table1"].cases if each.recipe == "l2net-cs"):
+        tower = STUDIES["l2net-table1"].case(both.starts_from or "")
         assert (tower.learns, tower.recipe) == (both.learns, "l2net")
         assert tower.settings == both.settings
         assert both.labels["method"] == f"CS {tower.labels['method']}"

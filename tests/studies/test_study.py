@@ -26,10 +26,10 @@ CASE = toy_study().cases[0]
         ({"cases": (CASE, dataclasses.replace(CASE, labels={"recipe": "x"}))}, "needs the labels"),
         ({"cases": (dataclasses.replace(CASE, published={"mAP": 1.0}),)}, "published values for {'mAP'}"),
         ({"cases": (dataclasses.replace(CASE, published_gain={"mAP": 1.0}),)}, "published values for {'mAP'}"),
-        ({"cases": (dataclasses.replace(CASE, starts_from="hynet-sec"),)}, "does not stand before it"),
-        ({"cases": (dataclasses.replace(CASE, selects_on=("rome",)),)}, "speak of the sets"),
-        ({"data": {"train": "a store"}}, "speak of the sets"),
-        ({"measures": {"test": Measure("ubc")}}, "speak of the sets"),
+        ({"cases": (dataclasses.replace(CASE, starts_from="hynet-sec"),)}, "is not an earlier case"),
+        ({"cases": (dataclasses.replace(CASE, selects_on=("rome",)),)}, "name the sets"),
+        ({"data": {"train": "a store"}}, "name the sets"),
+        ({"measures": {"test": Measure("ubc")}}, "name the sets"),
         ({"columns": (*toy_study().columns, Column("R@1", "retrieval.R@1"))}, "retrieval"),
         ({"columns": (*toy_study().columns, Column("both", ("test.fpr95", "other.fpr95")))}, "other"),
     ],
@@ -39,5 +39,5 @@ def test_contradictions_are_refused(changes: dict[str, Any], message: str) -> No
         toy_study(**changes)
 
 
-def test_series_are_those_of_the_figures() -> None:
-    assert toy_study().series == ("norm/*",)
+def test_series_are_those_of_figures_and_columns() -> None:
+    assert toy_study().series == ("norm/*", "norm/variance")

@@ -1,4 +1,4 @@
-"""The page of a study: spread over seeds, published values, gains, and plain words for what is missing."""
+"""Tables of a study: spread over seeds, published values, gains, and plain words for what is missing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ import dataclasses
 
 import pytest
 
-from patchprint.studies._tables import document, gains_table, means_table, results_table
+from patchprint.common.table import Table
+from patchprint.studies import Study
+from patchprint.studies._results import Row, blocks, gains_table, results_table
 from support.toy_studies import COLUMNS, record, rows_of, toy_study
+
+
+def text(study: Study, rows: list[Row], *conditions: str) -> str:
+    return "\n\n".join(
+        part.to_markdown() if isinstance(part, Table) else part for part in blocks(study, rows, conditions)
+    )
+
+
+def lines(table: Table) -> list[str]:
+    return table.to_markdown().splitlines()
 
 
 def made_up() -> list[tuple]:
@@ -21,7 +33,7 @@ def made_up() -> list[tuple]:
 
 def test_results_have_spread_and_published_values() -> None:
     study = toy_study()
-    assert results_table(study, rows_of(study, *made_up())).splitlines() == [
+    assert lines(results_table(study, rows_of(study, *made_up()))) == [
         "| recipe | norms | FPR95 % (published) | area | norm variance |",
         "| --- | --- | ---: | ---: | ---: |",
         "| hardnet | plain | 5.00 ± 1.41 (10.00) | 90.0 ± 0.0 | 0.500 ± 0.000 |",
@@ -33,7 +45,7 @@ def test_results_have_spread_and_published_values() -> None:
 
 def test_gains_stand_beside_the_published_ones() -> None:
     study = toy_study()
-    assert gains_table(study, rows_of(study, *made_up())).splitlines()[2:] == [
+    assert lines(gains_table(study, rows_of(study, *made_up())))[2:] == [
         "| hardnet | SEC | -1.50 ± 0.71 (-1.00) | +5.0 ± 0.0 |",
         "| hynet | SEC | failed | failed |",
     ]
@@ -41,53 +53,52 @@ def test_gains_stand_beside_the_published_ones() -> None:
 
 def test_one_seed_has_no_spread() -> None:
     study = toy_study(seeds=(0,))
-    page = document("toy", study, rows_of(study, *[(record(0, fpr95=4.0),)] * 4), [])
+    page = text(study, rows_of(study, *[(record(0, fpr95=4.0),)] * 4))
     assert "±" not in page
     assert "seed 0" in page
 
 
-def test_the_page_says_what_is_missing_and_what_was_changed() -> None:
+def test_missing_runs_and_changed_settings_are_named() -> None:
     study = toy_study(notes="Known: nothing.")
-    page = document("toy", study, rows_of(study, *made_up()), ["The steps of every run are scaled by 0.01."])
-    assert page.startswith("# toy: a toy\n")
+    page = text(study, rows_of(study, *made_up()), "The steps of every run are scaled by 0.01.")
     assert "over the seeds 0, 1" in page
-    assert "**The steps of every run are scaled by 0.01.**" in page
+    assert "\nThe steps of every run are scaled by 0.01.\n" in page
     assert "Known: nothing." in page
-    assert "* failed: run-seed1: the loss became NaN\n* failed: run-seed1: no memory\n* not run: run-seed0\n" in page
+    assert "* failed: run-seed1: the loss became NaN\n* failed: run-seed1: no memory\n* not run: run-seed0" in page
 
 
 def test_without_baseline_there_are_no_gains() -> None:
     study = toy_study(baseline=None)
-    assert "Gain" not in document("toy", study, rows_of(study, *made_up()), [])
+    assert "Gain" not in text(study, rows_of(study, *made_up()))
 
 
 def test_means_over_a_label_have_the_columns_that_all_rows_have() -> None:
     study = toy_study(mean_over="recipe")
     done = [(record(0, fpr95=each, roc_auc=0.9), record(1, fpr95=each)) for each in (1.0, 2.0)]
     rows = rows_of(study, *done, *[(record(0, fpr95=each), record(1, fpr95=each)) for each in (3.0, 4.0)])
-    assert means_table(study, rows, "recipe").splitlines() == [
+    assert lines(results_table(study, rows, "recipe")) == [
         "| norms | FPR95 % | norm variance |",
         "| --- | ---: | ---: |",
         "| plain | 2.00 ± 0.00 | 0.500 ± 0.000 |",
         "| SEC | 3.00 ± 0.00 | 0.500 ± 0.000 |",
     ]
-    assert "Mean over recipe:" in document("toy", study, rows, [])
+    assert "Mean over recipe:" in text(study, rows)
 
 
 def test_a_transposed_table_has_a_line_for_each_column() -> None:
     study = toy_study(transposed=True)
-    lines = results_table(study, rows_of(study, *made_up())).splitlines()
-    assert lines[:2] == ["| recipe | hardnet | hardnet | hynet | hynet |", "| --- | ---: | ---: | ---: | ---: |"]
-    assert lines[3] == "| FPR95 % (published) | 5.00 ± 1.41 (10.00) | 3.50 ± 0.71 (9.00) | 7.00 | failed |"
-    assert len(lines) == 2 + 1 + 3
+    found = lines(results_table(study, rows_of(study, *made_up())))
+    assert found[:2] == ["| recipe | hardnet | hardnet | hynet | hynet |", "| --- | ---: | ---: | ---: | ---: |"]
+    assert found[3] == "| FPR95 % (published) | 5.00 ± 1.41 (10.00) | 3.50 ± 0.71 (9.00) | 7.00 | failed |"
+    assert len(found) == 2 + 1 + 3
 
 
 def test_a_published_gain_needs_no_published_numbers() -> None:
     plain, sec = toy_study().cases[2:]
     study = toy_study(cases=(plain, dataclasses.replace(sec, published_gain={"FPR95 %": -0.39})))
     rows = rows_of(study, (record(0, fpr95=4.0), record(1, fpr95=6.0)), (record(0, fpr95=3.0), record(1, fpr95=4.0)))
-    assert "| hynet | SEC | -1.50 ± 0.71 (-0.39) | – |" in gains_table(study, rows)
-    assert "published values in parentheses" in document("toy", study, rows, [])
+    assert "| hynet | SEC | -1.50 ± 0.71 (-0.39) | – |" in lines(gains_table(study, rows))
+    assert "published values in parentheses" in text(study, rows)
 
 
 def test_the_best_of_a_label_is_shown_and_compared() -> None:
@@ -100,7 +111,7 @@ def test_the_best_of_a_label_is_shown_and_compared() -> None:
     study = toy_study(cases=cases, columns=(fpr95,), figures=(), best_over=("rate", "FPR95 %"))
     values = [(4.0, 6.0), (3.0, 5.0), (3.0, 5.4), (9.0, 9.0)]
     rows = rows_of(study, *[(record(0, fpr95=first), record(1, fpr95=second)) for first, second in values])
-    page = document("toy", study, rows, [])
+    page = text(study, rows)
     best, gains = page.split("Best rate of each by FPR95 %:")[1].split("Gain over norms = plain")
     assert best.splitlines()[4:6] == [
         "| hardnet | plain | 2 | 4.00 ± 1.41 (10.00) |",
@@ -108,6 +119,6 @@ def test_the_best_of_a_label_is_shown_and_compared() -> None:
     ]
     assert "| hardnet | SEC | +0.20 ± 0.28, cannot tell (-1.00) |" in gains
     higher = dataclasses.replace(study, columns=(COLUMNS[0],))
-    assert "| hardnet | SEC | 2 | 9.00 ± 0.00 (9.00) |" in document("toy", higher, rows, []).split("Best rate")[1]
+    assert "| hardnet | SEC | 2 | 9.00 ± 0.00 (9.00) |" in text(higher, rows).split("Best rate")[1]
     with pytest.raises(ValueError, match="best_over"):
         dataclasses.replace(study, best_over=("pears", "FPR95 %"))

@@ -6,8 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from patchprint.studies import Case, Column, Measure, Options, Study
-from patchprint.studies._figures import Bars, Curves
+from patchprint.studies import Bars, Case, Column, Curves, Measure, Options, Study
 from patchprint.studies._results import Row, RunRecord
 
 NARROW = {
@@ -70,9 +69,11 @@ def record(seed: int, error: str = "", **scores: Any) -> RunRecord:
     if error or not scores:
         return RunRecord(f"run-seed{seed}", seed, error=error)
     variance = scores.pop("norm_variance", 0.5)
-    lines = [{"step": step, "norm/mean": 1.0 + step, "norm/variance": variance * step} for step in (0, 1)]
     measured = {"headline": {"FPR95 %": scores.get("fpr95")}, "scores": scores}
-    return RunRecord(f"run-seed{seed}", seed, {"scores": {"test": measured}, "settings": {}, "run": {}}, lines)
+    logged = {"norm/mean": [1.0, 2.0], "norm/variance": [0.0, variance]}
+    series = {name: {"steps": [0, 1], "values": values} for name, values in logged.items()}
+    result = {"measured": {"test": measured}, "config": {}, "outcome": {}, "series": series, "run": {}}
+    return RunRecord(f"run-seed{seed}", seed, result)
 
 
 def rows_of(study: Study, *runs: tuple[RunRecord, ...]) -> list[Row]:

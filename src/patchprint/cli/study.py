@@ -11,14 +11,14 @@ import tyro
 from patchprint.cli.output import emit
 from patchprint.networks.engines import EXACT
 from patchprint.studies import STUDIES, Options, run_study
-from patchprint.studies._arguments import read_changes, read_sets
+from patchprint.studies._plan import read_changes, read_sets
 
 # --set a=1 b=2, or --set a=1 --set b=2
 Words = tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]]
 
 
 def _command(name: str) -> Callable[..., int]:
-    study = STUDIES[name]()
+    study = STUDIES[name]
 
     def command(
         out: Path,
@@ -67,8 +67,8 @@ def _command(name: str) -> Callable[..., int]:
         workers: runs at a time, each in its own process.
         device: cpu, cuda, mps or auto.
         engine: how networks are computed where they are measured, as in patchprint eval.
-        keep: leave the weights of the runs in their folders.
-        reuse: folders of other studies; what they did with the same settings and data is not done again.
+        keep: keep the folders of the training runs, with their weights.
+        reuse: output folders or JSON files of other studies; their runs with the same settings and data are taken over.
         json: print the result as JSON.
     """
     return command

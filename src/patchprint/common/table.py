@@ -25,7 +25,7 @@ def format_number(value: object, spec: str = "") -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under a header; the first cell names the row.
+    """Rows of cells under a header; the first cell or cells name the row.
 
     Args:
         header: names of the columns.
@@ -35,6 +35,7 @@ class Table:
         quiet: first cells of the rows to show in a muted color in HTML.
         title: a heading above the table in HTML.
         wide: whether the table takes a full row of a report page.
+        labels: number of columns that name the row, aligned to the left in Markdown.
     """
 
     header: Sequence[str]
@@ -44,6 +45,7 @@ class Table:
     quiet: frozenset[str] = frozenset()
     title: str = ""
     wide: bool = True
+    labels: int = 1
 
     def to_text(self) -> str:
         """Return columns aligned with spaces: the first to the left, the others to the right."""
@@ -59,10 +61,11 @@ class Table:
         """Return a Markdown table with its caption below it.
 
         Args:
-            numeric: align all columns but the first to the right.
+            numeric: align all columns but the labels to the right.
         """
-        rule = ["---", *["---:" if numeric else "---"] * (len(self.header) - 1)]
-        lines = [f"| {' | '.join(map(str, line))} |" for line in (self.header, rule, *self.rows)]
+        rule = ["---"] * self.labels + ["---:" if numeric else "---"] * (len(self.header) - self.labels)
+        cells = ([str(cell).replace("|", "\\|") for cell in line] for line in (self.header, rule, *self.rows))
+        lines = [f"| {' | '.join(line)} |" for line in cells]
         return "\n".join(lines) + (f"\n\n{self.caption}" if self.caption else "")
 
     def to_html(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ SUFFIXES = (".png", ".jpg", ".jpeg")
 LARGEST_FILE = 600_000  # bytes that are taken as they are
 LONGEST_SIDE = 1600  # pixels of a image that is made smaller
 QUALITY = 85  # of JPEG
-_PIXELS_PER_POINT = 4 / 3
 
 
 @dataclass(frozen=True)
@@ -56,16 +54,6 @@ class EmbeddedImage:
             return _jpeg(pixels, caption, alt, wide)
         kind = "png" if file.suffix.lower() == ".png" else "jpeg"
         return EmbeddedImage(_data_uri(file.read_bytes(), kind), (width, height), caption, alt, wide=wide)
-
-    @staticmethod
-    def from_svg(path: str | Path, caption: str, alt: str = "") -> EmbeddedImage:
-        """Embed an SVG file of matplotlib, on white."""
-        text = Path(path).read_text(encoding="utf-8")
-        found = re.search(r'<svg[^>]*\bviewBox="0 0 ([\d.]+) ([\d.]+)"', text)
-        if found is None:
-            raise UserError(f"{path} is no drawing: it has no viewBox that begins at 0 0")
-        size = round(float(found[1]) * _PIXELS_PER_POINT), round(float(found[2]) * _PIXELS_PER_POINT)
-        return EmbeddedImage(_data_uri(text.encode(), "svg+xml"), size, caption, alt)
 
     @staticmethod
     def from_pixels(

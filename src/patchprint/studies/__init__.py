@@ -1,14 +1,12 @@
-"""The papers' tables and figures: many runs, what is measured after each, one table and one drawing.
+"""Studies repeat tables and figures of papers: many training runs, measurements of each, a table and a figure.
 
-A file ``NAME.py`` in this folder is the study NAME (``-`` for ``_``): it holds ``study``, a `Study`, which is data and no
-machinery. Files with an underscore are what all studies share: `_engine` does the runs, `_tables` and `_figures` show them.
+A file in this folder without an underscore declares the studies of one paper: ``STUDIES``, a dict of `Study` by name.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
 
 from patchprint.common.registry import Registry
 from patchprint.studies._engine import Report, run_study
@@ -17,14 +15,17 @@ from patchprint.studies._plan import Options
 from patchprint.studies._study import Case, Column, Measure, Study
 
 
-def _loader(module: str) -> Callable[[], Study]:
-    return lambda: importlib.import_module(f"{__name__}.{module}").study
+def _declared() -> dict[str, Study]:
+    """Return the studies of all files, by name."""
+    files = [each.name for each in pkgutil.iter_modules(__path__) if not each.name.startswith("_")]
+    declared = [item for file in files for item in importlib.import_module(f"{__name__}.{file}").STUDIES.items()]
+    studies = dict(declared)
+    if len(studies) < len(declared):
+        raise ValueError("two files declare a study of the same name")
+    return studies
 
 
-STUDIES: Registry[Callable[[], Study]] = Registry(
-    "study",
-    {m.name.replace("_", "-"): _loader(m.name) for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")},
-)
+STUDIES: Registry[Study] = Registry("study", _declared())
 
 __all__ = [
     "STUDIES", "Bars", "Case", "Column", "Curves", "Figure", "Functions", "HeatMap", "Lines", "Measure", "Options", "Profiles",

@@ -1,27 +1,41 @@
-"""Runs of a study side by side, each done once; then one JSON, one table, one drawing, and one page of all."""
+"""Do the runs of a study, each once, and write one JSON file, one table, one drawing, and one page of all."""
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
+import gc
 import json
 import shutil
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm import tqdm
 
+from patchprint.benchmarks import BENCHMARKS, Run, measure
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
+from patchprint.common.errors import UserError
+from patchprint.common.optional import require
 from patchprint.common.processes import run_tasks
+from patchprint.common.registry import check_options, option_names
 from patchprint.common.safe_io import read_json
-from patchprint.report.page import write
-from patchprint.studies import _figures, _one_run, _page, _tables
-from patchprint.studies._plan import DataSet, Options, Plan, asked_for, plan, run_name
-from patchprint.studies._results import Row, RunRecord
-from patchprint.studies._study import Study
+from patchprint.common.table import Table
+from patchprint.features import Model, load
+from patchprint.report import page
+from patchprint.report.charts import svg_file
+from patchprint.studies._figures import Drawing
+from patchprint.studies._measures import PROBES
+from patchprint.studies._plan import Options, Plan, asked_for, plan, run_name
+from patchprint.studies._results import Row, RunRecord, blocks, series_of
+from patchprint.studies._study import Measure, Study
+from patchprint.training import checkpoint, train
 from patchprint.training.run_folder import read_metrics
 
 MADE_BY = "patchprint study"
@@ -29,7 +43,7 @@ MADE_BY = "patchprint study"
 
 @dataclass(frozen=True)
 class Report:
-    """What a study leaves: the whole result, its table, and how many runs failed."""
+    """Result of a study: the contents of its JSON file and of its Markdown file, and how many runs failed."""
 
     result: dict[str, Any]
     table: str
@@ -39,82 +53,169 @@ class Report:
 def run_study(name: str, study: Study, options: Options) -> Report:
     """Do the runs that are not done yet, and write NAME.json, NAME.md, NAME.svg and NAME.html into ``options.out``.
 
-    A run that was stopped goes on from its checkpoint. One that fails is reported, and the others go on.
+    A run that was stopped goes on from its checkpoint. A run that fails is reported, and the others go on.
     """
     started = time.monotonic()
     choose_device(options.device)
-    if study.figures:
-        _figures.check()
+    if study.figures:  # better to fail before the runs than after them
+        require("matplotlib", extra="images")
     plans = plan(study, options)
     with files.only_writer(options.out):
         written = [f"{name}{suffix}" for suffix in (".json", ".md", ".svg", ".html")]
         files.claim_folder(options.out, MADE_BY, [*written, "runs/*"])
-        _adopt(asked_for(plans, options), options.reuse)
-        errors = _do(asked_for(plans, options), options)
-        if not options.keep:
-            _remove_weights(asked_for(plans, options), plans)
+        _take_over(asked_for(plans, options), options.reuse, study)
+        errors = _do_runs(plans, options)
         rows = _rows(study, options, plans, errors)
-        table = _tables.document(name, study, rows, _conditions(options))
         result = _result(name, study, options, plans, rows, started)
+        parts = blocks(study, rows, _conditions(options))
+        texts = [part.to_markdown() if isinstance(part, Table) else part for part in parts]
+        table = "\n\n".join([f"# {name}: {study.summary}", *texts]) + "\n"
         files.write_json(options.out / f"{name}.json", result)
         files.write_text(options.out / f"{name}.md", table)
-        drawing = options.out / f"{name}.svg" if study.figures else None
+        drawing = Drawing(study, rows, name) if study.figures else None
         if drawing is not None:
-            _figures.write(drawing, study, rows)
-        write(_page.page(table, drawing, result), options.out / f"{name}.html")
+            files.write_text(options.out / f"{name}.svg", svg_file(drawing.svg()))
+        page.write(_page(name, study, parts, drawing, result["run"]), options.out / f"{name}.html")
     return Report(result, table, len(errors))
 
 
-def _adopt(plans: Sequence[Plan], studies: Sequence[Path]) -> None:
-    """Copy what other studies did with the same settings, data and measures: all that is left of a run without its weights."""
+def do_run(plan: Plan) -> str:
+    """Train and measure one run; return "", or in one sentence why it failed. What it prints goes to its log."""
+    plan.runs.mkdir(parents=True, exist_ok=True)
+    # Lines are written at once, so that a full disk is met there and not when the log is closed.
+    with (
+        files.saying_what_failed(plan.log),
+        open(plan.log, "w", encoding="utf-8", buffering=1) as log,
+        contextlib.redirect_stderr(log),
+    ):
+        try:
+            _train_and_measure(plan)
+        except UserError as error:
+            return str(error)
+        except Exception as error:
+            traceback.print_exc()
+            return f"{type(error).__name__}: {error} ({plan.log} says more)"
+        finally:
+            _clear_memory()
+    plan.log.unlink()
+    return ""
+
+
+def _train_and_measure(plan: Plan) -> None:
+    started = time.monotonic()
+    # A run that was stopped before its first checkpoint starts again.
+    begun = checkpoint.any_in(plan.folder / "checkpoints")
+    outcome = train(plan.config, out=plan.folder, resume=begun, force=not begun)
+    model = load(plan.measured_weights, plan.config.device, engine=plan.engine)
+    result = {
+        "name": plan.name,
+        "seed": plan.config.seed,
+        "checksum": plan.checksum,
+        "config": plan.config.to_json(),
+        "sha256": model.info.sha256,
+        "outcome": {name: value for name, value in outcome.to_json().items() if name not in ("best", "last")},
+        "measured": {name: _measure(each, plan, model) for name, each in plan.measures.items()},
+        "series": {
+            name: each._asdict() for name, each in series_of(read_metrics(plan.folder / "metrics.jsonl")).items()
+        },
+        "complete_series": ["*"],
+        "run": provenance.run_info(started),
+    }
+    files.write_json(plan.result, result)
+
+
+def _measure(each: Measure, plan: Plan, model: Model) -> dict[str, Any]:
+    """Return headline and scores of one benchmark, and what they were measured on."""
+    benchmark = (PROBES if each.benchmark in PROBES else BENCHMARKS)[each.benchmark]()
+    check_options(f"benchmark {each.benchmark!r}", each.settings, option_names(benchmark.settings))
+    settings, paths = benchmark.settings(**each.settings), tuple(map(Path, plan.set_of(each).paths))
+    measured = model.signs() if each.signs else model
+    result = measure(Run(benchmark, settings, measured, paths, device=choose_device(plan.config.device)))
+    return {
+        "benchmark": result.benchmark,
+        "settings": result.settings,
+        "data": result.data,
+        "engine": result.model["engine"],
+        "headline": benchmark.headline(result.scores),
+        "scores": result.scores,
+    }
+
+
+def _clear_memory() -> None:
+    """Leave no compiled step and no GPU memory to the next run of this process."""
+    if "torch._dynamo" in sys.modules:  # which takes seconds to import
+        torch.compiler.reset()
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _take_over(plans: Sequence[Plan], sources: Sequence[Path], study: Study) -> None:
+    """Copy the results of runs that other studies did with the same settings, data and measures."""
+    known = {run["checksum"]: run for source in sources for run in _results_in(source) if _has_series(run, study)}
     for each in plans:
-        known = [path for study in studies for path in (study / "runs").glob(f"*-{each.checksum}.json")]
-        found = [path for path in known if (path.with_suffix("") / "metrics.jsonl").is_file()]
-        if found and not _is_done(each) and not each.folder.exists():
-            each.runs.mkdir(parents=True, exist_ok=True)
-            result = {**read_json(found[0], "the result of a run"), "labels": each.case.labels}
-            with files.atomic_folder(each.folder, MADE_BY) as folder:
-                for name in ("config.json", "metrics.jsonl"):
-                    shutil.copy(found[0].with_suffix("") / name, folder)
-            files.write_json(each.result, result)
+        if each.checksum in known and not each.is_done and not each.folder.exists():
+            files.write_json(each.result, {**known[each.checksum], "name": each.name})
 
 
-def _do(plans: Sequence[Plan], options: Options) -> dict[str, str]:
-    """Do what is not done; returns the sentences of those that failed, by name."""
-    waiting = _waiting(plans)
+def _results_in(source: Path) -> Iterator[dict[str, Any]]:
+    """Yield the runs of another study, from its folder or its JSON file."""
+    if source.is_dir():
+        found = [read_json(path, "the result of a run") for path in sorted((source / "runs").glob("*.json"))]
+    else:
+        rows = read_json(source, "the result of a study").get("scores", {}).get("rows")
+        if not isinstance(rows, list):
+            raise UserError(f"--reuse names {source}, which is not the JSON file of a study")
+        found = [run for row in rows for run in row["runs"]]
+    yield from (run for run in found if "checksum" in run)  # not what failed or was done by an older version
+
+
+def _has_series(run: dict[str, Any], study: Study) -> bool:
+    """Return whether a run of another study holds all lines that this study shows."""
+    return all(any(fnmatch.fnmatchcase(name, kept) for kept in run["complete_series"]) for name in study.series)
+
+
+def _do_runs(plans: Mapping[str, Plan], options: Options) -> dict[str, str]:
+    """Do what is not done; return the error messages of the runs that failed, by name."""
+    wanted = asked_for(plans, options)
+    waiting = _waiting(wanted)
     errors: dict[str, str] = {}
-    number = len(plans) - len(waiting)
-    with tqdm(total=len(plans), initial=number, unit="run", disable=None) as bar:
+    number = len(wanted) - len(waiting)
+    with tqdm(total=len(wanted), initial=number, unit="run", disable=None) as bar:
         for ready in _waves(waiting):
-            able = [each for each in ready if each.start is None or each.start.name not in errors]
-            errors |= {
-                each.name: f"{each.start.name}, which it starts from, failed"
-                for each in ready
-                if each not in able and each.start
-            }
-            for each, error in run_tasks(_one_run.attempt, able, options.workers):
+            able = []
+            for each in ready:
+                if each.start is not None and each.start.name in errors:
+                    errors[each.name] = f"{each.start.name}, which it starts from, failed"
+                else:
+                    able.append(each)
+            for each, error in run_tasks(do_run, able, options.workers):
                 number += 1
                 bar.update()
                 if error:
                     errors[each.name] = error
                 if error or bar.disable:
                     words = f"failed: {error}" if error else "done"
-                    bar.write(f"{number} of {len(plans)}: {each.name} {words}", file=sys.stderr)
+                    bar.write(f"{number} of {len(wanted)}: {each.name} {words}", file=sys.stderr)
+                if not options.keep:
+                    _remove_folders([each], plans)
+    if not options.keep:
+        _remove_folders(wanted, plans)
     return errors
 
 
 def _waiting(plans: Sequence[Plan]) -> list[Plan]:
-    """What is to be done: runs without a result, and those without weights that one of these starts from."""
+    """Return the runs to do: those without a result, and those without the weights that one of these starts from."""
     waiting: list[Plan] = []
     for each in reversed(plans):  # a run stands behind the one it starts from
         needed = any(other.start == each for other in waiting)
-        if not _is_done(each) or (needed and not each.measured_weights.is_file()):
+        if not each.is_done or (needed and not each.measured_weights.is_file()):
             waiting.insert(0, each)
     return waiting
 
 
 def _waves(waiting: Sequence[Plan]) -> Iterator[list[Plan]]:
-    """The same runs in groups, each behind the runs that it starts from."""
+    """Yield the same runs in groups, each behind the runs that it starts from."""
     while waiting:
         names = {each.name for each in waiting}
         ready = [each for each in waiting if each.start is None or each.start.name not in names]
@@ -122,43 +223,37 @@ def _waves(waiting: Sequence[Plan]) -> Iterator[list[Plan]]:
         waiting = [each for each in waiting if each not in ready]
 
 
-def _remove_weights(done: Sequence[Plan], plans: Mapping[str, Plan]) -> None:
-    """Of all runs that are done, but for those that another run is yet to start from."""
-    needed = {each.start.name for each in plans.values() if each.start is not None and not _is_done(each)}
-    for each in done:
-        if _is_done(each) and each.name not in needed:
-            _one_run.remove_weights(each)
+def _remove_folders(runs: Sequence[Plan], plans: Mapping[str, Plan]) -> None:
+    """Delete the training folders of runs that are done and that no other run is yet to start from."""
+    needed = {each.start.name for each in plans.values() if each.start is not None and not each.is_done}
+    for each in runs:
+        if each.is_done and each.name not in needed:
+            shutil.rmtree(each.folder, ignore_errors=True)
 
 
-def _is_done(plan: Plan) -> bool:
-    return plan.result.is_file() and (plan.folder / "metrics.jsonl").is_file()
-
-
-def _rows(study: Study, options: Options, plans: dict[str, Plan], errors: dict[str, str]) -> list[Row]:
+def _rows(study: Study, options: Options, plans: Mapping[str, Plan], errors: Mapping[str, str]) -> list[Row]:
     def record(name: str, seed: int) -> RunRecord:
-        found, error = plans.get(name), errors.get(name, "")
-        if found is None or error or not _is_done(found):
-            return RunRecord(name, seed, error=error)
-        result = read_json(found.result, "the result of a run")
-        return RunRecord(name, seed, result, read_metrics(found.folder / "metrics.jsonl"))
+        if name not in plans or name in errors or not plans[name].is_done:
+            return RunRecord(name, seed, error=errors.get(name, ""))
+        return RunRecord(name, seed, read_json(plans[name].result, "the result of a run"))
 
     seeds = options.seeds or study.seeds
     return [Row(case, tuple(record(run_name(case, seed), seed) for seed in seeds)) for case in study.cases]
 
 
 def _conditions(options: Options) -> list[str]:
-    """How the runs were measured, and in what they differ from the study as it is declared."""
-    measured = [f"Networks are measured in {options.engine}."]
+    """Return how the runs were measured and how they differ from the declared study, a sentence each."""
     scaled = [] if options.budget == 1 else [f"The steps of every run are scaled by {options.budget:g}."]
     changed = ", ".join(f"{name}={json.dumps(value)}" for name, value in options.changes.items())
-    return [*measured, *scaled, *([f"Settings changed in all runs: {changed}."] if changed else [])]
+    changes = [f"Settings changed in all runs: {changed}."] if changed else []
+    return [f"Networks are measured in {options.engine}.", *scaled, *changes]
 
 
 def _result(
-    name: str, study: Study, options: Options, plans: dict[str, Plan], rows: list[Row], started: float
+    name: str, study: Study, options: Options, plans: Mapping[str, Plan], rows: Sequence[Row], started: float
 ) -> dict[str, Any]:
-    """Everything: settings, every run with its scores, and the numbers of the table and of the drawing."""
-    used = {title: data for each in plans.values() for title, data in _sets(study, each).items()}
+    """Return everything: settings, every run with its scores, and the numbers of the table and of the drawing."""
+    used = {title: data for each in plans.values() for title, data in each.sets.items()}
     sets = {title: {"path": ",".join(data.paths), "sha256": data.sha256} for title, data in used.items()}
     result = provenance.record(
         f"study {name}",
@@ -177,13 +272,6 @@ def _result(
     return result.to_json()
 
 
-def _sets(study: Study, plan: Plan) -> dict[str, DataSet]:
-    """The sets of a run by their names."""
-    measured = {study.measures[title].on or plan.case.learns: each.data for title, each in plan.measures.items()}
-    selecting = dict(zip(plan.case.selects_on, plan.selects_on, strict=True))
-    return {plan.case.learns: plan.learns, **selecting, **measured}
-
-
 def _row_json(study: Study, row: Row) -> dict[str, Any]:
     columns = {}
     for column in study.columns:
@@ -194,15 +282,22 @@ def _row_json(study: Study, row: Row) -> dict[str, Any]:
 
 
 def _run_json(study: Study, run: RunRecord) -> dict[str, Any]:
-    known = {"name": run.name, "seed": run.seed}
+    """Return the result of a run with those of its series that the study shows."""
     if run.result is None:
-        return {**known, "error": run.error or "not run"}
+        return {"name": run.name, "seed": run.seed, "error": run.error or "not run"}
     series = {name: found._asdict() for pattern in study.series for name, found in run.series(pattern).items()}
-    return {
-        **known,
-        "config": run.result["settings"],
-        "outcome": run.result.get("outcome"),  # older runs have none
-        "measured": run.result["scores"],
-        "series": series,
-        "run": run.result["run"],
-    }
+    return {**run.result, "series": series, "complete_series": list(study.series)}
+
+
+def _page(
+    name: str, study: Study, parts: Sequence[str | Table], drawing: Drawing | None, run: dict[str, Any]
+) -> page.Page:
+    """Return the same report with tables that can be sorted, the drawing, and the cost."""
+    results: list[page.Part] = [page.Text(part) if isinstance(part, str) else part for part in parts]
+    sections = [page.Section("Results", results)]
+    if drawing is not None:
+        sections.append(page.Section("Figures", [drawing]))
+    cost: list[page.Part] = [page.Text(f"{run['seconds']:,.0f} seconds."), page.Code(run["command"])]
+    title = f"{study.summary[:1].upper()}{study.summary[1:]}"
+    sections.append(page.Section("Cost and commands", cost))
+    return page.Page(title, lead=f"patchprint study {name}", sections=sections, origin=provenance.origin([run]))

@@ -1,4 +1,4 @@
-"""From a study and what the user gave to the runs that are to be done, each with a name and a folder."""
+"""From a study and the options of the user to the runs to do, each with a name and a checksum."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,35 +15,35 @@ from patchprint.common.errors import UserError, suggest
 from patchprint.common.provenance import sha256_of_file, sha256_of_folder
 from patchprint.data import manifest
 from patchprint.networks.engines import EXACT
-from patchprint.studies._study import Case, Study
+from patchprint.studies._study import Case, Measure, Study
 from patchprint.training import TrainConfig, resolve
+from patchprint.training.resolving import read_options
 
 # A run is at least this long, or as long as its recipe, however small the budget.
 FEWEST_STEPS = 10
-# Compiling a step takes as long as this many steps gain by it. A recorded step needs no compilation.
-SHORT = 10_000
 # A run logs at least this often, so that its curves can be drawn.
 LINES = 100
-# Settings that say where and how a run is done, not what it is; data are known by their checksum.
+# Settings that say where and how a run is done, not what it is; data are identified by their checksums.
 _NOT_PART_OF_A_RUN = ("data", "select_on_test", "device", "acceleration", "tensorboard")
+_FORMAT = 2  # of the result of a run; 1 had no series
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a user says beside the name of a study.
+    """Options of a study.
 
     Args:
         data: folders or files of the sets, by name; several stores are one set.
-        out: folder of the study.
+        out: output folder.
         budget: factor of the steps of every run.
-        seeds: in place of those of the study.
-        changes: settings of all runs, by the names of TrainConfig.
-        only: pattern of the names of runs to do; the others are shown where they were done before.
-        workers: runs at a time.
+        seeds: seeds instead of those of the study.
+        changes: changed settings of all runs, by the names of TrainConfig.
+        only: pattern of the names of runs to do; the others are shown if they were done before.
+        workers: number of runs at a time.
         device: cpu, cuda, mps or auto.
         engine: how networks are computed where they are measured; float32 is exact.
-        keep: leave the weights of the runs in their folders.
-        reuse: folders of other studies; what they did with the same settings and data is not done again.
+        keep: keep the folders of the training runs, with their weights.
+        reuse: output folders or JSON files of other studies, whose runs with the same settings and data are taken over.
     """
 
     data: Mapping[str, tuple[Path, ...]]
@@ -68,51 +68,74 @@ class Options:
         for name, flag in (("seed", "--seeds"), ("data", "--data"), ("device", "--device")):
             if name in self.changes:
                 raise UserError(f"--set cannot change {name}; give {flag}")
-        for folder in self.reuse:
-            if not (folder / "runs").is_dir():
-                raise UserError(f"--reuse names {folder}, which is not the folder of a study")
+        for path in self.reuse:
+            if not path.is_file() and not (path / "runs").is_dir():
+                raise UserError(
+                    f"--reuse names {path}, which is neither the output folder nor the JSON file of a study"
+                )
+
+
+def read_sets(words: Iterable[str]) -> dict[str, tuple[Path, ...]]:
+    """Parse ``--data``: NAME=PATH words; commas join several stores to one set."""
+    sets: dict[str, tuple[Path, ...]] = {}
+    for word in words:
+        name, separator, paths = word.partition("=")
+        if not separator or not name or not paths:
+            raise UserError(f"--data is written NAME=PATH, not {word!r}")
+        if name in sets:
+            raise UserError(f"--data names {name} twice; commas join several stores: {name}=A,B")
+        sets[name] = tuple(map(Path, paths.split(",")))
+    return sets
+
+
+def read_changes(words: Iterable[str]) -> dict[str, Any]:
+    """Parse ``--set``: SETTING=VALUE words; a dot leads to an option: network_options.width=8."""
+    changes: dict[str, Any] = {}
+    for name, value in read_options(words).items():
+        setting, separator, option = name.partition(".")
+        if separator:
+            changes.setdefault(setting, {})[option] = value
+        else:
+            changes[setting] = value
+    return changes
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where a set lies, and the checksum of what is in it."""
+    """Paths of a set, and the checksum of its contents."""
 
     paths: tuple[str, ...]
     sha256: str
 
 
 @dataclass(frozen=True)
-class PlannedMeasure:
-    benchmark: str
-    settings: dict[str, Any]
-    data: DataSet
-    signs: bool
-
-    @property
-    def identity(self) -> list[Any]:
-        """What tells it from others."""
-        return [self.benchmark, self.settings, self.data.sha256, *(["signs"] if self.signs else [])]
-
-
-@dataclass(frozen=True)
 class Plan:
-    """One run, with all that a worker needs to do it; ``start`` is the run whose weights it starts from.
+    """One run, with all that a worker process needs to do it.
 
-    Its folder is named after its settings too: a run with other settings never meets the files of this one, and a run that is
-    there already is this very run.
+    Its files are named after its settings too: a run with other settings never meets the files of this one, and a run whose
+    result exists is this very run.
+
+    Args:
+        name: name of the case and seed.
+        case: case of the study.
+        config: configuration of the training.
+        sets: sets that the run needs, by name.
+        measures: what is measured of its weights.
+        start: the run whose weights it starts from.
+        weights: which weights are measured, "best" or "last".
+        engine: how the network is computed while it is measured.
+        runs: folder of all runs.
     """
 
     name: str
     case: Case
     config: TrainConfig
-    learns: DataSet
-    measures: dict[str, PlannedMeasure]
-    selects_on: tuple[DataSet, ...]
+    sets: dict[str, DataSet]
+    measures: dict[str, Measure]
     start: Plan | None
     weights: str
     engine: str
     runs: Path
-    keep: bool
 
     @property
     def folder(self) -> Path:
@@ -131,13 +154,21 @@ class Plan:
 
     @property
     def log(self) -> Path:
-        """What the run said; it stays only where the run failed."""
+        """What the run printed; kept only if the run failed."""
         return self.runs / f"{self.folder.name}.log"
 
     @property
+    def is_done(self) -> bool:
+        return self.result.is_file()
+
+    def set_of(self, measure: Measure) -> DataSet:
+        """Return the set that a measure is taken on."""
+        return self.sets[measure.on or self.case.learns]
+
+    @property
     def checksum(self) -> str:
-        """Of settings, data and measures: two runs that agree in it are one run, whatever they are called."""
-        # What has its default does not count, so that a setting that is added later leaves old runs as they are.
+        """Checksum of settings, data and measures: runs that agree in it are one run, whatever their names."""
+        # Settings with their defaults do not count, so that a setting that is added later leaves old runs valid.
         default = TrainConfig(recipe="", network="", loss="").to_json()
         config = {
             name: value
@@ -146,15 +177,12 @@ class Plan:
         }
         if self.start is not None:
             config["init"] = self.start.folder.name
-        measures = {name: each.identity for name, each in self.measures.items()}
-        parts = [
-            config,
-            self.learns.sha256,
-            measures,
-            self.weights,
-            self.engine,
-            *(each.sha256 for each in self.selects_on),
-        ]
+        measures = {
+            name: [each.benchmark, each.settings, self.set_of(each).sha256, each.signs]
+            for name, each in self.measures.items()
+        }
+        data = [self.sets[name].sha256 for name in (self.case.learns, *self.case.selects_on)]
+        parts = [_FORMAT, config, data, measures, self.weights, self.engine]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -163,31 +191,32 @@ def run_name(case: Case, seed: int) -> str:
 
 
 def plan(study: Study, options: Options) -> dict[str, Plan]:
-    """All runs by name; those that were not asked for are left out where their sets were not given."""
+    """Return all runs by name; those that were not asked for are left out if their sets were not given."""
     named = [(run_name(case, seed), case, seed) for case in study.cases for seed in options.seeds or study.seeds]
-    asked_for = [case for name, case, _ in named if _is_asked_for(name, options)]
-    if named and not asked_for:
+    wanted = [case for name, case, _ in named if _is_asked_for(name, options)]
+    if named and not wanted:
         raise UserError(f"no run matches --only {options.only!r}; they are called like {named[0][0]}")
-    sets = _open_sets(study, options, asked_for)
+    sets = _open_sets(study, options, wanted)
     plans: dict[str, Plan] = {}
     for name, case, seed in named:
-        if study.sets_of(case) <= set(sets):
+        needed = study.sets_of(case)
+        if needed <= set(sets):
             start = None if case.starts_from is None else plans[run_name(study.case(case.starts_from), seed)]
-            plans[name] = _plan_run(study, options, name, case, seed, sets, start)
+            config = _config(case, seed, options, sets, start)
+            measures, chosen = study.measures_of(case), {each: sets[each] for each in sorted(needed)}
+            runs = options.out / "runs"
+            plans[name] = Plan(name, case, config, chosen, measures, start, study.weights, options.engine, runs)
     return plans
 
 
 def asked_for(plans: Mapping[str, Plan], options: Options) -> list[Plan]:
-    """The runs that match ``options.only`` and those that they start from, in the order of ``plans``."""
-    wanted: set[str] = set()
-    for name, each in plans.items():
-        if _is_asked_for(name, options):
-            wanted |= {run.name for run in _chain(each)}
+    """Return the runs that match ``options.only`` and those that they start from, in the order of ``plans``."""
+    wanted = {run.name for name, each in plans.items() if _is_asked_for(name, options) for run in _chain(each)}
     return [each for name, each in plans.items() if name in wanted]
 
 
 def _chain(run: Plan) -> Iterator[Plan]:
-    """A run, the one it starts from, and so on."""
+    """Yield a run, the one it starts from, and so on."""
     yield run
     if run.start is not None:
         yield from _chain(run.start)
@@ -197,36 +226,16 @@ def _is_asked_for(name: str, options: Options) -> bool:
     return fnmatch.fnmatchcase(name, options.only)
 
 
-def _plan_run(
-    study: Study, options: Options, name: str, case: Case, seed: int, sets: Mapping[str, DataSet], start: Plan | None
-) -> Plan:
-    measures = {
-        title: PlannedMeasure(each.benchmark, each.settings, sets[each.on or case.learns], each.signs)
-        for title, each in study.measures_of(case).items()
-    }
-    config = _config(case, seed, options, sets, start)
-    selects_on = tuple(sets[each] for each in case.selects_on)
-    # What another run starts from stays until that one is done.
-    keep = options.keep or any(other.starts_from == case.name for other in study.cases)
-    runs = options.out / "runs"
-    return Plan(
-        name, case, config, sets[case.learns], measures, selects_on, start, study.weights, options.engine, runs, keep
-    )
-
-
 def _config(case: Case, seed: int, options: Options, sets: Mapping[str, DataSet], start: Plan | None) -> TrainConfig:
-    settings = _merge(case.settings, options.changes)
     fixed: dict[str, Any] = {"data": sets[case.learns].paths, "seed": seed}
     fixed |= {"device": options.device, "tensorboard": False}
     if case.selects_on:
         fixed["select_on_test"] = tuple(path for name in case.selects_on for path in sets[name].paths)
     if start is not None:
         fixed["init"] = str(start.measured_weights)
-    config = resolve(case.recipe, **{**settings, **fixed})
+    config = resolve(case.recipe, **{**_merge(case.settings, options.changes), **fixed})
     steps = max(round(config.steps * options.budget), min(config.steps, FEWEST_STEPS))
     config = dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))
-    if config.acceleration == "auto" and steps <= SHORT:
-        config = dataclasses.replace(config, acceleration="record")
     if not case.selects_on:
         return config
     # A shorter run is tested as often as a whole one, as far as it has steps.
@@ -234,7 +243,7 @@ def _config(case: Case, seed: int, options: Options, sets: Mapping[str, DataSet]
 
 
 def _merge(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, where ``changes`` win; options of network, loss and batcher are merged one by one."""
+    """Merge both, where ``changes`` win; options of network, loss and batcher are merged one by one."""
     merged = dict(settings)
     for name, value in changes.items():
         before = merged.get(name)
@@ -243,7 +252,7 @@ def _merge(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def _open_sets(study: Study, options: Options, cases: list[Case]) -> dict[str, DataSet]:
-    """Every set that was given, after a look at those that the ``cases`` need."""
+    """Return every set that was given, after a check of those that the ``cases`` need."""
     for name in options.data:
         if name not in study.data:
             raise UserError(f"the study has no set {name!r}; {suggest(name, study.data)}")
@@ -265,7 +274,7 @@ def _open_set(paths: tuple[Path, ...], is_learned: bool) -> DataSet:
 
 
 def _store(path: Path) -> Path:
-    """The store itself, or the one that is made once of an archive or folder of labeled images."""
+    """Return the store itself, or the one that is made once of an archive or folder of labeled images."""
     if (path / manifest.NAME).is_file():
         return path
     from patchprint.data.builders import labeled_images
@@ -274,7 +283,7 @@ def _store(path: Path) -> Path:
 
 
 def _checksum(path: Path) -> str:
-    """Of a store, that of the checksums of its files, which its manifest holds."""
+    """Return the checksum of a file or folder; of a store, that of the checksums in its manifest."""
     if (path / manifest.NAME).is_file():
         listing = {name: entry["sha256"] for name, entry in manifest.read(path)["files"].items()}
         return hashlib.sha256(json.dumps(listing, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What came of the runs of a study: one record for each run, one row for each case."""
+"""Results of a study: one record for each run, one row for each case, and the tables made of them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,54 @@ import dataclasses
 import fnmatch
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from patchprint.common.table import MISSING, Table
+
 if TYPE_CHECKING:
-    from patchprint.studies._study import Case, Column
+    from patchprint.studies._study import Case, Column, Study
 
 
 class Summary(NamedTuple):
-    """Mean and sample standard deviation over seeds; no spread of one value, nothing of none."""
+    """Mean and sample standard deviation over seeds; None where there are too few values."""
 
     mean: float | None
     spread: float | None
 
 
 class Series(NamedTuple):
-    """A number over the steps of a run."""
+    """A logged number over the steps of a run."""
 
     steps: list[int]
     values: list[float]
 
 
+def series_of(metrics: Sequence[dict[str, Any]]) -> dict[str, Series]:
+    """Return the numbers of the lines of a metrics.jsonl, by name."""
+    lines = {name: [line for line in metrics if name in line] for line in metrics for name in line if name != "step"}
+    return {name: Series([x["step"] for x in found], [x[name] for x in found]) for name, found in lines.items()}
+
+
 @dataclass(frozen=True)
 class RunRecord:
-    """One run: what it scored and logged, or why it did not come to its end ("" where it was not asked for)."""
+    """A run and its result, or why it failed ("" where it was not asked for).
+
+    Args:
+        name: name of the run.
+        seed: seed of the run.
+        result: what `_engine` wrote when the run was trained and measured.
+        error: one sentence.
+    """
 
     name: str
     seed: int
     result: dict[str, Any] | None = None
-    metrics: list[dict[str, Any]] = field(default_factory=list)
     error: str = ""
 
     def value(self, column: Column) -> float | None:
-        """A number of this run, None where it has none."""
+        """Return the number of a column, None where the run has none."""
         if self.result is None:
             return None
         found = [self._find(value, column.at) for value in column.values]
@@ -48,25 +62,25 @@ class RunRecord:
         return column.scale * statistics.fmean(numbers) / divisor if numbers and divisor else None
 
     def score(self, measure: str, path: str) -> Any:
-        """What a measure found under a path with dots, of any kind; None where it found nothing."""
-        return None if self.result is None else _follow(self.result["scores"].get(measure, {}).get("scores"), path)
+        """Return the score of a measure under a path with dots, None where there is none."""
+        return None if self.result is None else _follow(self.result["measured"].get(measure, {}).get("scores"), path)
+
+    def series(self, pattern: str) -> dict[str, Series]:
+        """Return what was logged under names that match ``pattern``, by name."""
+        found = {} if self.result is None else self.result["series"]
+        return {name: Series(*each.values()) for name, each in found.items() if fnmatch.fnmatchcase(name, pattern)}
 
     def _find(self, value: str, at: float) -> Any:
         assert self.result is not None
         source, _, name = value.partition(".")
         if source == "log":
-            end = math.inf if at == 1 else at * self.result["settings"]["steps"]
-            return next((line[name] for line in reversed(self.metrics) if name in line and line["step"] <= end), None)
+            end = math.inf if at == 1 else at * self.result["config"]["steps"]
+            logged = self.series(name).get(name, Series([], []))
+            return next((x for step, x in reversed(list(zip(*logged, strict=True))) if step <= end), None)
         if source == "outcome":
-            return _follow(self.result.get("outcome"), name)
-        headline = self.result["scores"].get(source, {}).get("headline", {})
+            return _follow(self.result["outcome"], name)
+        headline = self.result["measured"].get(source, {}).get("headline", {})
         return headline[name] if name in headline else self.score(source, name)
-
-    def series(self, pattern: str) -> dict[str, Series]:
-        """What was logged over training under names that match ``pattern``, by name."""
-        names = dict.fromkeys(name for line in self.metrics for name in line if fnmatch.fnmatchcase(name, pattern))
-        lines = {name: [line for line in self.metrics if name in line] for name in names}
-        return {name: Series([x["step"] for x in found], [x[name] for x in found]) for name, found in lines.items()}
 
 
 @dataclass(frozen=True)
@@ -76,8 +90,12 @@ class Row:
     case: Case
     runs: tuple[RunRecord, ...]
 
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.case.labels
+
     def values(self, column: Column) -> dict[int, float]:
-        """The number of every run that has one, by seed."""
+        """Return the numbers of the runs that have one, by seed."""
         found = {run.seed: run.value(column) for run in self.runs}
         return {seed: value for seed, value in found.items() if value is not None}
 
@@ -85,20 +103,35 @@ class Row:
         return summarize(list(self.values(column).values()))
 
     def gain(self, baseline: Row, column: Column) -> Summary:
-        """Difference to another row, seed by seed."""
+        """Return the difference to another row, paired by seed."""
         ours, theirs = self.values(column), baseline.values(column)
         return summarize([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
+
+    def published_gain(self, baseline: Row, column: Column) -> float | None:
+        """Return the difference that the paper prints, or that of the values that it prints."""
+        if column.title in self.case.published_gain:
+            return self.case.published_gain[column.title]
+        ours, theirs = self.case.published.get(column.title), baseline.case.published.get(column.title)
+        return None if ours is None or theirs is None else ours - theirs
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that differ in nothing but labels that are left out; a number of it is their mean, seed by seed."""
+    """Rows that agree in ``labels``; the number of a group is the mean of its rows, seed by seed."""
 
     labels: dict[str, str]
     rows: tuple[Row, ...]
 
+    @property
+    def title(self) -> str:
+        return ", ".join(self.labels.values())
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        return tuple(run for row in self.rows for run in row.runs)
+
     def summary(self, column: Column) -> Summary:
-        """Over the seeds that all rows have a number for."""
+        """Summarize over the seeds for which all rows have a number."""
         values = [row.values(column) for row in self.rows]
         seeds = [seed for seed in values[0] if all(seed in each for each in values)]
         return summarize([statistics.fmean(each[seed] for each in values) for seed in seeds])
@@ -110,7 +143,7 @@ class Group:
 
 
 def grouped(rows: Sequence[Row], labels: Sequence[str]) -> list[Group]:
-    """Rows by their values of these labels, in their order."""
+    """Group rows by their values of ``labels``, in their order."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row.case.labels[label] for label in labels), []).append(row)
@@ -118,7 +151,7 @@ def grouped(rows: Sequence[Row], labels: Sequence[str]) -> list[Group]:
 
 
 def best_rows(rows: Sequence[Row], label: str, column: Column) -> list[Row]:
-    """Of the rows that differ in ``label`` alone, the one with the best mean of a column."""
+    """Return, of the rows that differ in ``label`` alone, the one with the best mean of a column."""
     found = []
     for group in grouped(rows, [name for name in rows[0].case.labels if name != label]):
         measured = [(row.summary(column).mean, row) for row in group.rows]
@@ -128,29 +161,146 @@ def best_rows(rows: Sequence[Row], label: str, column: Column) -> list[Row]:
     return found
 
 
-def without_label(row: Row, label: str) -> Row:
-    """The row as if it had no such label."""
-    labels = {name: value for name, value in row.case.labels.items() if name != label}
-    return dataclasses.replace(row, case=dataclasses.replace(row.case, labels=labels))
-
-
-def summarize(values: list[float]) -> Summary:
-    return Summary(
-        statistics.fmean(values) if values else None,
-        statistics.stdev(values) if len(values) > 1 else None,
-    )
-
-
-def baseline_of(row: Row, rows: list[Row], label: str, value: str) -> Row | None:
-    """The row that differs from ``row`` only in having ``value`` as ``label``; None for that row itself."""
+def baseline_of(row: Row, rows: Iterable[Row], label: str, value: str) -> Row | None:
+    """Return the row that differs from ``row`` only in having ``value`` as ``label``; None for that row itself."""
     if row.case.labels[label] == value:
         return None
     wanted = {**row.case.labels, label: value}
     return next((other for other in rows if other.case.labels == wanted), None)
 
 
+def summarize(values: Sequence[float]) -> Summary:
+    return Summary(statistics.fmean(values) if values else None, statistics.stdev(values) if len(values) > 1 else None)
+
+
+def blocks(study: Study, rows: Sequence[Row], conditions: Sequence[str]) -> list[str | Table]:
+    """Return the paragraphs and tables of a report: results, means, best rows, gains, notes, missing runs.
+
+    Args:
+        study: the study.
+        rows: all rows of the study.
+        conditions: how these runs were measured and how they differ from the declared study, a sentence each.
+    """
+    found: list[str | Table] = []
+    if rows:
+        found += [_explanation(study, rows), *conditions, results_table(study, rows)]
+    if study.mean_over is not None:
+        found += [f"Mean over {study.mean_over}:", results_table(study, rows, study.mean_over)]
+    compared = rows
+    if study.best_over is not None:
+        label, title = study.best_over
+        best = best_rows(rows, label, study.column(title))
+        compared = [_without_label(row, label) for row in best]
+        found += [f"Best {label} of each by {title}:", results_table(study, best)]
+    if study.baseline is not None:
+        label, value = study.baseline
+        found += [f"Gain over {label} = {value}, seed by seed:", gains_table(study, compared)]
+    found += [study.notes] if study.notes else []
+    missing = _missing(rows)
+    return [*found, "\n".join(missing)] if missing else found
+
+
+def results_table(study: Study, rows: Sequence[Row], mean_over: str | None = None) -> Table:
+    """Return a line for each case with its labels, and of each column mean ± spread (published).
+
+    Args:
+        study: the study; if it is transposed, the table has a line for each column.
+        rows: the cases.
+        mean_over: a label; cases that differ in it alone are one line, and columns without numbers are left out.
+    """
+    headings = [heading for heading in study.headings if heading != mean_over]
+    groups = grouped(rows, headings)
+    columns = [
+        c for c in study.columns if mean_over is None or any(group.summary(c).mean is not None for group in groups)
+    ]
+    header = [*headings, *(_heading(c, any(group.published(c) is not None for group in groups)) for c in columns)]
+    lines = [
+        [*_labels(group), *(_cell(group.summary(c), c.digits, group.published(c), _state(group)) for c in columns)]
+        for group in groups
+    ]
+    if study.transposed:
+        header, *lines = map(list, zip(header, *lines, strict=True))
+        return Table(header, lines)
+    return Table(header, lines, labels=len(headings))
+
+
+def gains_table(study: Study, rows: Sequence[Row]) -> Table:
+    """Return a line for each case that has a baseline: the difference in every compared column, ours and published.
+
+    Where the gain is below its spread over the seeds, the cell says "cannot tell".
+    """
+    assert study.baseline is not None
+    columns = [column for column in study.columns if column.compared]
+    pairs = [(row, other) for row in rows if (other := baseline_of(row, rows, *study.baseline)) is not None]
+    published = [[row.published_gain(other, column) for column in columns] for row, other in pairs]
+    shown = [any(line[number] is not None for line in published) for number in range(len(columns))]
+    lines = [
+        [
+            *_labels(row),
+            *(
+                _cell(row.gain(other, column), column.digits, gain, _state(row), signed=True)
+                for column, gain in zip(columns, gains, strict=True)
+            ),
+        ]
+        for (row, other), gains in zip(pairs, published, strict=True)
+    ]
+    labels = list(rows[0].case.labels)
+    return Table([*labels, *map(_heading, columns, shown)], lines, labels=len(labels))
+
+
+def _explanation(study: Study, rows: Sequence[Row]) -> str:
+    first, *others = [str(run.seed) for run in rows[0].runs]
+    words = f"{study.weights.capitalize()} weights of every run"
+    if others:
+        words += f"; mean ± sample standard deviation over the seeds {', '.join([first, *others])}"
+    else:
+        words += f", seed {first}"
+    has_published = any(row.case.published or row.case.published_gain for row in rows)
+    return words + ("; published values in parentheses." if has_published else ".")
+
+
+def _labels(found: Row | Group) -> list[str]:
+    """Return the labels; the last says so where the numbers are of fewer runs than were asked for."""
+    *others, last = found.labels.values()
+    done = sum(run.result is not None for run in found.runs)
+    return [*others, last if done in (0, len(found.runs)) else f"{last} ({done} of {len(found.runs)} runs)"]
+
+
+def _state(found: Row | Group) -> str:
+    """Return the text of a cell without a number."""
+    if any(run.result is not None for run in found.runs):
+        return MISSING
+    return "failed" if any(run.error for run in found.runs) else "not run"
+
+
+def _missing(rows: Sequence[Row]) -> list[str]:
+    runs = [run for row in rows for run in row.runs if run.result is None]
+    failed = [f"* failed: {run.name}: {run.error}" for run in runs if run.error]
+    not_run = [run.name for run in runs if not run.error]
+    return failed + ([f"* not run: {', '.join(not_run)}"] if not_run else [])
+
+
+def _heading(column: Column, has_published: bool) -> str:
+    return f"{column.title} (published)" if has_published else column.title
+
+
+def _cell(summary: Summary, digits: int, published: float | None, state: str, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    ours = state if summary.mean is None else f"{summary.mean:{sign}.{digits}f}"
+    if summary.spread is not None:
+        ours += f" ± {summary.spread:.{digits}f}"
+        if signed and summary.mean is not None and abs(summary.mean) < summary.spread:
+            ours += ", cannot tell"
+    return ours if published is None else f"{ours} ({published:{sign}.{digits}f})"
+
+
+def _without_label(row: Row, label: str) -> Row:
+    labels = {name: value for name, value in row.case.labels.items() if name != label}
+    return dataclasses.replace(row, case=dataclasses.replace(row.case, labels=labels))
+
+
 def _follow(scores: Any, path: str) -> Any:
-    """What lies in nested scores under a path with dots; None where nothing does."""
+    """Return what lies in nested scores under a path with dots; None where nothing does."""
     for part in path.split("."):
         scores = scores.get(part) if isinstance(scores, dict) else None
     return scores

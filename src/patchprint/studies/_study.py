@@ -1,4 +1,4 @@
-"""What a study is: runs, what is measured after each of them, and how it is shown. All of it is data."""
+"""Declarations of studies: which runs to train, what to measure of each, what to show."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from patchprint.studies._figures import Figure
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table: a recipe with its settings, learned once with each seed.
+    """One row of the table: a recipe with changed settings, trained once with each seed.
 
     Args:
-        labels: what names the row, by the heading of each of its first columns: ``{"loss": "triplet", "norms": "SEC"}``.
-        recipe: of ``patchprint train``.
-        learns: the set that is learned from, by its name in the study.
+        labels: name of the row, by column heading: ``{"loss": "triplet", "norms": "SEC"}``.
+        recipe: recipe of ``patchprint train``.
+        learns: name of the training set in ``Study.data``.
         settings: fields of TrainConfig that differ from the recipe.
-        published: what the paper prints in this row, by the title of the column.
-        published_gain: what it prints of the difference to the baseline, where it prints no numbers to subtract.
-        selects_on: sets whose mean FPR95 chooses the best weights, as the papers did with their test sets.
-        starts_from: name of an earlier case; each run starts from the weights of the run of that case with its seed.
+        published: values that the paper prints in this row, by column title.
+        published_gain: differences to the baseline that the paper prints without printing values.
+        selects_on: sets whose mean FPR95 chooses the best weights; the papers used their test sets.
+        starts_from: name of an earlier case; each run starts from the weights of that case with the same seed.
     """
 
     labels: dict[str, str]
@@ -41,10 +41,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Measure:
-    """What every run goes through: a benchmark or a probe of `_probes`, with its settings.
+    """A benchmark, or a probe of `_measures`, that is run on the weights of every run.
 
-    It is taken ``on`` a set of the study, by all runs that did not learn that set; without it, on the set that was learned.
-    ``signs``: of the signs of the descriptors, as bits.
+    Args:
+        benchmark: name of the benchmark or probe.
+        on: set of the study to measure on, left out for runs that learned it; by default the set that was learned.
+        settings: settings of the benchmark that differ from its defaults.
+        signs: whether to measure the signs of the descriptors, as bits.
     """
 
     benchmark: str
@@ -58,17 +61,16 @@ class Column:
     """One number of a run.
 
     Args:
-        title: heading of the column.
-        value: MEASURE.NAME, where NAME is one of the headline of the benchmark or leads to a score (``test.recall.8``
-            is ``scores["recall"]["8"]``); ``log.NAME`` is the last value in metrics.jsonl, such as ``log.norm/variance``;
-            ``outcome.NAME`` is what training itself found, such as ``outcome.measured.fpr95``. Of several, the mean of those
-            that a run has.
-        scale: factor, such as 100 for a share in percent.
-        digits: places behind the point.
-        compared: whether the difference to the baseline of the study says something.
-        lower_is_better: whether the best row is the one with the lowest mean.
-        at: part of the run; of what was logged, the last value up to there.
-        over: what it is divided by, written like ``value``.
+        title: column heading.
+        value: where the number is found; of several, the mean of those that exist. ``MEASURE.NAME`` is a headline number or a
+            score by its path (``test.recall.8`` is ``scores["recall"]["8"]``), ``log.NAME`` the last value in metrics.jsonl
+            (``log.norm/variance``), ``outcome.NAME`` a result of the training itself (``outcome.measured.fpr95``).
+        scale: factor, such as 100 for percent.
+        digits: digits after the decimal point.
+        compared: whether the table of gains over the baseline shows the column.
+        lower_is_better: whether the best row has the lowest mean.
+        at: fraction of the run up to which the last logged value is taken.
+        over: divisor, written like ``value``.
     """
 
     title: str
@@ -87,22 +89,22 @@ class Column:
 
 @dataclass(frozen=True)
 class Study:
-    """A table or a figure of a paper.
+    """A table or figure of a paper.
 
     Args:
-        summary: one line for lists and for the heading of the table.
-        data: the sets it needs, by name, each with what it is.
-        cases: the rows, all with the same headings; none where a figure needs no run.
-        measures: by name; columns speak of them.
-        columns: what the table shows of each row.
-        seeds: every case is learned with each of them.
-        weights: which weights of a run are measured; "best" are those that held-out points chose.
-        baseline: a label and its value; a second table shows what the other rows gain over the row that differs in it alone.
-        mean_over: a label; another table shows the mean of the rows that differ in it alone.
-        best_over: a label and a column; of the rows that differ in the label alone, another table shows the one that is best
-            in the column. Gains are then those of the best rows.
+        summary: one line for lists and headings.
+        data: names and descriptions of the sets that it needs.
+        cases: rows of the table, all with the same labels; none where the figures need no run.
+        measures: measurements by name; columns refer to them.
+        columns: numbers that the table shows of each row.
+        seeds: seeds that every case is trained with.
+        weights: which weights of a run are measured; "best" are chosen on held-out points.
+        baseline: a label and its value; a second table shows the gain of the other rows over the row that has this value.
+        mean_over: a label; another table shows means over rows that differ in this label alone.
+        best_over: a label and a column title; another table shows, of rows that differ in this label alone, the best by the
+            column. Gains are then those of the best rows.
         transposed: whether the table has a line for each column, for few rows with many numbers.
-        figures: one above the other in the drawing.
+        figures: figures from top to bottom.
         notes: what a reader must know to compare our numbers with the published ones.
     """
 
@@ -130,36 +132,41 @@ class Study:
             if not published <= titles:
                 raise ValueError(f"case {case.name!r} has published values for {published - titles}")
             if case.starts_from is not None and case.starts_from not in names[:number]:
-                raise ValueError(f"case {case.name!r} starts from {case.starts_from!r}, which does not stand before it")
+                raise ValueError(f"case {case.name!r} starts from {case.starts_from!r}, which is not an earlier case")
         sets = {name for case in self.cases for name in (case.learns, *case.selects_on)}
         sets |= {each.on for each in self.measures.values() if each.on}
         if sets != set(self.data):
-            raise ValueError(f"cases and measures speak of the sets {sorted(sets)}, data of {sorted(self.data)}")
+            raise ValueError(f"cases and measures name the sets {sorted(sets)}, data {sorted(self.data)}")
         if self.best_over is not None and (self.best_over[0] not in headings or self.best_over[1] not in titles):
             raise ValueError(f"best_over is {self.best_over}, which is not a label and a column of the study")
         sources = {value.partition(".")[0] for column in self.columns for value in column.values}
         unknown = sources - {*self.measures, "log", "outcome"}
         if unknown:
-            raise ValueError(f"columns speak of {sorted(unknown)}, which are no measures")
+            raise ValueError(f"columns name {sorted(unknown)}, which are not measures")
 
     @property
     def headings(self) -> tuple[str, ...]:
         return tuple(self.cases[0].labels) if self.cases else ()
 
+    def column(self, title: str) -> Column:
+        return next(each for each in self.columns if each.title == title)
+
     @property
     def series(self) -> tuple[str, ...]:
-        """What the figures show over training: patterns of names in metrics.jsonl."""
-        return tuple(pattern for figure in self.figures for pattern in figure.series_names)
+        """Patterns of the names in metrics.jsonl that figures and columns need."""
+        figures = [pattern for figure in self.figures for pattern in figure.series_names]
+        values = [value for column in self.columns for value in (*column.values, column.over or "")]
+        return tuple(dict.fromkeys([*figures, *(each[4:] for each in values if each.startswith("log."))]))
 
     def case(self, name: str) -> Case:
         return next(case for case in self.cases if case.name == name)
 
     def measures_of(self, case: Case) -> dict[str, Measure]:
-        """What is measured of the runs of a case: not on what they learned, unless that is asked for."""
+        """Return the measurements of the runs of a case; ``on`` its training set only if asked for."""
         return {title: each for title, each in self.measures.items() if each.on != case.learns}
 
     def sets_of(self, case: Case) -> set[str]:
-        """The sets that its runs need, and those of the runs that they start from."""
+        """Return the sets that the runs of a case need, and those of the runs that they start from."""
         measured = {each.on or case.learns for each in self.measures_of(case).values()}
         earlier = set() if case.starts_from is None else self.sets_of(self.case(case.starts_from))
         return {case.learns, *case.selects_on} | measured | earlier

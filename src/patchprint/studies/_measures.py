@@ -1,4 +1,4 @@
-"""What a study asks of weights beside benchmarks: how descriptors are distributed, as curves for its figures."""
+"""What several studies measure: FPR95 on UBC's sets, tasks of HPatches, and probes of how descriptors are distributed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from patchprint.benchmarks import Benchmark, Run
 from patchprint.benchmarks._patches import describe, open_for
+from patchprint.benchmarks.ubc import PUBLISHED
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry
@@ -18,26 +19,59 @@ from patchprint.data import PatchSource
 from patchprint.data.batches import two_views
 from patchprint.losses.mining import angle, hardest_cosine
 from patchprint.losses.sdgm import SDGMLoss, Spread
+from patchprint.studies._study import Column, Measure
+
+# What the studies on UBC share: the sets, FPR95 on those that a run did not learn, and what the papers print.
+UBC_SETS = {
+    "liberty": "store of UBC's Liberty, or of any other images",
+    "notredame": "store of Notre Dame",
+    "yosemite": "store of Yosemite",
+}
+UBC = {name: Measure("ubc", on=name) for name in UBC_SETS}
+MEAN = "mean FPR95 %"
+FPR95 = (
+    *(Column(f"{name} FPR95 %", f"{name}.fpr95", lower_is_better=True) for name in UBC_SETS),
+    Column(MEAN, tuple(f"{name}.fpr95" for name in UBC_SETS), lower_is_better=True),
+)
+# Sets of training and test in the benchmark's list.
+_ORDER = (
+    ("notredame", "liberty"), ("yosemite", "liberty"), ("liberty", "notredame"),
+    ("yosemite", "notredame"), ("liberty", "yosemite"), ("notredame", "yosemite"),
+)  # fmt: skip
+
+HPATCHES_SET = {"hpatches": "store of HPatches, or one made of image sequences (16 views of a point)"}
+HPATCHES = {"hpatches": Measure("hpatches", on="hpatches")}
+
+
+def published_fpr95(method: str, learned: str) -> dict[str, float]:
+    """Return the published FPR95 of a method by column title, and the mean over the test sets."""
+    found = {
+        tested: value for (train, tested), value in zip(_ORDER, PUBLISHED[method], strict=True) if train == learned
+    }
+    return {**{f"{name} FPR95 %": value for name, value in found.items()}, MEAN: sum(found.values()) / len(found)}
+
+
+def mean_ap(task: str, measure: str = "hpatches") -> Column:
+    """Return the column of the mAP of a task of HPatches in percent."""
+    return Column(f"{task} mAP", f"{measure}.{task}", scale=100)
+
 
 _BINS = 100
-_FEWEST = 8  # points of a batch in which negatives are looked for
+_FEWEST = 8  # points among which negatives are searched
 
 
 @dataclass(frozen=True)
 class AngleSettings:
-    # Points that are looked at, in two views each.
-    points: int = 100_000
-    # Among how many of them the hardest negative is looked for.
-    batch: int = 1024
-    # SDGMNet's probabilistic margin.
-    margin: float = 0.6
+    points: int = 100_000  # that are described, in two views each
+    batch: int = 1024  # points among which the hardest negative is searched
+    margin: float = 0.6  # SDGMNet's probabilistic margin
 
 
 class Angles(Benchmark):
     """Angles of matching pairs and hardest negatives, and the weights that SDGMNet gives them.
 
-    Patches are those of the set as they are, and the network is in use, not in training: without dropout and augmentation
-    angles are smaller than those that the loss saw.
+    The network is in evaluation mode on patches as they are: without dropout and augmentation angles are smaller than those
+    that the loss saw.
     """
 
     settings = AngleSettings
@@ -73,7 +107,7 @@ class Angles(Benchmark):
         return {f"mean of {name}": values["mean"] for name, values in scores["statistics"].items()}
 
     def _angles(self, run: Run, settings: AngleSettings) -> tuple[Tensor, Tensor]:
-        """Of matching pairs and of the hardest negatives, each (N,)."""
+        """Return the angles of matching pairs and of the hardest negatives, each (N,)."""
         source = open_for(run, "all")
         key = rng.fold_in(rng.key(run.seed), 0xA2F1E)
         usable = torch.nonzero(source.num_views.cpu() >= 2)[:, 0]
@@ -92,12 +126,11 @@ class Angles(Benchmark):
 
 @dataclass(frozen=True)
 class ValueSettings:
-    # Patches that are looked at, each of another point.
-    patches: int = 100_000
+    patches: int = 100_000  # that are described, each of another point
 
 
 class Values(Benchmark):
-    """How the values of descriptors are distributed, and the mean of each of their signs."""
+    """Distribution of the values of descriptors, and the mean of each of their signs."""
 
     settings = ValueSettings
 
@@ -126,14 +159,14 @@ PROBES: Registry[Callable[[], Benchmark]] = Registry(
 
 
 def _floats(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
-    """Descriptors of patches, points (U,), views (U,) -> (U, D)."""
+    """Describe patches with a network of floats, points (U,), views (U,) -> (U, D)."""
     if run.model.kind == "binary":
         raise UserError(f"{run.model.info.name} gives bits; its values have no distribution to look at")
     return describe(run, source, points, views)
 
 
 def _density(values: Tensor) -> dict[str, list[float]]:
-    """A histogram as a curve: middles of bins, and the part of the values there over the width of a bin."""
+    """Return a histogram, normalized to area one, as a curve over the centers of its bins."""
     low, high = float(values.min()), float(values.max())
     width = max((high - low) / _BINS, 1e-6)
     counts = torch.histc(values.float(), _BINS, low, low + _BINS * width)
@@ -145,5 +178,5 @@ def _curve(x: Tensor, y: Tensor) -> dict[str, list[float]]:
 
 
 def _rounded(values: Tensor) -> list[float]:
-    """Four digits are enough for a drawing."""
+    """Round to four digits, which are enough for a figure."""
     return [float(f"{value:.4g}") for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""Probes: distributions of known descriptors, and weights that are those of the loss."""
+"""Probes: distributions of known descriptors, and the weights of the loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchprint.common.errors import UserError
 from patchprint.features.model import Model
 from patchprint.losses.sdgm import SDGMLoss, Spread
 from patchprint.networks import ModelInfo
-from patchprint.studies._probes import PROBES
+from patchprint.studies._measures import PROBES
 from support.benchmark_data import write_store
 from support.fake_models import BinaryPixels, CountingPixels
 
@@ -92,7 +92,7 @@ def test_weights_are_those_of_the_loss(store: Path) -> None:
     assert of_triplet["y"][0] == 0
 
 
-def test_what_cannot_be_looked_at_is_said(store: Path, tmp_path: Path) -> None:
+def test_sets_that_cannot_be_measured_are_refused(store: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="binary gives bits"):
         found("values", BinaryPixels(), store)
     write_store(tmp_path / "few", scenes=1, points=3, views=2)

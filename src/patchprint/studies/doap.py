@@ -1,0 +1,114 @@
+"""DOAP: batch size, bins, spatial transformer, label mining, and learning rates in short runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from patchprint.studies import Bars, Case, Lines, Study
+from patchprint.studies._measures import FPR95, HPATCHES, MEAN, UBC, UBC_SETS, mean_ap, published_fpr95
+
+# 100 epochs of Liberty at 1024 patches; other batches take steps in inverse proportion, and the rate follows by itself.
+_EPOCHS_100 = 44_000
+_SHORT = 4000  # steps
+_MATCHING = mean_ap("matching")
+_STUDY = partial(Study, data=UBC_SETS, measures=UBC, columns=FPR95[1:])
+
+
+def _doap(labels: dict[str, str], **settings: Any) -> Case:
+    return Case(labels, "doap", "liberty", {"hold_out": False, **settings})
+
+
+STUDIES = {
+    "doap-batch": _STUDY(
+        summary="DOAP's batch size at equal epochs, trained on Liberty",
+        cases=tuple(
+            _doap({"patches in a batch": str(patches)}, batch=patches, steps=_EPOCHS_100 * 1024 // patches)
+            for patches in (256, 512, 1024, 2048, 4096)
+        ),
+        figures=(Lines((MEAN,), x="patches in a batch", logarithmic=True),),
+        notes="Weights of the last step. Published in a figure only: the error falls with the batch and stays from 2048 on.",
+    ),
+    "doap-bins": _STUDY(
+        summary="DOAP's number of bins, trained on Liberty",
+        cases=tuple(_doap({"bins": str(bins)}, loss_settings={"bins": bins}) for bins in (5, 10, 15, 20, 25, 50)),
+        figures=(Lines((MEAN,), x="bins"),),
+        notes="Weights of the last step. The paper says that up to 25 bins suffice and prints no numbers.",
+    ),
+    "doap-mining": Study(
+        summary="DOAP on HPatches without and with spatial transformer and label mining",
+        data={
+            "train": "store of HPatches' training sequences, or made of image sequences, with --mine-labels",
+            "hpatches": "the same of other sequences, to test on",
+        },
+        cases=(
+            Case({"method": "DOAP", "negatives": "of other sequences"}, "doap-hpatches", "train"),
+            Case({"method": "DOAP-ST", "negatives": "of other sequences"}, "doap-st-hpatches", "train"),
+            Case(
+                {"method": "DOAP-ST", "negatives": "also mined"},
+                "doap-st-lm",
+                "train",
+                published_gain={_MATCHING.title: 6.0},
+            ),
+        ),
+        measures=HPATCHES,
+        columns=(_MATCHING, mean_ap("verification"), mean_ap("retrieval")),
+        baseline=("negatives", "of other sequences"),
+        figures=(Bars(_MATCHING.title, bars="negatives", groups=("method",)),),
+        notes="mAP in percent, weights of the last step. The paper says around 6 for the gain in matching, on split a.",
+    ),
+    "doap-rates": _STUDY(
+        summary=f"DOAP's learning rate and batch beside HardNet, {_SHORT} steps, trained on Liberty",
+        cases=(
+            *(
+                _doap(
+                    {"method": "DOAP", "patches in a step": str(patches), "rate": f"{rate:g}"},
+                    steps=_SHORT,
+                    batch=patches,
+                    lr=rate,
+                )
+                for patches in (1024, 2048, 4096)
+                for rate in (0.1, 0.3, 1.0, 3.0)  # of 1024 patches; other batches scale it
+            ),
+            *(
+                Case(
+                    {"method": "HardNet", "patches in a step": str(2 * points), "rate": "10"},
+                    "hardnet",
+                    "liberty",
+                    {"hold_out": False, "steps": _SHORT, "batch": points},
+                )
+                for points in (512, 1024)
+            ),
+        ),
+        seeds=(0,),
+        best_over=("rate", MEAN),
+        figures=(Lines((MEAN,), x="patches in a step", lines=("method", "rate"), logarithmic=True),),
+        notes="Weights of the last step. DOAP's rate is that of 1024 patches and grows with the batch, as in the paper; that "
+        "of HardNet is its own.",
+    ),
+    "doap-transformer": Study(
+        summary="DOAP without and with spatial transformer, its padding by repeated border or zeros",
+        data=UBC_SETS,
+        cases=tuple(
+            Case(
+                {"transformer": title, "trained on": learned},
+                recipe,
+                learned,
+                {"hold_out": False, "network_options": options},
+                published=published_fpr95(row, learned) if row else {},
+            )
+            for title, recipe, options, row in (
+                ("none", "doap", {}, "DOAP+"),
+                ("border repeated", "doap-st", {"padding": "border"}, "DOAP-ST+"),
+                ("zeros", "doap-st", {"padding": "zeros"}, ""),
+            )
+            for learned in UBC_SETS
+        ),
+        measures=UBC,
+        columns=FPR95,
+        baseline=("transformer", "none"),
+        mean_over="trained on",
+        figures=(Bars(MEAN, bars="transformer", groups=("trained on",)),),
+        notes="Weights of the last step. Published for zeros, in words: decent alignment, but no gain.",
+    ),
+}

@@ -1,0 +1,97 @@
+"""L2-Net: Table 1, Fig. 3 and its progressive sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from patchprint.studies import Bars, Case, Column, Curves, Measure, Profiles, Study
+from patchprint.studies._measures import FPR95, MEAN, UBC, UBC_SETS, published_fpr95
+
+_SETS = {"train": "store to learn from: HPatches", "test": "another one: UBC"}
+_DIF: dict[str, dict[str, Any]] = {
+    "A: as published": {},
+    "B: no DIF": {"loss_settings": {"e3": False}},
+    "C: learned batch norm": {"network_options": {"learned_norm": True}},
+    "D: DIF after every layer": {"network_options": {"maps": "all"}},
+}
+_SIGNS = "mean FPR95 % of signs"
+
+
+def _table1() -> Iterator[Case]:
+    """One tower comes first: center-surround starts from its weights."""
+    for plus, augmentation in (("", "none"), ("+", "l2net")):
+        for learned in UBC_SETS:
+            tower = None
+            for prefix, suffix, recipe in (("", "", "l2net"), ("CS ", " CS", "l2net-cs")):
+                signs = published_fpr95(f"L2-Net{suffix} binary{plus}", learned)
+                case = Case(
+                    {"method": f"{prefix}L2-Net{plus}", "trained on": learned},
+                    recipe,
+                    learned,
+                    {"hold_out": False, "augmentation": augmentation},
+                    published={**published_fpr95(f"L2-Net{suffix}{plus}", learned), _SIGNS: signs[MEAN]},
+                    starts_from=tower,
+                )
+                tower = case.name
+                yield case
+
+
+STUDIES = {
+    "l2net-dif": Study(
+        summary="L2-Net's discriminative maps and its batch norm",
+        data=_SETS,
+        cases=tuple(
+            Case({"curve": title}, "l2net", "train", settings, selects_on=("test",)) for title, settings in _DIF.items()
+        ),
+        measures={"test": Measure("ubc", on="test")},
+        columns=(Column("ROC area", "test.roc_auc", scale=100, digits=3), Column("FPR95 %", "test.fpr95")),
+        baseline=("curve", "A: as published"),
+        figures=(Curves("test/fpr95", "FPR95 %", scale=100), Bars("ROC area", bars="curve")),
+        notes="The table is of the last step. The paper draws the area under the ROC curve over epochs; here FPR95 is drawn "
+        "over steps, and the area is that at the end. Published in a figure only: A is best, C a little below, B and D below.",
+    ),
+    "l2net-sampling": Study(
+        summary="L2-Net's progressive sampling against batches of random points",
+        data=UBC_SETS,
+        cases=tuple(
+            Case({"sampling": title}, "l2net", "liberty", {"hold_out": False, "batcher": batcher})
+            for title, batcher in {"random": "pairs", "progressive": "progressive"}.items()
+        ),
+        measures=UBC,
+        columns=FPR95[1:],
+        baseline=("sampling", "random"),
+        figures=(Bars(MEAN, bars="sampling"), Curves("loss/e1", "E1")),
+        notes="Weights of the last step. The paper argues for its sampling and prints no comparison.",
+    ),
+    "l2net-table1": Study(
+        summary="L2-Net and its center-surround network, floats and signs, without and with augmentation",
+        data=UBC_SETS,
+        cases=tuple(_table1()),
+        measures=UBC | {f"{name} signs": Measure("ubc", on=name, signs=True) for name in UBC_SETS},
+        columns=(*FPR95, Column(_SIGNS, tuple(f"{name} signs.fpr95" for name in UBC_SETS))),
+        mean_over="trained on",
+        figures=tuple(Bars(title, bars="trained on", groups=("method",)) for title in (MEAN, _SIGNS)),
+        notes="Weights of the last step; center-surround starts from those of one tower with the same seed, and its surround "
+        "stays as it is. It needs patches of 64 pixels.",
+    ),
+    "l2net-values": Study(
+        summary="distribution of the values of L2-Net's descriptors, and means of their signs",
+        data=_SETS,
+        cases=(Case({"method": "L2-Net"}, "l2net", "train", {"hold_out": False}),),
+        measures={"values": Measure("values", on="test")},
+        columns=(
+            Column("mean of a value", "values.mean", digits=4),
+            Column("std of a value", "values.std", digits=4),
+            Column("mean |mean of a sign|", "values.mean_bit_mean", digits=3),
+            Column("largest |mean of a sign|", "values.largest_bit_mean", digits=3),
+        ),
+        seeds=(0,),
+        figures=(
+            Profiles("values", shades=("density",), xlabel="value"),
+            Profiles("values", curves=("bit_means",), xlabel="number of the bit"),
+        ),
+        notes="One patch each of up to 100,000 points. Published in a figure only: values near a normal distribution around "
+        "zero, and signs with means near zero.",
+    ),
+}
