@@ -17,11 +17,11 @@ from torch import Tensor
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.data.patch_source import PatchSource
-from patchprint.data.permutation import grid_of, permuted
 
 # Keys of a step: one for all batches, and one below it for each thing that is chosen.
 _BATCHES = 0xBA7C4
 POINTS, VIEWS, SCENES = 1, 2, 3
+_FEISTEL_ROUNDS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,3 +272,31 @@ def several_views(key: Tensor, num_views: Tensor, wanted: int, most: int) -> tup
     views = torch.argsort(rank * columns + view, dim=1)[:, :wanted]
     valid = views < num_views[:, None]
     return torch.where(valid, views, 0), valid
+
+
+def grid_of(count: int) -> tuple[int, int]:
+    """Return sides a, b with a * b <= ``count`` that leave out as little as possible (usually nothing)."""
+    root = max(1, math.isqrt(count))
+    side = min(range(root, root // 2, -1), key=lambda a: count % a)
+    return side, count // side
+
+
+def permuted(key: Tensor, place: Tensor, count: Tensor | int, grid: tuple[Tensor | int, Tensor | int]) -> Tensor:
+    """Return the elements at ``place`` of the permutation of range(count) given by ``key``.
+
+    A place (l, r) on the a x b grid goes through rounds that add a hash of one coordinate to the other, each of which can
+    be undone, so the whole is one-to-one (a Feistel network). The few numbers beyond a * b that cannot be reached are other
+    ones for every key, since the result is turned by a random amount. Places must be below a * b.
+
+    Shape:
+        place (...) int64 -> (...) int64; ``count`` and ``grid`` may be tensors that broadcast to it.
+    """
+    a, b = grid
+    left, right = place // b, place % b
+    for number in range(_FEISTEL_ROUNDS):
+        if number % 2 == 0:
+            left = torch.remainder(left + rng.fold_in(rng.fold_in(key, number), right), a)
+        else:
+            right = torch.remainder(right + rng.fold_in(rng.fold_in(key, number), left), b)
+    turn = rng.fold_in(key, _FEISTEL_ROUNDS)
+    return torch.remainder(left * b + right + turn, count)

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from patchprint.common import rng
 from patchprint.common.errors import UserError
-from patchprint.data.batches import POINTS, SCENES, PatchBatch, Share, StepBatcher
+from patchprint.data.batches import POINTS, SCENES, PatchBatch, Share, StepBatcher, grid_of, permuted
 from patchprint.data.patch_source import PatchSource
-from patchprint.data.permutation import grid_of, permuted
 
 
 class GroupBatcher(StepBatcher):

@@ -21,9 +21,15 @@ from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits, track_files
-from patchprint.data.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
+from patchprint.data.image_bank import (
+    DividedImages,
+    ImageBank,
+    ResidentImages,
+    StreamedImages,
+    assign_images,
+    pyramid_bytes,
+)
 from patchprint.data.patch_source import PatchSource, resident_budget
-from patchprint.data.sharded_images import DividedImages, assign_images
 from patchprint.ops.sampling import ImagePyramids
 
 LARGEST_SIGMA = 1e6  # pixels; no image has a keypoint as large

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from patchprint.common.devices import choose_device, one_core
 from patchprint.common.errors import UserError
-from patchprint.data.square_crops import central_square
+from patchprint.data.image_store import central_square
 from patchprint.features.compress import sign_bits
 from patchprint.interop import opencv
 from patchprint.interop.image_files import ImageLike, read_color

@@ -18,7 +18,6 @@ from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.data import manifest
 from patchprint.data.builders import hpatches_patches
-from patchprint.data.builders.hpatches_splits import Split
 from patchprint.detectors import detect
 from patchprint.interop.sequences import ImageSequence, find_sequences
 from patchprint.ops.geometry import jacobian, project, rotation
@@ -48,7 +47,7 @@ def build(
     out: str | Path,
     *,
     max_keypoints: int = 1000,
-    split: Split | None = None,
+    split: hpatches_patches.Split | None = None,
     levels: tuple[hpatches_patches.Level, ...] = hpatches_patches.LEVELS,
     mine_labels: bool = False,
     seed: int = 0,
