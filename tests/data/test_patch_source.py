@@ -15,12 +15,6 @@ class Numbers(PatchSource):
     def __init__(self, part):
         num_views = torch.tensor([2, 3, 2, 4])
         super().__init__(num_views, torch.tensor([0, 0, 1, 1]), part, patch_scale=10.0)
-        self._start = torch.cumsum(num_views, 0) - num_views
-
-    _of_points = (*PatchSource._of_points, "_start")
-
-    def observation(self, points, views):
-        return self._start[points][:, None] + views
 
     def sample(self, points, views, size, warp=None):
         return self.observation(points, views)[..., None, None, None].float().expand(-1, -1, 1, size, size)

@@ -35,6 +35,6 @@ def test_colors_are_shown(tmp_path):
 
 def test_nothing_to_show_is_said(scene):
     store = TrackStore.from_images(*scene)
-    store._num_views = torch.ones_like(store.num_views)
+    store.num_views = torch.ones_like(store.num_views)
     with pytest.raises(ValueError, match="no point with two views"):
         contact_sheet(store)

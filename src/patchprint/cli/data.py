@@ -12,7 +12,7 @@ import tyro
 
 from patchprint.cli.output import emit, say
 from patchprint.common import files
-from patchprint.data import image_store, manifest, open_source, splits
+from patchprint.data import manifest, open_source, splits
 from patchprint.data.builders import BUILDERS, builder
 
 
@@ -100,7 +100,7 @@ def download(
 def describe(folder: Path) -> dict[str, Any]:
     """The facts of a store, from its manifest alone."""
     facts = manifest.read(folder)
-    if facts["kind"] == image_store.KIND:
+    if facts["kind"] == "images":
         return {
             "kind": facts["kind"],
             "images": facts["views"],

@@ -147,20 +147,9 @@ def _with_small_changes(joint: Augmentation) -> Augmentation:
 
 _FLIPROT = Augmentation(turns="uniform", flips="horizontal")
 _HARDNET = Augmentation(turns="transpose", flips="horizontal")
-_STRONG = Augmentation(
-    turns="uniform",
-    flips="horizontal",
-    rotation=12.0,
-    scale=0.3,
-    shear=0.15,
-    shift=0.06,
-    gamma=0.6,
-    contrast=0.6,
-    brightness=0.12,
-    noise=0.04,
-    blur=1.2,
-    jpeg=20,
-)
+_MILD = dataclasses.replace(_FLIPROT, rotation=8.0, scale=0.2, shear=0.1, shift=0.03)
+_STRONG = dataclasses.replace(_FLIPROT, rotation=12.0, scale=0.3, shear=0.15, shift=0.06)
+_STRONG = dataclasses.replace(_STRONG, gamma=0.6, contrast=0.6, brightness=0.12, noise=0.04, blur=1.2, jpeg=20)
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
 # No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for images, where surroundings
@@ -178,20 +167,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
         "cdf": _FLIPROT,
         "doap": _FLIPROT,
         "tfeat": Augmentation(),
-        "photos": Augmentation(
-            turns="uniform",
-            flips="horizontal",
-            rotation=8.0,
-            scale=0.2,
-            shear=0.1,
-            shift=0.03,
-            gamma=0.4,
-            contrast=0.4,
-            brightness=0.08,
-            noise=0.02,
-            blur=1.0,
-            jpeg=40,
-        ),
+        "photos": dataclasses.replace(_MILD, gamma=0.4, contrast=0.4, brightness=0.08, noise=0.02, blur=1.0, jpeg=40),
         "strong": _STRONG,
         "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
         "wider": dataclasses.replace(_STRONG, rotation=30.0, scale=0.65, shear=0.3, shift=0.1),

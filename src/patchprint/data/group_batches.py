@@ -8,14 +8,14 @@ but they are not ``valid``, so that no query takes a cut group for a whole one.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
 from patchprint.common import rng
 from patchprint.common.errors import UserError
-from patchprint.data.batches import POINTS, SCENES, PatchBatch, Share, StepBatcher, grid_of, permuted
+from patchprint.data.batches import POINTS, SCENES, PatchBatch, Place, StepBatcher, grid_of, permuted
 from patchprint.data.patch_source import PatchSource
 
 
@@ -33,11 +33,9 @@ class GroupBatcher(StepBatcher):
         min_views: int = 2,
         max_views: int | None = None,
         ignore_same_scene: bool = False,
-        seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        **place: Unpack[Place],
     ) -> None:
-        super().__init__(source, num_patches, seed, rank, world)
+        super().__init__(source, num_patches, **place)
         self.num_patches, self.scene, self.ignore_same_scene = num_patches, source.scene, ignore_same_scene
         self.groups = _groups(source, num_patches, min_views, max_views)
         size = source.num_views[self.groups]
@@ -60,7 +58,7 @@ class GroupBatcher(StepBatcher):
     def batch(self, step: Tensor) -> PatchBatch:
         rows = _in_rows(self._points(step), self.num_views, self.num_patches)
         ignore = _same_scene_other_point(self.scene, rows.point) if self.ignore_same_scene else None
-        return _batch(rows, ignore, self.share)
+        return _batch(rows, ignore, self)
 
     @property
     def _num_shuffled(self) -> int:
@@ -99,15 +97,9 @@ class SceneGroupBatcher(GroupBatcher):
     """DOAP on HPatches: random groups, as many of one scene as of any other up to one."""
 
     def __init__(
-        self,
-        source: PatchSource,
-        num_patches: int,
-        ignore_same_scene: bool = False,
-        seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        self, source: PatchSource, num_patches: int, ignore_same_scene: bool = False, **place: Unpack[Place]
     ) -> None:
-        super().__init__(source, num_patches, ignore_same_scene=ignore_same_scene, seed=seed, rank=rank, world=world)
+        super().__init__(source, num_patches, ignore_same_scene=ignore_same_scene, **place)
         self.scenes = _Scenes(self.groups, source.scene)
         self.rounds = -(-self.most // len(self.scenes))
         fewest = int(self.scenes.reach.min())
@@ -129,8 +121,8 @@ class SequencePairBatcher(StepBatcher):
     distractors; the others are ignored. DOAP's 1024 patches are 2 sequences x 32 groups x 16 views.
     """
 
-    def __init__(self, source: PatchSource, num_patches: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
-        super().__init__(source, num_patches, seed, rank, world)
+    def __init__(self, source: PatchSource, num_patches: int, **place: Unpack[Place]) -> None:
+        super().__init__(source, num_patches, **place)
         if source.mined is None:
             raise UserError(
                 "the source has no mined labels; build it with patchprint data build hpatches --mine-labels"
@@ -163,7 +155,7 @@ class SequencePairBatcher(StepBatcher):
         rows = _Rows(*(torch.cat(both) for both in zip(one, other, strict=True)))
         observation = self.observation(rows.point, rows.view[:, None])[:, 0]
         distractors = self.mined.are_distractors(self.scene[rows.point], observation)
-        return _batch(rows, _same_scene_other_point(self.scene, rows.point) & ~distractors, self.share)
+        return _batch(rows, _same_scene_other_point(self.scene, rows.point) & ~distractors, self)
 
 
 class _Scenes:
@@ -244,9 +236,9 @@ def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
     return _Rows(points[group], view=row - (end - size)[group], is_whole=end[group] <= rows, group=group)
 
 
-def _batch(rows: _Rows, ignore: Tensor | None, share: Share) -> PatchBatch:
+def _batch(rows: _Rows, ignore: Tensor | None, batcher: StepBatcher) -> PatchBatch:
     """Return the rows of this rank as a batch, each row a point in one view; ``ignore`` is of all of them."""
-    point, view, is_whole, group = (share.of(values) for values in rows)
+    point, view, is_whole, group = map(batcher.share, rows)
     return PatchBatch(point, view[:, None], is_whole[:, None], ignore, label=group)
 
 

@@ -19,14 +19,13 @@ from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.safe_io import read_json
 from patchprint.data import manifest, splits
-from patchprint.data.patch_source import PatchSource, resident_budget
+from patchprint.data.patch_source import ArraySource, warped_grid
 
-KIND = "images"
 BOTH, QUERY, GALLERY = 0, 1, 2
 """Roles of an image in retrieval."""
 
 
-class ImageStore(PatchSource):
+class ImageStore(ArraySource):
     """Color images with classes, resident on the device where they fit, else memory-mapped.
 
     Shape:
@@ -36,31 +35,16 @@ class ImageStore(PatchSource):
     """
 
     channels = 3
-    _of_points = (*PatchSource._of_points, "label", "_start")
-    _others = (*PatchSource._others, "_resident", "_order", "size", "role")
+    kind = "images"
+    _of_points = (*ArraySource._of_points, "label")
+    _others = (*ArraySource._others, "size", "role")
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
         _check(folder, facts)
-        num_views, label = (_numbers(folder, name) for name in ("num_views", "label"))
-        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
-        super().__init__(num_views, torch.zeros_like(num_views), part, float(facts["patch_scale"]))
-        self.folder, self.facts, self.label = folder, facts, label
-        self.images = manifest.load(folder, "images")
-        resident = self.images.nbytes <= budget
-        if not resident:
-            manifest.expect_random_reads(self.images)
-        self._resident = manifest.load_tensor(folder, "images") if resident else None
-        self._order, self.size, self.role = (_numbers(folder, name) for name in ("order", "size", "role"))
-        self._start = torch.cumsum(num_views, 0) - num_views
+        super().__init__(folder, facts, budget)
+        self.images = self._array
+        self.label, self.size, self.role = (manifest.load_integers(folder, name) for name in ("label", "size", "role"))
         self.class_names: list[str] = facts["classes"]
-
-    @staticmethod
-    def open(
-        folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
-    ) -> ImageStore:
-        """The store in ``folder``; images beyond the budget (``resident_budget``) are read when they are sampled."""
-        budget = resident_budget(device, max_resident_gb)
-        return ImageStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
 
     @staticmethod
     def write(
@@ -113,11 +97,7 @@ class ImageStore(PatchSource):
                 "patch_scale": 1.0,
                 **{name: int((point_part == value).sum()) for name, value in splits.PARTS.items()},
             }
-            manifest.write(temporary, KIND, {**counts, **(facts or {})})
-
-    @property
-    def is_resident(self) -> bool:
-        return self._resident is not None
+            manifest.write(temporary, ImageStore.kind, {**counts, **(facts or {})})
 
     @property
     def names(self) -> list[str]:
@@ -127,10 +107,6 @@ class ImageStore(PatchSource):
             path = self.folder / "names.json"
             raise UserError(f"{path} is damaged: it does not name all {len(self.images)} images; {manifest.REMEDY}")
         return names
-
-    def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        """Row of ``images`` of each view, (P, K)."""
-        return self._order[self._start[points][:, None] + views]
 
     def all_views(self) -> tuple[Tensor, Tensor]:
         """Every image of the source: points (M,) and views (M,), on its device."""
@@ -145,25 +121,17 @@ class ImageStore(PatchSource):
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """See ``PatchSource.sample``; the plain patch is the central square, and beyond the image its border is repeated."""
         row = self.observation(points, views).reshape(-1)
-        if self._resident is not None:
-            pixels = self._resident[row]
-        else:
-            pixels = torch.from_numpy(self.images[row.cpu().numpy()]).to(self.device)
         # Shrinking by more than half skips pixels; then several readings are averaged.
         finer = max(1, round(self.facts["size"] / size))
-        read = read_squares(pixels.float() / 255.0, self.size[row], size * finer, warp)
+        read = read_squares(self._pixels(row), self.size[row], size * finer, warp)
         return F.avg_pool2d(read, finer).reshape(*views.shape, 3, size, size)
-
-
-def _numbers(folder: Path, name: str) -> Tensor:
-    return torch.from_numpy(manifest.load(folder, name, in_memory=True).astype(np.int64))
 
 
 def _check(folder: Path, facts: dict[str, Any]) -> None:
     """Refuse inconsistent arrays before training begins."""
     images, num_views = manifest.load(folder, "images"), manifest.load(folder, "num_views")
     count, points = len(images), len(num_views)
-    manifest.check_shape(folder, "images", images, "u", (None, 3, None, None))
+    manifest.check_array(folder, "images", images, "u", (None, 3, None, None))
     box = images.shape[2]
     if images.dtype != np.uint8 or images.shape[3] != box or not isinstance(facts.get("classes"), list):
         raise UserError(f"{folder} is damaged: it holds no square images with classes; {manifest.REMEDY}")
@@ -177,11 +145,8 @@ def _check(folder: Path, facts: dict[str, Any]) -> None:
         "role": (count, 0, GALLERY + 1),
     }
     for name, (length, least, below) in ranges.items():
-        values = manifest.load(folder, name)
-        manifest.check_shape(folder, name, values, "iu", (length,))
-        manifest.check_range(folder, name, values, least, below)
-    manifest.check_shape(folder, "size", size := manifest.load(folder, "size"), "iu", (count, 2))
-    manifest.check_range(folder, "size", size, 1, box + 1)
+        manifest.check_array(folder, name, manifest.load(folder, name), "iu", (length,), least, below)
+    manifest.check_array(folder, "size", manifest.load(folder, "size"), "iu", (count, 2), 1, box + 1)
     if int(num_views.sum()) != count:
         raise UserError(f"{folder} is damaged: its classes are not those of its images; {manifest.REMEDY}")
 
@@ -238,11 +203,7 @@ def central_square(image: np.ndarray, size: int) -> Tensor:
 
 def read_squares(pixels: Tensor, size: Tensor, side: int, warp: Tensor | None = None) -> Tensor:
     """Bilinear reading of images in their boxes: (B, 3, X, X), their size (B, 2), warp (..., 2, 3) -> (B, 3, side, side)."""
-    u = (torch.arange(side, device=pixels.device, dtype=torch.float32) * 2 + 1) / side - 1
-    grid = torch.stack([u.expand(side, side), u[:, None].expand(side, side)], -1).expand(len(pixels), -1, -1, -1)
-    if warp is not None:
-        affine = warp.reshape(-1, 1, 1, 2, 3)
-        grid = (affine[..., :2] * grid[..., None, :]).sum(-1) + affine[..., 2]
+    grid = warped_grid(warp, len(pixels), side, pixels.device)
     extent = size.flip(-1).float()[:, None, None]
     place = (extent + grid * extent.amin(-1, keepdim=True)) / 2
     place = torch.minimum(place.clamp(min=0.5), extent - 0.5)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.data import image_store, manifest
+from patchprint.data import manifest
 from patchprint.data.image_store import ImageStore
 from patchprint.data.patch_source import PatchSource
 from patchprint.data.patch_store import PatchStore
@@ -38,7 +38,7 @@ def open_source(
             f"--divide-photos divides images that patches are cut from, and {whole[0]} holds none; leave it out, or give "
             "stores with tracks"
         )
-    if any(fact["kind"] == image_store.KIND for fact in facts):
+    if any(fact["kind"] == ImageStore.kind for fact in facts):
         if len(folders) > 1:
             raise UserError("a store of whole images is learned from alone; give one --data")
         return ImageStore.open(folders[0], device)

@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.data import label_mining, manifest, splits
 from patchprint.data.label_mining import MinedLabels
-from patchprint.data.patch_source import PatchSource, resident_budget
-
-KIND = "patches"
+from patchprint.data.patch_source import ArraySource, warped_grid
 
 
-class PatchStore(PatchSource):
+class PatchStore(ArraySource):
     """Patches of one size, resident on the device where they fit, else memory-mapped.
 
     Shape:
@@ -27,34 +24,15 @@ class PatchStore(PatchSource):
         pairs[name] (L, 3) int64 are patch a, patch b, and 1 where both show the same point.
     """
 
-    _of_points = (*PatchSource._of_points, "_start")
-    _others = (*PatchSource._others, "_resident", "_order")
+    kind = "patches"
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
         _check(folder, facts)
-        num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
-        scene = torch.from_numpy(manifest.load(folder, "scene", in_memory=True).astype(np.int64))
-        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
-        super().__init__(num_views, scene, part, float(facts["patch_scale"]))
-        self.folder, self.facts = folder, facts
-        self.patches = manifest.load(folder, "patches")
+        super().__init__(folder, facts, budget)
+        self.patches = self._array
         self.point_id = manifest.load(folder, "point_id")
         self.scene_names: list[str] = facts["scenes"]
-        resident = self.patches.nbytes <= budget
-        if not resident:
-            manifest.expect_random_reads(self.patches)
-        self._resident = manifest.load_tensor(folder, "patches") if resident else None
-        self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
-        self._start = torch.cumsum(num_views, 0) - num_views
         self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
-
-    @staticmethod
-    def open(
-        folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
-    ) -> PatchStore:
-        """The store in ``folder``; patches beyond the budget (``resident_budget``) are read when they are sampled."""
-        budget = resident_budget(device, max_resident_gb)
-        return PatchStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
 
     @staticmethod
     def write(
@@ -117,11 +95,9 @@ class PatchStore(PatchSource):
             }
             counts["patch_scale"] = patch_scale
             split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
-            manifest.write(temporary, KIND, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})})
-
-    @property
-    def is_resident(self) -> bool:
-        return self._resident is not None
+            manifest.write(
+                temporary, PatchStore.kind, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})}
+            )
 
     def pairs(self, name: str) -> np.ndarray:
         """A pair list of the original set, (L, 3): patch a, patch b, same point."""
@@ -130,8 +106,7 @@ class PatchStore(PatchSource):
                 f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
             )
         rows = manifest.load(self.folder, f"pairs-{name}", in_memory=True)
-        manifest.check_shape(self.folder, f"pairs-{name}", rows, "i", (None, 3))
-        manifest.check_range(self.folder, f"pairs-{name}", rows, 0, len(self.patches))
+        manifest.check_array(self.folder, f"pairs-{name}", rows, "i", (None, 3), 0, len(self.patches))
         return rows
 
     def extra(self, name: str) -> np.ndarray:
@@ -140,34 +115,15 @@ class PatchStore(PatchSource):
             raise UserError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
         return manifest.load(self.folder, f"extra-{name}")
 
-    def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        """Row of ``patches`` of each view, (P, K)."""
-        return self._order[self._start[points][:, None] + views].long()
-
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """See ``PatchSource.sample``; beyond its border a patch repeats its last pixels."""
-        row = self.observation(points, views).reshape(-1)
-        if self._resident is not None:
-            patches = self._resident[row]
-        else:
-            patches = torch.from_numpy(self.patches[row.cpu().numpy()]).to(self.device)
-        patches = patches[:, None].float() / 255.0
+        patches = self._pixels(self.observation(points, views).reshape(-1))[:, None]
         if warp is None and patches.shape[-1] == 2 * size:
             patches = F.avg_pool2d(patches, 2)
         elif warp is not None or patches.shape[-1] != size:
-            patches = _read_warped(patches, size, None if warp is None else warp.reshape(-1, 2, 3))
+            grid = warped_grid(warp, len(patches), size, self.device)
+            patches = F.grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
         return patches.reshape(*views.shape, 1, size, size)
-
-
-def _read_warped(patches: Tensor, size: int, warp: Tensor | None) -> Tensor:
-    """Bilinear reading at ``warp @ (u, 1)``."""
-    u = (torch.arange(size, device=patches.device, dtype=torch.float32) * 2 + 1) / size - 1
-    grid = torch.stack([u.expand(size, size), u[:, None].expand(size, size)], -1)
-    if warp is None:
-        grid = grid.expand(len(patches), -1, -1, -1)
-    else:
-        grid = (warp[:, None, None, :, :2] * grid[None, :, :, None, :]).sum(-1) + warp[:, None, None, :, 2]
-    return F.grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
@@ -194,21 +150,21 @@ def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
 def _check(folder: Path, facts: dict[str, Any]) -> None:
     """Refuse inconsistent arrays before training begins."""
     patches, num_views, order = (manifest.load(folder, name) for name in ("patches", "num_views", "order"))
-    manifest.check_shape(folder, "patches", patches, "u", (None, None, None))
-    manifest.check_shape(folder, "num_views", num_views, "iu", (None,))
-    manifest.check_shape(folder, "order", order, "iu", (len(patches),))
-    manifest.check_range(folder, "num_views", num_views, 1, len(patches) + 1)
-    manifest.check_range(folder, "order", order, 0, len(patches))
+    manifest.check_array(folder, "patches", patches, "u", (None, None, None))
+    manifest.check_array(folder, "num_views", num_views, "iu", (None,), 1, len(patches) + 1)
+    manifest.check_array(folder, "order", order, "iu", (len(patches),), 0, len(patches))
     if patches.dtype != np.uint8 or patches.shape[1] != patches.shape[2] or int(num_views.sum()) != len(patches):
         raise UserError(f"{folder} is damaged: its points are not those of its patches; {manifest.REMEDY}")
     if not isinstance(facts.get("scenes"), list) or not isinstance(facts.get("pairs"), list):
         raise UserError(f"{folder / manifest.NAME} is damaged: it names no scenes or pair lists; {manifest.REMEDY}")
-    for name, kind, below in (("scene", "iu", len(facts["scenes"])), ("part", "u", 256), ("point_id", "iu", 2**62)):
-        values = manifest.load(folder, name)
-        manifest.check_shape(folder, name, values, kind, (len(num_views),))
-        manifest.check_range(folder, name, values, -(2**62) if name == "point_id" else 0, below)
+    for name, kind, least, below in (
+        ("scene", "iu", 0, len(facts["scenes"])),
+        ("part", "u", 0, 256),
+        ("point_id", "iu", -(2**62), 2**62),
+    ):
+        manifest.check_array(folder, name, manifest.load(folder, name), kind, (len(num_views),), least, below)
     if (folder / "cluster.npy").exists():
         cluster, distractor = (manifest.load(folder, name) for name in ("cluster", "distractor"))
-        manifest.check_shape(folder, "cluster", cluster, "i", (len(patches),))
-        manifest.check_shape(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, distractor.shape[-1]))
-        manifest.check_range(folder, "cluster", cluster, 0, distractor.shape[-1])
+        clusters = distractor.shape[-1]
+        manifest.check_array(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, clusters))
+        manifest.check_array(folder, "cluster", cluster, "i", (len(patches),), 0, clusters)

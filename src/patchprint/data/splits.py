@@ -13,20 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from patchprint.common.errors import UserError
-
 if TYPE_CHECKING:
     from patchprint.data.tracks import Tracks
 
 TRAIN, VAL, NEITHER, TEST = 0, 1, 2, 3
 PARTS = {"train": TRAIN, "val": VAL, "test": TEST}
 _WIDEST_PATCH_SCALE = 16.0
-
-
-def check_part(name: str) -> int:
-    if name not in PARTS:
-        raise UserError(f"a source has the parts {', '.join(PARTS)}, not {name!r}")
-    return PARTS[name]
 
 
 def by_region(tracks: Tracks, fraction: float = 0.12, patch_scale: float = _WIDEST_PATCH_SCALE) -> np.ndarray:

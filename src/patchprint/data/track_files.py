@@ -142,17 +142,16 @@ def _check(stored: StoredTracks) -> None:
     """Refuse inconsistent arrays before training begins."""
     folder, num_images = stored.folder, len(stored.names.images)
     views, points = (len(stored.arrays[name]) for name in ("point", "scene"))
-    manifest.check_shape(folder, "image_size", stored.sizes, "iu", (num_images, 2))
-    manifest.check_shape(folder, "image_offset", stored.offset, "iu", (num_images + 1,))
-    manifest.check_range(folder, "image_size", stored.sizes, 1, 2**31)
-    manifest.check_range(folder, "image_offset", stored.offset, 0, (folder / "images.bin").stat().st_size + 1)
+    end = (folder / "images.bin").stat().st_size + 1
+    manifest.check_array(folder, "image_size", stored.sizes, "iu", (num_images, 2), 1, 2**31)
+    manifest.check_array(folder, "image_offset", stored.offset, "iu", (num_images + 1,), 0, end)
     if (np.diff(stored.offset.astype(np.int64)) < 0).any():
         raise UserError(f"{folder / 'image_offset.npy'} is damaged: images overlap; {manifest.REMEDY}")
     shapes = {"xy": (views, 2), "xyz": (points, 3), "scene": (points,), "part": (points,)}
     for name, values in stored.arrays.items():
         kind = "iu" if name in ("image", "point", "scene", "part") else "f"
-        manifest.check_shape(folder, name, values, kind, shapes.get(name, (views,)))
-    manifest.check_range(folder, "scene", stored.arrays["scene"], 0, len(stored.names.scenes))
+        below = len(stored.names.scenes) if name == "scene" else None
+        manifest.check_array(folder, name, values, kind, shapes.get(name, (views,)), 0, below)
 
 
 def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:

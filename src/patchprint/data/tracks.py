@@ -126,7 +126,6 @@ class Tracks:
 class TrackStore(PatchSource):
     """Patches sampled from images on demand. With resident images ``sample`` never waits for the host."""
 
-    _of_points = (*PatchSource._of_points, "_start")
     _others = (*PatchSource._others, "images", "_image", "_xy", "_axis")
 
     def __init__(self, images: ImageBank, tracks: Tracks, names: track_files.Names, patch_scale: float) -> None:
@@ -136,7 +135,6 @@ class TrackStore(PatchSource):
         super().__init__(num_views, scene, part, patch_scale)
         self.images, self.tracks, self.names = images, tracks, names
         scale, angle = (torch.from_numpy(np.array(values)) for values in (tracks.scale, tracks.angle))
-        self._start = torch.cumsum(num_views, 0) - num_views
         self._image = torch.from_numpy(np.array(tracks.image))
         self._xy = torch.from_numpy(np.array(tracks.xy))
         self._axis = scale[:, None] * torch.stack([torch.cos(angle), torch.sin(angle)], 1)
@@ -204,10 +202,6 @@ class TrackStore(PatchSource):
     @property
     def first_image(self) -> Tensor:
         return self._image[self._start]
-
-    def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        """Row of ``tracks`` of each view, (P, K)."""
-        return self._start[points][:, None] + views
 
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         row = self.observation(points, views).reshape(-1)

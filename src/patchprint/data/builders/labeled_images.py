@@ -19,7 +19,7 @@ from patchprint.common.errors import UserError, suggest
 from patchprint.common.image_codec import decode_color
 from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, progress
-from patchprint.data import image_store, manifest
+from patchprint.data import manifest
 from patchprint.data.builders.archives import FileTree, open_tree
 from patchprint.data.builders.labeled_layouts import LabeledImage, Listing, cifar_pixels, read_listing
 from patchprint.data.image_store import ImageStore
@@ -127,7 +127,7 @@ def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int, strict: b
 
 def _is_complete(store: Path) -> bool:
     try:
-        manifest.read(store, image_store.KIND)
+        manifest.read(store, ImageStore.kind)
     except UserError:
         return False
     return True
