@@ -63,12 +63,13 @@ class StoredTracks:
         return image
 
 
-def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None) -> None:
-    """Raise UserError where `write` would, before the tracks are made."""
-    for name, value, most in (
-        ("patch-scale", patch_scale, manifest.LARGEST_SCALE),
-        ("max-mb", max_mb, sys.float_info.max),
-    ):
+def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None, **counts: int) -> None:
+    """Raise UserError where `write` would, before the tracks are made, and where one of ``counts`` is below 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise UserError(f"--{name.replace('_', '-')} is {count}; it must be at least 1")
+    limits = {"patch-scale": (patch_scale, manifest.LARGEST_SCALE), "max-mb": (max_mb, sys.float_info.max)}
+    for name, (value, most) in limits.items():
         if value is not None and not 0 < value <= most:
             raise UserError(f"--{name} is {value:g}; it must be a number above 0, and at most {most:g}")
 

@@ -183,12 +183,9 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    for name, value in {"views": views, "max-keypoints": max_keypoints, "max-size": max_size}.items():
-        if value < 1:
-            raise UserError(f"--{name} is {value}; it must be at least 1")
+    track_files.check_numbers(max_mb=max_mb, views=views, max_keypoints=max_keypoints, max_size=max_size)
     if not 0 <= strength < np.inf:
         raise UserError(f"--strength is {strength:g}; it must be a number that is not negative")
-    track_files.check_numbers(max_mb=max_mb)
     names: list[str] = []
 
     def originals() -> Iterator[np.ndarray]:

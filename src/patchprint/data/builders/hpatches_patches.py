@@ -52,16 +52,8 @@ def build(
     if not sequences:
         raise UserError(f"{root} holds no HPatches sequences (folders like i_ajuntament with ref.png, e1.png ...)")
     heights = [len(read_strip(folder / "ref.png")) for folder in sequences]
-    write(
-        out,
-        (read_sequence(folder) for folder in sequences),
-        [f.name for f in sequences],
-        heights,
-        split,
-        mine_labels,
-        force,
-        levels,
-    )
+    blocks, names = map(read_sequence, sequences), [folder.name for folder in sequences]
+    write(out, blocks, names, heights, split=split, levels=levels, mine_labels=mine_labels, force=force)
 
 
 def write(
@@ -69,10 +61,11 @@ def write(
     sequences: Iterable[np.ndarray],
     names: list[str],
     num_points: list[int],
-    split: Split | None,
-    mine_labels: bool,
-    force: bool,
+    *,
+    split: Split | None = None,
     levels: Sequence[Level] = LEVELS,
+    mine_labels: bool = False,
+    force: bool = False,
 ) -> None:
     """Write sequences (16, N, 65, 65) as a PatchStore whose views are in the order of STRIPS, those of ``levels`` and ref."""
     kept = [number for number, name in enumerate(STRIPS) if name == "ref" or name[0] in {level[0] for level in levels}]
@@ -85,10 +78,8 @@ def write(
     if split is not None:
         test = np.array([is_test(split, name) for name in names])
         part = splits.beside_test(np.arange(len(names)).repeat(num_points), test.repeat(num_points))
-    blocks = (
-        block[kept].reshape(-1, SIDE, SIDE)
-        for block in progress(sequences, "reading sequences", "sequence", len(names))
-    )
+    read = progress(sequences, "reading sequences", "sequence", len(names))
+    blocks = (block[kept].reshape(-1, SIDE, SIDE) for block in read)
     facts = {"strips": [STRIPS[number] for number in kept], "split": split}
     PatchStore.write(
         out, blocks, point, scene, names, PATCH_SCALE, part=part, mine_labels=mine_labels, facts=facts, force=force
@@ -153,9 +144,7 @@ _PREFIX = {"full": ("i_", "v_"), "illum": ("i_",), "view": ("v_",)}
 
 def is_test(split: Split, sequence: str) -> bool:
     """Whether a sequence (``i_ajuntament``) is for testing; all sequences of full, illum and view are, or left out."""
-    if split in _PREFIX:
-        return sequence.startswith(_PREFIX[split])
-    return sequence in _published(split)
+    return sequence.startswith(_PREFIX[split]) if split in _PREFIX else sequence in _published(split)
 
 
 def published_split(sequences: Iterable[str]) -> Split | None:

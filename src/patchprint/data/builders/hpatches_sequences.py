@@ -7,7 +7,6 @@ affine jitter of three strengths (easy, hard, tough) stands for the errors of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,16 +29,8 @@ IMAGES = (1, 2, 3, 4, 5, 6)  # 1 is the reference
 OVERLAP = 0.5  # circles that share more than this part of their union are one cluster
 # Jitter by strength: regions keep a median overlap of about 0.85, 0.72 and 0.60 with the true one.
 STRENGTHS = {"e": 1.0, "h": 2.0, "t": 3.05}
-
-
-@dataclass(frozen=True)
-class Jitter:
-    """Limits at strength 1: turn in radians, shift in radii, size and stretch in octaves."""
-
-    turn: float = 0.12
-    shift: float = 0.114
-    size: float = 0.156
-    stretch: float = 0.142
+# Limits of the jitter at strength 1: turn in radians, shift in radii, size and stretch in octaves.
+_TURN, _SHIFT, _SIZE, _STRETCH = 0.12, 0.114, 0.156, 0.142
 
 
 def build(
@@ -73,7 +64,8 @@ def build(
             raise UserError(f"no keypoint of {sequence.paths[1]} lies inside of all images of its sequence")
     blocks = (cut(*pair, seed=seed + i) for i, pair in enumerate(zip(sequences, regions, strict=True)))
     names = [sequence.name for sequence in sequences]
-    hpatches_patches.write(out, blocks, names, [len(found) for found in regions], split, mine_labels, force, levels)
+    counts = [len(found) for found in regions]
+    hpatches_patches.write(out, blocks, names, counts, split=split, levels=levels, mine_labels=mine_labels, force=force)
 
 
 def _six_images(sequence: ImageSequence) -> ImageSequence:
@@ -141,19 +133,18 @@ def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
     return np.stack(strips)
 
 
-def random_affine(generator: np.random.Generator, count: int, strength: float, jitter: Jitter | None = None) -> Tensor:
+def random_affine(generator: np.random.Generator, count: int, strength: float) -> Tensor:
     """Affine maps (N, 2, 3) of the unit circle: turn, shift, size and stretch along a random direction."""
-    limits = jitter or Jitter()
 
     def draw(limit: float) -> np.ndarray:
         return generator.uniform(-limit, limit, count) * strength
 
-    turn, axis = rotation(draw(limits.turn)), rotation(generator.uniform(0, np.pi, count))
-    stretch = np.exp2(draw(limits.stretch))
+    turn, axis = rotation(draw(_TURN)), rotation(generator.uniform(0, np.pi, count))
+    stretch = np.exp2(draw(_STRETCH))
     diagonal = np.zeros((count, 2, 2))
     diagonal[:, 0, 0], diagonal[:, 1, 1] = stretch, 1 / stretch
-    linear = turn @ axis @ diagonal @ axis.swapaxes(1, 2) * np.exp2(draw(limits.size))[:, None, None]
-    shift = np.stack([draw(limits.shift), draw(limits.shift)], 1)
+    linear = turn @ axis @ diagonal @ axis.swapaxes(1, 2) * np.exp2(draw(_SIZE))[:, None, None]
+    shift = np.stack([draw(_SHIFT), draw(_SHIFT)], 1)
     return torch.from_numpy(np.concatenate([linear, shift[:, :, None]], 2)).float()
 
 

@@ -88,7 +88,9 @@ def cached_store(path: str | Path) -> Path:
         return path
     store = files.cache_folder("images") / f"{path.resolve().name}-{_fingerprint(path)}"
     with files.only_writer(store.with_name(f"{store.name}.building"), wait=True):
-        if not _is_complete(store):
+        try:
+            manifest.read(store, ImageStore.kind)
+        except UserError:
             build(path, store, force=True)
     return store
 
@@ -125,14 +127,6 @@ def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int, strict: b
                 yield shrink(whole, side)
 
 
-def _is_complete(store: Path) -> bool:
-    try:
-        manifest.read(store, ImageStore.kind)
-    except UserError:
-        return False
-    return True
-
-
 def _fingerprint(path: Path) -> str:
     """Checksum of where the files of a set are, how large, and when they were changed; reading them all would take too long."""
     if not path.exists():
@@ -159,19 +153,33 @@ def part_of_images(listing: Listing, where: Path, train_classes: int | None, spl
         raise UserError("--train-classes and --split are two ways to say the same; give one of them")
     if own:
         part = np.array(own, np.uint8)
-        if not listing.shares_classes:
-            _refuse_overlap(listing.classes, label, part, where)
+        both = np.intersect1d(label[part == TRAIN], label[part == TEST])
+        if len(both) and not listing.shares_classes:
+            raise UserError(
+                f"{where}: the split overlaps, since {len(both)} classes are for both training and test, such as "
+                f"{listing.classes[both[0]]}"
+            )
     elif split is not None:
         part = _from_file(split, listing.classes)[label]
     else:
-        part = _first_classes(listing.classes, train_classes, where)[label]
+        classes = len(listing.classes)
+        count = classes // 2 if train_classes is None else train_classes
+        if not 0 <= count <= classes:
+            raise UserError(f"--train-classes {count}: {where} has {classes} classes")
+        part = np.where(label < count, TRAIN, TEST).astype(np.uint8)
     if VAL not in part:
-        hold_out(part, label)
-    _refuse_single_images(listing.classes, label[part == TRAIN], where)
+        _hold_out(part, label)
+    # Published sets have classes with one image; only where there is no other does nothing remain to be learned.
+    trained, images = np.unique(label[part == TRAIN], return_counts=True)
+    if len(trained) and images.max() < 2:
+        raise UserError(
+            f"{where}: no training class has two images ({listing.classes[trained[0]]} has one); training compares images "
+            "of one class"
+        )
     return part
 
 
-def hold_out(part: np.ndarray, label: np.ndarray) -> None:
+def _hold_out(part: np.ndarray, label: np.ndarray) -> None:
     """Turn a fifth of TRAIN into VAL, in place: the last classes, or where the test is on the same classes, images of each."""
     shared = np.isin(label[part == TRAIN], label[part == TEST]).any()
     if not shared:
@@ -185,13 +193,6 @@ def _last_fifth(values: np.ndarray) -> np.ndarray:
     """At least one of three or more."""
     count = max(round(len(values) * _HELD_OUT), int(len(values) >= 3))
     return values[len(values) - count :]
-
-
-def _first_classes(classes: list[str], train_classes: int | None, where: Path) -> np.ndarray:
-    count = len(classes) // 2 if train_classes is None else train_classes
-    if not 0 <= count <= len(classes):
-        raise UserError(f"--train-classes {count}: {where} has {len(classes)} classes")
-    return np.where(np.arange(len(classes)) < count, TRAIN, TEST).astype(np.uint8)
 
 
 def _from_file(file: Path, classes: list[str]) -> np.ndarray:
@@ -214,20 +215,3 @@ def _from_file(file: Path, classes: list[str]) -> np.ndarray:
             raise UserError(f"{file}: the split overlaps, since class {name!r} is in two parts of it")
         part[numbers[name]] = value
     return part
-
-
-def _refuse_overlap(classes: list[str], label: np.ndarray, part: np.ndarray, where: Path) -> None:
-    both = np.intersect1d(label[part == TRAIN], label[part == TEST])
-    if len(both):
-        raise UserError(
-            f"{where}: the split overlaps, since {len(both)} classes are for both training and test, such as {classes[both[0]]}"
-        )
-
-
-def _refuse_single_images(classes: list[str], trained: np.ndarray, where: Path) -> None:
-    """Published sets have classes with one image; only where there is no other does nothing remain to be learned."""
-    labels, count = np.unique(trained, return_counts=True)
-    if len(labels) and count.max() < 2:
-        raise UserError(
-            f"{where}: no training class has two images ({classes[labels[0]]} has one); training compares images of one class"
-        )

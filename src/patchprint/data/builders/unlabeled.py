@@ -46,9 +46,7 @@ def build(
     """
     files.refuse_folder(out, manifest.MADE_BY, force)
     check_detector(detector, max_keypoints)
-    if max_size < 1:
-        raise UserError(f"--max-size is {max_size}; it must be at least 1")
-    track_files.check_numbers(patch_scale, max_mb)
+    track_files.check_numbers(patch_scale, max_mb, max_size=max_size)
 
     def read(name: str) -> np.ndarray:
         return limit(read_gray(Path(src) / name), max_size)
