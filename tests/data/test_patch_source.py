@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from patchprint.data.label_mining import MinedLabels
-from patchprint.data.patch_source import PatchSource
+from patchprint.data.patch_source import MinedLabels, PatchSource
 
 
 class Numbers(PatchSource):

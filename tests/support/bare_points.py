@@ -2,8 +2,7 @@
 
 import torch
 
-from patchprint.data.label_mining import MinedLabels
-from patchprint.data.patch_source import PatchSource
+from patchprint.data.patch_source import MinedLabels, PatchSource
 
 
 class Points(PatchSource):

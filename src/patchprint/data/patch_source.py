@@ -6,6 +6,7 @@ import copy
 import hashlib
 import mmap
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,6 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.data import manifest, splits
-from patchprint.data.label_mining import MinedLabels
 
 _HOST_GB = 8.0
 
@@ -24,6 +24,36 @@ def resident_budget(device: torch.device | str, max_gb: float | None) -> int:
     if max_gb is None and torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(torch.device(device))[0] // 2
     return int((_HOST_GB if max_gb is None else max_gb) * 2**30)
+
+
+@dataclass(frozen=True, eq=False)
+class MinedLabels:
+    """The cluster of each patch, and which clusters of a sequence are distractors of each other.
+
+    Shape:
+        cluster (M,) int16 for the rows of the patch array; distractor (S, C, C) bool for the sequences.
+    """
+
+    cluster: Tensor
+    distractor: Tensor
+
+    def save(self, folder: Path) -> None:
+        manifest.save(folder, "cluster", self.cluster.cpu().numpy())
+        manifest.save(folder, "distractor", self.distractor.cpu().numpy())
+
+    @staticmethod
+    def load(folder: Path) -> MinedLabels:
+        return MinedLabels(
+            *(torch.from_numpy(manifest.load(folder, n, in_memory=True)) for n in ("cluster", "distractor"))
+        )
+
+    def to(self, device: torch.device | str) -> MinedLabels:
+        return MinedLabels(self.cluster.to(device), self.distractor.to(device))
+
+    def are_distractors(self, scene: Tensor, row: Tensor) -> Tensor:
+        """For patches of scene (Q,) at rows (Q,): whether two of the same sequence surely differ, (Q, Q) bool."""
+        cluster = self.cluster[row].long()
+        return self.distractor[scene[:, None], cluster[:, None], cluster[None, :]]
 
 
 class PatchSource(ABC):

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.data import label_mining, manifest, splits
-from patchprint.data.label_mining import MinedLabels
-from patchprint.data.patch_source import ArraySource, warped_grid
+from patchprint.common.optional import require
+from patchprint.data import manifest, splits
+from patchprint.data.patch_source import ArraySource, MinedLabels, warped_grid
 
 
 class PatchStore(ArraySource):
@@ -78,26 +79,17 @@ class PatchStore(ArraySource):
                 "scene": scene_of_point,
                 "part": part,
             }
+            arrays |= {f"extra-{name}": values for name, values in (extra or {}).items()}
+            arrays |= {f"pairs-{name}": rows.astype(np.int64) for name, rows in (pairs or {}).items()}
             for name, values in arrays.items():
                 manifest.save(temporary, name, values)
-            for name, values in (extra or {}).items():
-                manifest.save(temporary, f"extra-{name}", values)
-            for name, rows in (pairs or {}).items():
-                manifest.save(temporary, f"pairs-{name}", rows.astype(np.int64))
             if mine_labels:
                 written = np.load(temporary / "patches.npy", mmap_mode="r", allow_pickle=False)
-                label_mining.mine(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
-            counts: dict[str, Any] = {
-                "points": len(point_id),
-                "views": len(point),
-                "size": size,
-                "scenes": list(scene_names),
-            }
-            counts["patch_scale"] = patch_scale
+                _mine_labels(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
+            counts = {"points": len(point_id), "views": len(point), "size": size, "scenes": list(scene_names)}
             split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
-            manifest.write(
-                temporary, PatchStore.kind, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})}
-            )
+            named = {"patch_scale": patch_scale, **split, "pairs": sorted(pairs or {})}
+            manifest.write(temporary, PatchStore.kind, {**counts, **named, **(facts or {})})
 
     def pairs(self, name: str) -> np.ndarray:
         """A pair list of the original set, (L, 3): patch a, patch b, same point."""
@@ -168,3 +160,72 @@ def _check(folder: Path, facts: dict[str, Any]) -> None:
         clusters = distractor.shape[-1]
         manifest.check_array(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, clusters))
         manifest.check_array(folder, "cluster", cluster, "i", (len(patches),), 0, clusters)
+
+
+def _mine_labels(patches: Iterable[np.ndarray], clusters: int = 100, percentile: float = 20.0) -> MinedLabels:
+    """Find patches of a sequence that surely show different points (DOAP's label mining).
+
+    HPatches' sequences show planes with repeated texture, and their points are numbered apart even where two detections lie
+    on the same spot. So patches of one sequence count as negatives of each other only where their clusters are far apart:
+    K-means on HOG and pixels; a percentile of the distances between centers is the threshold.
+
+    Args:
+        patches: the patches (B, S, S) uint8 of one sequence after the other.
+    """
+    cluster = require("sklearn.cluster", extra="sfm")
+    labels, distractors = [], []
+    for block in patches:
+        feature = _mining_features(torch.from_numpy(np.array(block)))
+        fitted = cluster.KMeans(min(clusters, len(feature)), n_init=1, random_state=0).fit(feature.numpy())
+        centers, label = torch.from_numpy(fitted.cluster_centers_), torch.from_numpy(fitted.labels_)
+        distance = torch.cdist(centers, centers)
+        upper = torch.triu_indices(len(centers), len(centers), offset=1)
+        between = distance[upper[0], upper[1]]
+        threshold = torch.quantile(between, percentile / 100.0) if len(between) else torch.tensor(torch.inf)
+        table = torch.zeros(clusters, clusters, dtype=torch.bool)
+        table[: len(centers), : len(centers)] = distance > threshold
+        labels.append(label.to(torch.int16))
+        distractors.append(table)
+    return MinedLabels(torch.cat(labels), torch.stack(distractors))
+
+
+def _mining_features(patches: Tensor) -> Tensor:
+    """HOG of 31 channels on 8x8 cells of the 64x64 patch, and its pixels at 16x16: (M, S, S) uint8 -> (M, 2240)."""
+    rows = []
+    for block in patches.split(4096):
+        pixels = block[:, None].float() / 255.0
+        large, small = (
+            F.interpolate(pixels, (side, side), mode="bilinear", align_corners=False, antialias=True)
+            for side in (64, 16)
+        )
+        rows.append(torch.cat([_hog31(large[:, 0]).flatten(1), small.flatten(1)], 1))
+    return torch.cat(rows)
+
+
+def _hog31(images: Tensor, cell: int = 8) -> Tensor:
+    """The HOG of deformable part models: 18 signed, 9 unsigned orientations and 4 texture sums per cell.
+
+    Each cell is normalized by the energy of its four 2x2 neighborhoods, clipped at 0.2, as Felzenszwalb et al. do.
+    Gradients vote for their nearest orientation and, bilinearly, for the four nearest cells.
+
+    Shape:
+        images (N, S, S) float -> (N, 31, S / cell, S / cell)
+    """
+    padded = F.pad(images[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
+    dx, dy = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2], padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
+    orientation = (torch.atan2(dy, dx) * (18 / (2 * torch.pi))).round().long() % 18
+    votes = torch.zeros(len(images), 18, *images.shape[1:]).scatter_(
+        1, orientation[:, None], torch.hypot(dx, dy)[:, None]
+    )
+    ramp = 1.0 - (torch.arange(2 * cell) - cell + 0.5).abs() / cell
+    kernel = (ramp[:, None] * ramp[None, :]).expand(18, 1, -1, -1)
+    signed = F.conv2d(votes, kernel, stride=cell, padding=cell // 2, groups=18)
+    unsigned = signed[:, :9] + signed[:, 9:]
+    energy = F.pad((unsigned**2).sum(1, keepdim=True), (1, 1, 1, 1), mode="replicate")
+    blocks = F.avg_pool2d(energy, 2, stride=1) * 4.0
+    side = signed.shape[-1]
+    corners = [blocks[..., y : y + side, x : x + side] for y in (0, 1) for x in (0, 1)]
+    scales = [torch.rsqrt(corner + 1e-4) for corner in corners]
+    parts = [torch.stack([(values * s).clamp(max=0.2) for s in scales]).sum(0) * 0.5 for values in (signed, unsigned)]
+    texture = [(signed * s).clamp(max=0.2).sum(1, keepdim=True) * 0.2357 for s in scales]
+    return torch.cat([*parts, *texture], 1)
