@@ -51,8 +51,7 @@ def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
         "image_size": np.tile(np.array([[1024, 768]], np.int32), (count, 1)),
         "image_offset": offset,
     }
-    for name, values in arrays.items():
-        manifest.save(folder, name, values)
+    manifest.save(folder, arrays)
     (folder / "image_names.txt").write_text("".join(f"{i}.png\n" for i in range(count)))
     (folder / "scene_names.txt").write_text("huge\n")
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}

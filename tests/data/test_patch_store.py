@@ -90,8 +90,7 @@ def test_ten_million_patches_stay_on_disk(tmp_path):
         "scene": np.zeros(count // 2, np.int32),
         "part": np.zeros(count // 2, np.uint8),
     }
-    for name, values in arrays.items():
-        manifest.save(folder, name, values)
+    manifest.save(folder, arrays)
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
     facts = {"kind": "patches", "version": manifest.VERSION, "patch_scale": 12.0}
     facts |= {"scenes": ["a"], "pairs": [], "files": listing}

@@ -8,7 +8,7 @@ but they are not ``valid``, so that no query takes a cut group for a whole one.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Unpack
+from typing import ClassVar, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
@@ -26,6 +26,9 @@ class GroupBatcher(StepBatcher):
     points of one scene are ignored: HPatches without label mining.
     """
 
+    leading: ClassVar[int] = 0
+    """Groups at the start of a batch that come in sequence, not out of the permutation."""
+
     def __init__(
         self,
         source: PatchSource,
@@ -39,7 +42,8 @@ class GroupBatcher(StepBatcher):
         self.num_patches, self.scene, self.ignore_same_scene = num_patches, source.scene, ignore_same_scene
         self.groups = _groups(source, num_patches, min_views, max_views)
         size = source.num_views[self.groups]
-        self.grid = grid_of(self._num_shuffled)
+        self.shuffled = len(self.groups) - self.leading
+        self.grid = grid_of(self.shuffled)
         self.reach = math.prod(self.grid)
         # So many that they fill the rows, however small they are; and as many as do so on average.
         self.most = _groups_to_fill(num_patches, size)
@@ -60,16 +64,11 @@ class GroupBatcher(StepBatcher):
         ignore = _same_scene_other_point(self.scene, rows.point) if self.ignore_same_scene else None
         return _batch(rows, ignore, self)
 
-    @property
-    def _num_shuffled(self) -> int:
-        """Number of groups taken from the random permutation."""
-        return len(self.groups)
-
     def _points(self, step: Tensor) -> Tensor:
         """Return the groups of a step in order, (most,)."""
         epoch, number = step // self.steps_per_epoch, step % self.steps_per_epoch
         place = (number * self.stride + torch.arange(self.most, device=step.device)) % self.reach
-        return self.groups[permuted(self._key(epoch, POINTS), place, len(self.groups), self.grid)]
+        return self.groups[permuted(self._key(epoch, POINTS), place, self.shuffled, self.grid)]
 
 
 class LeadingGroupBatcher(GroupBatcher):
@@ -78,18 +77,16 @@ class LeadingGroupBatcher(GroupBatcher):
     So an epoch has as many batches as there are groups, and takes each group many times.
     """
 
+    leading = 1
+
     @property
     def steps_per_epoch(self) -> int:
         """Batches until every group came first once."""
         return len(self.groups)
 
-    @property
-    def _num_shuffled(self) -> int:
-        return len(self.groups) - 1
-
     def _points(self, step: Tensor) -> Tensor:
         place = torch.arange(self.most, device=step.device)
-        behind = 1 + permuted(self._key(step, POINTS), place[:-1], self._num_shuffled, self.grid)
+        behind = 1 + permuted(self._key(step, POINTS), place[:-1], self.shuffled, self.grid)
         return self.groups[(step + torch.cat([place[:1], behind])) % len(self.groups)]
 
 

@@ -70,7 +70,6 @@ class ImageStore(ArraySource):
         with manifest.new_store(folder, force) as temporary:
             size, kept = _write_images(temporary, images, len(point))
             point, names = point[kept], [names[row] for row in kept]
-            role = None if role is None else role[kept]
             num_views = np.bincount(point, minlength=len(point_part))
             if (num_views == 0).any():
                 empty = class_names[int(point_label[np.argmin(num_views)])]
@@ -81,10 +80,9 @@ class ImageStore(ArraySource):
                 "label": point_label,
                 "part": point_part.astype(np.uint8),
                 "size": size,
-                "role": np.full(len(point), BOTH, np.uint8) if role is None else role,
+                "role": np.full(len(point), BOTH, np.uint8) if role is None else role[kept],
             }
-            for name, values in arrays.items():
-                manifest.save(temporary, name, values)
+            manifest.save(temporary, arrays)
             files.write_json(temporary / "names.json", list(names))
             counts = {
                 "points": len(num_views),

@@ -6,6 +6,7 @@ the manifest, which catches truncated copies at once; ``verify`` also reads ever
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
@@ -122,8 +123,10 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def save(folder: Path, name: str, value: np.ndarray) -> None:
-    np.save(folder / f"{name}.npy", np.ascontiguousarray(value), allow_pickle=False)
+def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as ``NAME.npy``."""
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", np.ascontiguousarray(values), allow_pickle=False)
 
 
 def megabytes(manifest: dict[str, Any]) -> float:

@@ -38,14 +38,12 @@ class MinedLabels:
     distractor: Tensor
 
     def save(self, folder: Path) -> None:
-        manifest.save(folder, "cluster", self.cluster.cpu().numpy())
-        manifest.save(folder, "distractor", self.distractor.cpu().numpy())
+        manifest.save(folder, {"cluster": self.cluster.cpu().numpy(), "distractor": self.distractor.cpu().numpy()})
 
     @staticmethod
     def load(folder: Path) -> MinedLabels:
-        return MinedLabels(
-            *(torch.from_numpy(manifest.load(folder, n, in_memory=True)) for n in ("cluster", "distractor"))
-        )
+        arrays = (manifest.load(folder, name, in_memory=True) for name in ("cluster", "distractor"))
+        return MinedLabels(*map(torch.from_numpy, arrays))
 
     def to(self, device: torch.device | str) -> MinedLabels:
         return MinedLabels(self.cluster.to(device), self.distractor.to(device))

@@ -81,8 +81,7 @@ class PatchStore(ArraySource):
             }
             arrays |= {f"extra-{name}": values for name, values in (extra or {}).items()}
             arrays |= {f"pairs-{name}": rows.astype(np.int64) for name, rows in (pairs or {}).items()}
-            for name, values in arrays.items():
-                manifest.save(temporary, name, values)
+            manifest.save(temporary, arrays)
             if mine_labels:
                 written = np.load(temporary / "patches.npy", mmap_mode="r", allow_pickle=False)
                 _mine_labels(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)

@@ -101,13 +101,9 @@ def write(
         if max_mb is not None:
             offset = _shrink_images(temporary, offset, names.images, max_mb)
         _refuse_outside(tracks, sizes, names.images)
-        manifest.save(temporary, "image_size", sizes)
-        manifest.save(temporary, "image_offset", offset)
-        for name in _REQUIRED:
-            manifest.save(temporary, name, getattr(tracks, name))
-        manifest.save(temporary, "part", part)
-        if tracks.xyz is not None:
-            manifest.save(temporary, "xyz", tracks.xyz)
+        arrays = {name: getattr(tracks, name) for name in (*_REQUIRED, "xyz")}
+        arrays |= {"image_size": sizes, "image_offset": offset, "part": part}
+        manifest.save(temporary, {name: values for name, values in arrays.items() if values is not None})
         for name, lines in (("image_names.txt", names.images), ("scene_names.txt", names.scenes)):
             (temporary / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
         counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point), "scenes": names.scenes}

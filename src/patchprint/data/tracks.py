@@ -106,7 +106,7 @@ class Tracks:
     def check(self, image_names: Sequence[str]) -> None:
         """Raise ValueError where the arrays contradict each other or name an image that does not exist."""
         count = len(self.point)
-        if any(len(values) != count for values in (self.image, self.xy, self.scale, self.angle)):
+        if {len(values) for values in (self.image, self.xy, self.scale, self.angle)} != {count}:
             raise UserError("image, xy, scale, angle and point of tracks must have the same length")
         if count == 0:
             raise UserError("there are no tracks: not a single point is seen in the images")
@@ -116,8 +116,8 @@ class Tracks:
         if self.image.min() < 0 or self.image.max() >= len(image_names):
             missing = int(self.image[(self.image < 0) | (self.image >= len(image_names))][0])
             raise UserError(f"a track names image {missing}, but there are only {len(image_names)} images")
-        is_size = (self.scale > 0) & (self.scale < LARGEST_SIGMA)
-        bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & is_size)
+        has_size = (self.scale > 0) & (self.scale < LARGEST_SIGMA)
+        bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & has_size)
         if bad.any():
             name = image_names[int(self.image[bad][0])]
             raise UserError(f"a track has a position, scale or angle that is not a number, or no size, in image {name}")
@@ -170,18 +170,18 @@ class TrackStore(PatchSource):
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
-        if divided and distributed.world_size() > 1:
+        held = np.arange(len(sizes))
+        divided = divided and distributed.world_size() > 1
+        if divided:
             holder = assign_images(sizes, distributed.world_size())
             held = np.flatnonzero(holder == distributed.rank())
-            images: ImageBank = DividedImages(
-                _open_images(stored, held, sizes, device, max_resident_gb), torch.from_numpy(holder).to(device)
-            )
-        else:
-            images = _open_images(stored, np.arange(len(sizes)), sizes, device, max_resident_gb)
+        images = _open_images(stored, held, sizes, device, max_resident_gb)
+        if divided:
+            images = DividedImages(images, torch.from_numpy(holder).to(device))
         parts = [Tracks(**part.arrays) for part in stored]
-        for part, given in zip(stored, parts, strict=True):
+        for part, tracks in zip(stored, parts, strict=True):
             with parsing(part.folder, "a store of tracks", manifest.REMEDY):
-                given.check(part.names.images)
+                tracks.check(part.names.images)
         tracks = Tracks.concatenate(parts, [len(part.sizes) for part in stored])
         names = [[name for part in stored for name in getattr(part.names, kind)] for kind in ("images", "scenes")]
         return TrackStore(images, tracks, track_files.Names(*names), patch_scale or stored[0].patch_scale).to(device)
@@ -229,15 +229,13 @@ def _open_images(
         wanted (W,) numbers of images, counted over all stores; sizes (N, 2) width, height of all of them.
     """
     every = [(part, number) for part in stored for number in range(len(part.sizes))]
-    photos = [every[number] for number in wanted]
 
     def decode(number: int) -> np.ndarray:
-        part, place = photos[number]
+        part, place = every[wanted[number]]
         return part.image(place)
 
     budget = resident_budget(device, max_resident_gb)
     if pyramid_bytes(sizes[wanted]) > budget:
-        return StreamedImages(len(photos), decode, budget, device)
-    return ResidentImages(
-        ImagePyramids.build(map(decode, progress(range(len(photos)), "reading images", "image")), device)
-    )
+        return StreamedImages(len(wanted), decode, budget, device)
+    numbers = progress(range(len(wanted)), "reading images", "image")
+    return ResidentImages(ImagePyramids.build(map(decode, numbers), device))
