@@ -1,8 +1,7 @@
 """Augment patches on the device: one affine map per patch, and photometric changes of its pixels.
 
-Geometry is not applied to pixels here: ``warp`` says where the source shall read them (``PatchSource.sample``), so that
-images give real surroundings. What the papers do to a whole pair (turns by 90 degrees, flips) is drawn per point, what
-they do to each patch alone is drawn per view. Everything is a pure function of a key.
+``warp`` says where the source reads the pixels (``PatchSource.sample``), so that images give real surroundings. Turns by 90
+degrees and flips are drawn per point, the other changes per view. Everything is a pure function of a key.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Augmentation:
     channels: ClassVar[int] = 1
 
     def warp(self, key: Tensor, extent: Tensor, point: Tensor | None = None) -> Tensor:
-        """Where in the plain patch each pixel is read; how far there are pixels around it plays no part here.
+        """Return where in the plain patch each pixel is read; of ``extent`` only the shape matters.
 
         Shape:
             key 0-dim, extent (P, K, 2), point (P,) int64 below P: rows with equal ones are of one point and turned alike;
@@ -93,11 +92,10 @@ class Augmentation:
         return dataclasses.replace(self, rotation=0.0, crop=1.0, crop_ratio=(1.0, 1.0), scale=0.0, shear=0.0, shift=0.0)
 
     def light(self, key: Tensor, patches: Tensor, first: int = 0) -> Tensor:
-        """Patches under another light, lens and camera, in [0, 1]; ``first`` is how many points stand before them in the
-        global batch, so that a run does not depend on the number of ranks.
+        """Change light, lens and camera; ``first`` is how many points precede these in the global batch.
 
         Shape:
-            (P, K, 1, S, S) -> the same.
+            (P, K, 1, S, S) in [0, 1] -> the same.
         """
         shape = patches.shape[:2]
         count, before = (shape[0] * shape[1],), first * shape[1]
@@ -264,8 +262,7 @@ def jpeg(patches: Tensor, quality: Tensor) -> Tensor:
 
 
 def _luminance(device: torch.device) -> Tensor:
-    """The table as (8, 8) float. Rows are unpacked from single numbers, since a tensor made from a list would be copied from
-    the host at every step, which a CUDA graph cannot hold."""
+    """Return the table as (8, 8) float; unpacked from numbers, since a CUDA graph cannot copy a list from the host."""
     shift = 7 * torch.arange(8, device=device)
     rows = [torch.full((8,), number, dtype=torch.int64, device=device) >> shift for number in _LUMINANCE_ROWS]
     return (torch.stack(rows) & 127).float()

@@ -1,9 +1,8 @@
 """Batchers: which points and views form the batch of a step; `group_batches` has those of whole groups.
 
-The batch of step t is a pure function of (seed, t, rank), computed on the source's device without host synchronisation, so
-that a resumed run sees exactly the batches it would have seen and the whole step fits into a CUDA graph. A point never
-occurs twice in a batch. With several processes each takes its part of the same global batch: the parts of rank 0, 1, ...
-one after the other are the batch that a single process would see.
+The batch of step t is a pure function of (seed, t, rank), computed on the source's device without host synchronization, so
+that runs resume exactly and a step fits into a CUDA graph. A point never occurs twice in a batch. The parts of rank 0, 1,
+... one after the other are the batch that a single process would see.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class PatchBatch:
 
     Shape:
         points (P,) int64, views (P, K) int64; valid (P, K) bool or None where all are; ignore (Q, Q) bool or None with
-        Q = K times the points of the *global* batch, since losses see the batch of all processes: pairs of patches
-        (row = point * K + view) that count neither as positive nor as negative. label (P,) int64 below P of the global
-        batch, or None: rows with equal labels are patches of one point; without labels each row is a point of its own.
+        Q = K times the points of the *global* batch: pairs of patches (row = point * K + view) that count neither as
+        positive nor as negative. label (P,) int64 below P of the global batch, or None: rows with equal labels are patches
+        of one point; without labels each row is a point of its own.
     """
 
     points: Tensor
@@ -130,8 +129,7 @@ class PairBatcher(_EpochBatcher):
 class NeighborBatcher(_EpochBatcher):
     """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same image.
 
-    Hard negatives are then what a matcher meets: other places of the same image. An epoch takes every run once, and each
-    epoch cuts the points into runs at other places.
+    Hard negatives are then other places of the same image, as for a matcher. Each epoch cuts the points into other runs.
     """
 
     def __init__(
@@ -263,9 +261,9 @@ def grid_of(count: int) -> tuple[int, int]:
 def permuted(key: Tensor, place: Tensor, count: Tensor | int, grid: tuple[Tensor | int, Tensor | int]) -> Tensor:
     """Return the elements at ``place`` of the permutation of range(count) given by ``key``.
 
-    A place (l, r) on the a x b grid goes through rounds that add a hash of one coordinate to the other, each of which can
-    be undone, so the whole is one-to-one (a Feistel network). The few numbers beyond a * b that cannot be reached are other
-    ones for every key, since the result is turned by a random amount. Places must be below a * b.
+    A Feistel network on the a x b ``grid``: no index is stored. Each round adds a hash of one coordinate to the other and can
+    be undone, so the map is one-to-one. A random rotation of the result makes the few numbers beyond a * b, which cannot be
+    reached, others for every key. Places must be below a * b.
 
     Shape:
         place (...) int64 -> (...) int64; ``count`` and ``grid`` may be tensors that broadcast to it.

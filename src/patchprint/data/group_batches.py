@@ -1,8 +1,7 @@
 """Batches of whole groups for DOAP: all views of a point, concatenated into flat rows.
 
-A batch has a fixed number of rows, each one patch, labeled by its group. Groups are taken until the rows are full. The last
-one may not fit: its first patches fill the rows that are left, so that batch norm sees a patch in every row and none twice;
-but they are not ``valid``, so that no query takes a cut group for a whole one.
+A batch has a fixed number of rows, each one patch, labeled by its group. A last group that does not fit fills the rows that
+are left for batch norm's sake, but its patches are not ``valid``: no query takes a cut group for a whole one.
 """
 
 from __future__ import annotations
@@ -72,10 +71,7 @@ class GroupBatcher(StepBatcher):
 
 
 class LeadingGroupBatcher(GroupBatcher):
-    """DOAP on RomePatches: the k-th batch of an epoch begins with group k, random other groups fill it.
-
-    So an epoch has as many batches as there are groups, and takes each group many times.
-    """
+    """DOAP on RomePatches: the k-th batch of an epoch begins with group k, random other groups fill it."""
 
     leading = 1
 
@@ -221,7 +217,7 @@ def _groups_to_fill(rows: int, size: Tensor) -> int:
 
 
 def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
-    """All views of each point one after the other, as far as there are rows; those of a point that is cut are not valid.
+    """Return all views of each point one after the other, as far as there are rows.
 
     Shape:
         points (G,) with at least ``rows`` views in all, num_views of all points (N,) -> R = rows.

@@ -1,7 +1,4 @@
-"""Augment whole images on the device: crops, mirroring and color changes per image.
-
-Like that of patches, geometry only says where the source shall read the pixels, and everything is a pure function of a key.
-"""
+"""Augment whole images on the device, as `augment` does patches: crops, mirroring and color changes per image."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ class ImageAugmentation:
     channels: ClassVar[int] = 3
 
     def warp(self, key: Tensor, extent: Tensor, point: Tensor | None = None) -> Tensor:
-        """Where each pixel is read, in half sides of the central square; of which point an image is plays no part here.
+        """Return where each pixel is read, in half sides of the central square; ``point`` plays no part.
 
         Shape:
             key 0-dim, extent (P, K, 2), point (P,) -> affine maps (P, K, 2, 3).
@@ -52,7 +49,7 @@ class ImageAugmentation:
         return torch.cat([torch.diag_embed(size), center[..., None]], -1)
 
     def light(self, key: Tensor, images: Tensor, first: int = 0) -> Tensor:
-        """Images under other colors, in [0, 1]; ``first`` is how many classes stand before them in the global batch.
+        """Change the colors of images in [0, 1]; ``first`` is how many classes precede these in the global batch.
 
         Shape:
             (P, K, 3, S, S) -> the same.

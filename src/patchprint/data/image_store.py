@@ -1,7 +1,7 @@
 """Store of labeled images: a class takes the place of a point, an image that of a view.
 
-Images are kept at their size in one memory-mapped array, each in the corner of a box that holds the largest; so a batch of
-images of different shapes is one gather. What is read by default is the central square of an image, as tests of retrieval do.
+Images keep their size, each in the corner of a box that holds the largest, so that a batch is one gather. What is read by
+default is the central square, as in tests of retrieval.
 """
 
 from __future__ import annotations
@@ -150,8 +150,11 @@ def _check(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int) -> tuple[np.ndarray, list[int]]:
-    """Write ``images.npy``; returns heights and widths (M, 2), and which of the images these are. Two passes, since the box is
-    known only after the first."""
+    """Write ``images.npy`` in two passes, since the box is known only after the first.
+
+    Returns:
+        Heights and widths (M, 2), and which of the images these are.
+    """
     loose, sizes, kept, given = folder / "loose", [], [], 0
     with open(loose, "wb") as stream:
         for number, image in enumerate(images):

@@ -1,7 +1,7 @@
 """Read, write and verify the ``manifest.json`` of a store: its kind, contents and file sizes.
 
-A store is a folder that appears under its name only when it is complete. Opening it compares the sizes of its files with
-the manifest, which catches truncated copies at once; ``verify`` also reads everything and compares checksums.
+A store appears under its name only when it is complete. Opening it compares the sizes of its files, which catches truncated
+copies; ``verify`` compares checksums.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def open_source(
 class ConcatSource(PatchSource):
     """Concatenation of several sources: points and scenes are numbered consecutively.
 
-    Every source is asked for every patch and the right answer is kept, which costs as many times the work as there are
-    sources and needs no host synchronization. Several folders of images are opened as one TrackStore instead.
+    Every source samples every patch and the right one is kept: more work, but no host synchronization. Several stores of
+    tracks are opened as one TrackStore instead.
     """
 
     _of_points = (*PatchSource._of_points, "_owner", "_local")

@@ -57,9 +57,7 @@ class MinedLabels:
 class PatchSource(ABC):
     """3D points with several views each; a view is a patch.
 
-    A source of K patches per point may lie on disk, be cut out of images, or be several sources in one; all of them can be
-    split, reduced to some points and moved. ``patch_scale`` is the side of a patch in units of its keypoint's sigma: weights
-    are saved with the one they were trained at.
+    ``patch_scale`` is the side of a patch in units of its keypoint's sigma; weights are saved with the one of their training.
 
     Shape:
         num_views (N,) int64: how many views point i has; view v of point i is one of range(num_views[i]).
@@ -111,7 +109,7 @@ class PatchSource(ABC):
         return None
 
     def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        """A number for each view that no other view of the source has: its row among the stored patches or tracks.
+        """Return a unique number of each view: its row among the stored patches or tracks.
 
         Shape:
             points (P,), views (P, K) -> (P, K) int64.
@@ -122,9 +120,8 @@ class PatchSource(ABC):
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """Cut patches.
 
-        ``warp`` is how geometric augmentation reaches the pixels: the value of the patch at u in [-1, 1]^2 is read
-        from ``warp[..., :2] @ u + warp[..., 2]`` of the plain patch, which may lie outside of it where the source has
-        pixels there (images) and repeats the border where it has not (stored patches).
+        ``warp`` is geometric augmentation: the patch at u in [-1, 1]^2 is read from ``warp[..., :2] @ u + warp[..., 2]`` of
+        the plain patch. Outside of it are real pixels (images), or its border is repeated (stored patches).
 
         Shape:
             points (P,) int64, views (P, K) int64, warp (P, K, 2, 3) float or None
@@ -132,7 +129,7 @@ class PatchSource(ABC):
         """
 
     def extent(self, points: Tensor, views: Tensor) -> Tensor:
-        """How far there are pixels around the middle of each patch, right and down, in half sides of the plain patch.
+        """Return how far pixels reach from the middle of each patch, right and down, in half sides of the plain patch.
 
         Shape:
             points (P,), views (P, K) -> (P, K, 2); ones where the patch is all there is.

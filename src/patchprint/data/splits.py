@@ -1,9 +1,7 @@
-"""Split points into training, validation and published test parts, so that no held-out point is seen in
-training and no test point chooses weights.
+"""Split points into training, validation and published test parts.
 
-Neighboring points share pixels, so holding out random points would show most of them to the network. Each scene is cut
-by a plane instead: the points beyond it along the scene's longest direction are held out. Training points whose patch, in
-any image, shows a held-out point are then used for neither.
+Neighboring points share pixels, so random held-out points would be seen in training. Each scene is cut by a plane across its
+longest direction instead; training points whose patch shows a held-out point in any image are used for neither.
 """
 
 from __future__ import annotations

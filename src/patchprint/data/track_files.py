@@ -87,8 +87,8 @@ def write(
 ) -> None:
     """Write a store of encoded images and their tracks; without a given split the points are split by region.
 
-    Every image is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, images are
-    encoded again as gray JPEG of falling quality until all of them together are small enough.
+    Every image is decoded once, so that a damaged one is found now. With ``max_mb``, images are encoded again as gray JPEG of
+    falling quality until all of them together are small enough.
     """
     check_numbers(patch_scale, max_mb)
     tracks.check(names.images)
@@ -183,7 +183,7 @@ def _shrink_images(folder: Path, offset: np.ndarray, names: list[str], max_mb: f
 
 
 def _refuse_outside(tracks: Tracks, sizes: np.ndarray, names: list[str]) -> None:
-    """A keypoint far outside of its image means that the image was resized after its tracks were made."""
+    """Refuse keypoints far outside of their images: such an image was resized after its tracks were made."""
     limit = sizes[tracks.image] - 0.5
     outside = ((tracks.xy < -1.5) | (tracks.xy > limit + 1.0)).any(1)
     if outside.any():

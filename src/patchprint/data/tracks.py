@@ -1,7 +1,6 @@
 """Store of images with tracks (which image shows a 3D point where); patches are sampled on demand.
 
-Since the pixels around a patch are at hand, noise of scale, rotation and position shows real surroundings instead of a
-border, and the side of the patch (``patch_scale`` times sigma) is free until training starts.
+So augmentation shows real surroundings, and the side of the patch (``patch_scale`` times sigma) is free until training starts.
 """
 
 from __future__ import annotations
@@ -163,9 +162,12 @@ class TrackStore(PatchSource):
     ) -> TrackStore:
         """The store in ``folder``, or those in several folders as one.
 
-        Images beyond the budget (``resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
-        the one the first store was written with. ``divided`` among several processes, each holds its share of the images only,
-        and ``sample`` is something that all of them do together.
+        Args:
+            folder: one store, or several.
+            device: where patches are sampled.
+            patch_scale: replaces that of the first store.
+            max_resident_gb: images beyond this (``resident_budget``) are decoded when they are sampled.
+            divided: each process holds only its share of the images, and all ``sample`` together.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
         stored = [track_files.read(name) for name in folders]

@@ -1,9 +1,8 @@
 """Tracks from a COLMAP model and its images, with more views than SIFT matched if asked for (densification).
 
-Tracks made by SIFT hold only what SIFT recognizes, and a network trained on them alone learns little more. The model knows
-where each point is in every registered image. A keypoint there is taken as a further view if its distance to the projection,
-its scale (by the depth) and its angle (by the camera's rotation) all agree, the surface there is not hidden, and its patch
-correlates weakly with the nearest view of the track: a passer-by in front of the wall is not in any model.
+A network trained on tracks made by SIFT learns little more than SIFT recognizes. The model knows where each point is in every
+registered image. A keypoint there is a further view if its position, scale (by the depth) and angle (by the camera's
+rotation) agree, the surface is not hidden, and its patch correlates with the nearest view of the track.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Training data from images alone: each image is shown again under random homographies and other light.
 
-The truth is exact, so no reconstruction is needed. A view of a point is a keypoint that the detector *found again* where
-the homography says it must be, with its own small errors of position, scale and angle; a network trained on projected,
-noise-free keypoints would never learn to forgive them.
+A view of a point is a keypoint that the detector *found again* where the homography says it must be, with its own small
+errors of position, scale and angle; a network trained on projected keypoints would not learn to tolerate them.
 """
 
 from __future__ import annotations

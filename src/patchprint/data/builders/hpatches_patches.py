@@ -1,7 +1,6 @@
 """The released patch strips of HPatches: ``ref``, ``e1`` to ``e5``, ``h1`` to ``h5``, ``t1`` to ``t5`` of every sequence.
 
-A strip is 65 pixels wide; patch k of all sixteen strips of a sequence shows the same point. The views of a point in the store
-are in that order: view 0 is ``ref``, views 1 to 5 are ``e1`` to ``e5``, and so on.
+Patch k of all sixteen strips of a sequence shows the same point; the views of a point in the store are in that order.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
-from patchprint.data import manifest, splits
+from patchprint.data import splits
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 65
@@ -46,7 +44,6 @@ def build(
         mine_labels: mine which patches of a sequence surely differ (DOAP).
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
     if not sequences:

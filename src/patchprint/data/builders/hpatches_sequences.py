@@ -1,8 +1,7 @@
 """HPatches-like data out of image sequences with homographies, so that its tasks run on any sequences.
 
-The reference is searched for DoG, Hessian and Harris keypoints; of detections that lie on each other one stays. The region of a
-keypoint has a radius of 5 sigma and one orientation. In the other images the homography says where it is, and random
-affine jitter of three strengths (easy, hard, tough) stands for the errors of a detector.
+Keypoints are found in the reference; of detections that lie on each other one stays. In the other images the homography says
+where they are, and random affine jitter of three strengths (easy, hard, tough) stands for the errors of a detector.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
-from patchprint.data import manifest
 from patchprint.data.builders import hpatches_patches
 from patchprint.detectors import detect
 from patchprint.interop.sequences import ImageSequence, find_sequences
@@ -56,7 +53,6 @@ def build(
         seed: of everything random.
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     sequences = [_six_images(sequence) for sequence in find_sequences(src)]
     regions = [find_regions(sequence, max_keypoints, seed) for sequence in sequences]
     for sequence, found in zip(sequences, regions, strict=True):
@@ -149,9 +145,10 @@ def random_affine(generator: np.random.Generator, count: int, strength: float) -
 
 
 def _project(xy: Tensor, homography: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Where points (N, 2) go under a homography, and its derivative there, (N, 2, 2)."""
+    """Return where points (N, 2) go under a homography, and its derivative there, (N, 2, 2)."""
     points = xy.double().numpy()
-    return tuple(torch.from_numpy(f(homography, points)).float() for f in (project, jacobian))  # type: ignore[return-value]
+    moved, derivative = project(homography, points), jacobian(homography, points)
+    return torch.from_numpy(moved).float(), torch.from_numpy(derivative).float()
 
 
 def _frames(keypoints: Keypoints) -> Tensor:

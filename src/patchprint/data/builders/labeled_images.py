@@ -53,15 +53,13 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     if side < 1:
         raise UserError(f"--side {side}: an image has at least one pixel")
     with open_tree(src) as tree:
         listing = read_listing(tree, layout)
         part = part_of_images(listing, tree.path, train_classes, split)
         place = {name: number for number, name in enumerate(tree.names)}
-        kept = [number for number in range(len(part)) if part[number] != NEITHER]
-        kept.sort(key=lambda number: place[listing.images[number].file])
+        kept = sorted(np.flatnonzero(part != NEITHER), key=lambda number: place[listing.images[number].file])
         images, part = [listing.images[number] for number in kept], part[kept]
         label = np.array([image.label for image in images])
         points, point = np.unique(np.stack([part, label]), axis=1, return_inverse=True)

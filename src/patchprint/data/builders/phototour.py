@@ -12,11 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
-from patchprint.data import manifest
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 64
@@ -33,7 +31,6 @@ def build(src: str | Path, out: str | Path, *, force: bool = False) -> None:
         out: store to write.
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     point = first_column(root / "info.txt")
     sheets = find_sheets(root, len(point))

@@ -119,23 +119,20 @@ def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[Sf
         raise UserError(f"{folder} holds none of the {len(paths)} images of the model, such as {scene.names[0]}")
     kept = []
     for number, (path, image) in enumerate(zip(paths, scene.images, strict=True)):
+        camera = image.camera
         try:
-            _check_image(path, image.camera)
+            if not path.is_file():
+                raise UserError(f"{path} is missing, but the model has tracks in it")
+            height, width = read_gray(path).shape
+            if (width, height) != (camera.width, camera.height):
+                raise UserError(
+                    f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
+                    "the image was resized after the model was made"
+                )
             kept.append(number)
         except (UserError, OSError) as error:
             leave_out(error, strict)
     return scene.with_images(kept), [paths[number] for number in kept]
-
-
-def _check_image(path: Path, camera: Any) -> None:
-    if not path.is_file():
-        raise UserError(f"{path} is missing, but the model has tracks in it")
-    height, width = read_gray(path).shape
-    if (width, height) != (camera.width, camera.height):
-        raise UserError(
-            f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
-            f"the image was resized after the model was made"
-        )
 
 
 def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, np.ndarray]:
