@@ -253,19 +253,15 @@ def jpeg(patches: Tensor, quality: Tensor) -> Tensor:
     blocks = padded.reshape(count, cells, 8, cells, 8).transpose(2, 3) * 255.0 - 128.0
     basis = _cosines(patches.device)
     percent = torch.where(quality < 50, 5000.0 / quality, 200.0 - 2.0 * quality)
-    table = _luminance(patches.device)
+    # Unpacked from single numbers, since a CUDA graph cannot copy a list from the host.
+    shift = 7 * torch.arange(8, device=patches.device)
+    rows = [torch.full((8,), number, dtype=torch.int64, device=patches.device) >> shift for number in _LUMINANCE_ROWS]
+    table = (torch.stack(rows) & 127).float()
     step = torch.floor(table * percent[:, None, None] / 100.0 + 0.5).clamp(min=1.0)[:, None, None]
     rounded = torch.round(_both_sides(blocks, basis) / step) * step
     restored = (_both_sides(rounded, basis.T) + 128.0) / 255.0
     restored = restored.transpose(2, 3).reshape(count, 1, cells * 8, cells * 8)
     return restored[..., :size, :size].clamp(0.0, 1.0)
-
-
-def _luminance(device: torch.device) -> Tensor:
-    """Return the table as (8, 8) float; unpacked from numbers, since a CUDA graph cannot copy a list from the host."""
-    shift = 7 * torch.arange(8, device=device)
-    rows = [torch.full((8,), number, dtype=torch.int64, device=device) >> shift for number in _LUMINANCE_ROWS]
-    return (torch.stack(rows) & 127).float()
 
 
 def _cosines(device: torch.device) -> Tensor:

@@ -16,13 +16,6 @@ from patchprint.common.errors import UserError
 from patchprint.common.lru import Lru
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
-_PYRAMID_BYTES_PER_PIXEL = 4 / 3
-
-
-def pyramid_bytes(sizes: np.ndarray) -> int:
-    """Return the memory of the pyramids of images of ``sizes`` (N, 2) width, height."""
-    return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
-
 
 class ImageBank(Protocol):
     """A set of images to sample patches from; the arguments are those of ``sample_patches``."""

@@ -46,11 +46,8 @@ class PairList:
 
 def pairs_of(source: PatchSource, count: int, seed: int) -> tuple[PairList, str]:
     """The pairs of a source and their origin: "official" where a whole store has that list, else ``count`` "drawn"."""
-    if (
-        isinstance(source, PatchStore)
-        and source.num_points == source.facts["points"]
-        and OFFICIAL_PAIRS in source.facts["pairs"]
-    ):
+    is_whole = isinstance(source, PatchStore) and source.num_points == source.facts["points"]
+    if is_whole and OFFICIAL_PAIRS in source.facts["pairs"]:
         return official_pairs(source), "official"
     return draw_pairs(source, count, seed), "drawn"
 
@@ -58,9 +55,8 @@ def pairs_of(source: PatchSource, count: int, seed: int) -> tuple[PairList, str]
 def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
     """Sample matching and non-matching pairs, as many of each; a function of the seed alone."""
     num_views, scene = source.num_views.cpu(), source.scene.cpu()
-    usable = torch.nonzero((num_views >= 2) & (torch.bincount(scene)[scene] >= 2) if len(scene) else num_views >= 2)[
-        :, 0
-    ]
+    has_other = torch.bincount(scene)[scene] >= 2 if len(scene) else torch.ones_like(scene, dtype=torch.bool)
+    usable = ((num_views >= 2) & has_other).nonzero()[:, 0]
     half = count // 2
     if len(usable) < 2 or half == 0:
         raise UserError(f"{len(usable)} points have two views and another point in their scene; pairs need at least 2")
@@ -71,10 +67,8 @@ def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
     left = usable[rng.integers(rng.fold_in(key, 4), len(usable), (half,))]
     right = _another_of_the_scene(rng.fold_in(key, 5), left, scene)
     points = torch.cat([torch.stack([chosen, chosen], 1), torch.stack([left, right], 1)])
-    left_view, right_view = (
-        rng.integers(rng.fold_in(key, k), num_views[p], (half,)) for k, p in ((6, left), (7, right))
-    )
-    views = torch.cat([torch.stack([first, second], 1), torch.stack([left_view, right_view], 1)])
+    drawn = [rng.integers(rng.fold_in(key, k), num_views[p], (half,)) for k, p in ((6, left), (7, right))]
+    views = torch.cat([torch.stack([first, second], 1), torch.stack(drawn, 1)])
     return _distinct(points, views, np.arange(2 * half) < half)
 
 

@@ -16,14 +16,12 @@ from torch import Tensor
 from patchprint.common.errors import UserError
 from patchprint.data import manifest, splits
 
-_HOST_GB = 8.0
-
 
 def resident_budget(device: torch.device | str, max_gb: float | None) -> int:
     """Bytes: ``max_gb`` where it is given, else half of what is free on a GPU, or 8 GiB on the host."""
     if max_gb is None and torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(torch.device(device))[0] // 2
-    return int((_HOST_GB if max_gb is None else max_gb) * 2**30)
+    return int((8.0 if max_gb is None else max_gb) * 2**30)
 
 
 @dataclass(frozen=True, eq=False)

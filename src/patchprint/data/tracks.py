@@ -20,14 +20,7 @@ from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits, track_files
-from patchprint.data.image_bank import (
-    DividedImages,
-    ImageBank,
-    ResidentImages,
-    StreamedImages,
-    assign_images,
-    pyramid_bytes,
-)
+from patchprint.data.image_bank import DividedImages, ImageBank, ResidentImages, StreamedImages, assign_images
 from patchprint.data.patch_source import PatchSource, resident_budget
 from patchprint.ops.sampling import ImagePyramids
 
@@ -41,7 +34,7 @@ class Tracks:
     Shape:
         image (V,) int32, xy (V, 2) float32 pixels, scale (V,) float32 sigma, angle (V,) float32 radians,
         point (V,) int32 from 0 to N - 1 without gaps; scene (N,) int32; xyz (N, 3) float32 or None;
-        part (N,) uint8 or None: for training, validation or neither (``patches.splits``).
+        part (N,) uint8 or None: for training, validation or neither (``data.splits``).
     """
 
     image: np.ndarray
@@ -66,16 +59,18 @@ class Tracks:
         """Tracks from observations in any order; ``point`` may be any labels, ``scene`` and ``xyz`` are per observation."""
         order = np.argsort(point, kind="stable")
         labels, first, dense = np.unique(np.asarray(point)[order], return_index=True, return_inverse=True)
+
+        def column(values: np.ndarray, dtype: type, rows: np.ndarray = order) -> np.ndarray:
+            return np.asarray(values)[rows].astype(dtype)
+
         return Tracks(
-            image=np.asarray(image)[order].astype(np.int32),
-            xy=np.asarray(xy)[order].astype(np.float32).reshape(-1, 2),
-            scale=np.asarray(scale)[order].astype(np.float32),
-            angle=np.asarray(angle)[order].astype(np.float32),
+            image=column(image, np.int32),
+            xy=column(xy, np.float32).reshape(-1, 2),
+            scale=column(scale, np.float32),
+            angle=column(angle, np.float32),
             point=dense.astype(np.int32),
-            scene=np.zeros(len(labels), np.int32)
-            if scene is None
-            else np.asarray(scene)[order][first].astype(np.int32),
-            xyz=None if xyz is None else np.asarray(xyz)[order][first].astype(np.float32),
+            scene=np.zeros(len(labels), np.int32) if scene is None else column(scene, np.int32, order[first]),
+            xyz=None if xyz is None else column(xyz, np.float32, order[first]),
         )
 
     @staticmethod
@@ -237,7 +232,7 @@ def _open_images(
         return part.image(place)
 
     budget = resident_budget(device, max_resident_gb)
-    if pyramid_bytes(sizes[wanted]) > budget:
+    if int(np.prod(sizes[wanted].astype(np.int64), axis=1).sum() * 4 / 3) > budget:  # a pyramid has 4/3 of the pixels
         return StreamedImages(len(wanted), decode, budget, device)
     numbers = progress(range(len(wanted)), "reading images", "image")
     return ResidentImages(ImagePyramids.build(map(decode, numbers), device))

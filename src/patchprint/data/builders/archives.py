@@ -29,7 +29,11 @@ class FileTree:
 
     def __init__(self, path: Path, files: dict[str, Any], read: Callable[[Any], bytes]) -> None:
         self.path, self._read = path, read
-        self._files = {name: file for name, file in files.items() if not _is_hidden(name)}
+        self._files = {
+            name: file
+            for name, file in files.items()
+            if not any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+        }
         if not self._files:
             raise UserError(f"{path} holds no files")
 
@@ -129,11 +133,6 @@ def _inside(name: str, archive: Path, link: str | None = None) -> str:
         )
         raise UserError(f"{archive} is refused: the {what}")
     return posixpath.normpath(name)
-
-
-def _is_hidden(name: str) -> bool:
-    """Also what macOS adds to archives."""
-    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 
 @contextlib.contextmanager

@@ -146,10 +146,18 @@ def _refuse_downgrade(answer: Any, *_: Any, **__: Any) -> None:
 
 
 def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
-    """Unpack an archive to ``target``; one that is not the set is deleted."""
+    """Unpack an archive to ``target``; one that is not the set, or leads out of the folder, is deleted."""
     try:
         with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
-            _unpack(archive, temporary)
+            with parsing(archive, "a zip or tar archive", "download it again"):
+                if zipfile.is_zipfile(archive):
+                    with zipfile.ZipFile(archive) as bundle:
+                        for name in bundle.namelist():
+                            inside(temporary, name, archive)
+                        bundle.extractall(temporary)
+                else:
+                    with tarfile.open(archive) as bundle:
+                        bundle.extractall(temporary, filter="data")
             if _root_of(wanted, temporary) is None:
                 raise UserError(f"the archive is not {wanted.name}: it holds no {wanted.marker}")
     except UserError:
@@ -158,19 +166,6 @@ def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
     root = _root_of(wanted, target)
     assert root is not None
     return root
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar archive; names and links that lead out of the folder are refused."""
-    with parsing(archive, "a zip or tar archive", "download it again"):
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as bundle:
-                for name in bundle.namelist():
-                    inside(folder, name, archive)
-                bundle.extractall(folder)
-        else:
-            with tarfile.open(archive) as bundle:
-                bundle.extractall(folder, filter="data")
 
 
 def _root_of(wanted: PublicSet, folder: Path) -> Path | None:

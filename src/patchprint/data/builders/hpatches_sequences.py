@@ -80,10 +80,11 @@ def find_regions(sequence: ImageSequence, max_keypoints: int, seed: int) -> Keyp
     reference = sequence.read(1)
     found = [detect(reference, detector, max_keypoints, spread=False) for detector in DETECTORS]
     keypoints = Keypoints.concatenate(found)
-    inside = _inside(keypoints.xy, _frames(keypoints), reference.shape)
+    frames = keypoints.frames() * RADIUS
+    inside = _inside(keypoints.xy, frames, reference.shape)
     for number, homography in sequence.homographies.items():
         moved, derivative = _project(keypoints.xy, homography)
-        inside &= _inside(moved, derivative @ _frames(keypoints), sequence.read(number).shape)
+        inside &= _inside(moved, derivative @ frames, sequence.read(number).shape)
     return one_of_every_cluster(keypoints[inside], seed)
 
 
@@ -118,7 +119,7 @@ def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
     """Patches of all views, (16, N, 65, 65) uint8 in the order of ``hpatches.STRIPS``."""
     generator = np.random.default_rng(seed)
     pyramids = ImagePyramids.build([sequence.read(number) for number in IMAGES])
-    frames = _frames(keypoints)
+    frames = keypoints.frames() * RADIUS
     strips = [_sample(pyramids, 0, keypoints.xy, frames)]
     for strength in STRENGTHS.values():
         for number in IMAGES[1:]:
@@ -149,10 +150,6 @@ def _project(xy: Tensor, homography: np.ndarray) -> tuple[Tensor, Tensor]:
     points = xy.double().numpy()
     moved, derivative = project(homography, points), jacobian(homography, points)
     return torch.from_numpy(moved).float(), torch.from_numpy(derivative).float()
-
-
-def _frames(keypoints: Keypoints) -> Tensor:
-    return keypoints.frames() * RADIUS
 
 
 def _inside(center: Tensor, frame: Tensor, shape: tuple[int, ...]) -> Tensor:
