@@ -109,8 +109,8 @@ class Augmentation:
             out = relight(out, contrast, _draw(key, _BRIGHTNESS, count, self.brightness, before))
         if self.noise:
             sigma = _half_of_the_time(rng.fold_in(key, _NOISE), count, before) * self.noise
-            grain = rng.normal(rng.fold_in(rng.fold_in(key, _NOISE), 2), tuple(out.shape), before)
-            out = (out + grain * sigma[:, None, None, None]).clamp(0.0, 1.0)
+            noise = rng.normal(rng.fold_in(rng.fold_in(key, _NOISE), 2), tuple(out.shape), before)
+            out = (out + noise * sigma[:, None, None, None]).clamp(0.0, 1.0)
         if self.jpeg < 100:
             strength = _half_of_the_time(rng.fold_in(key, _JPEG), count, before)
             out = jpeg(out, 100.0 - strength * (100.0 - self.jpeg))

@@ -84,16 +84,12 @@ class _EpochBatcher(StepBatcher):
         enough = source.num_views >= min_views
         self.eligible = enough.nonzero()[:, 0] if places is None else torch.arange(places, device=source.device)
         self.grid = grid_of(len(self.eligible))
+        self.reach = math.prod(self.grid)  # points in the permutation of an epoch
         if self.reach < num_points:
             raise UserError(
                 f"a batch of {num_points} points needs as many with at least {min_views} views, "
                 f"but the source has only {self.reach}"
             )
-
-    @property
-    def reach(self) -> int:
-        """Number of points in the permutation of an epoch."""
-        return self.grid[0] * self.grid[1]
 
     @property
     def steps_per_epoch(self) -> int:
@@ -219,15 +215,13 @@ class InstanceBatcher(_EpochBatcher):
     """SimCLR: distinct images, whatever their class, each ``num_views`` times, for augmentation to tell apart."""
 
     def __init__(self, source: PatchSource, num_points: int, num_views: int, **place: Unpack[Place]) -> None:
-        self.point = torch.repeat_interleave(torch.arange(source.num_points, device=source.device), source.num_views)
-        self.first = torch.cumsum(source.num_views, 0) - source.num_views
+        self.point, self.view = source.all_views()
         super().__init__(source, num_points, min_views=1, places=len(self.point), **place)
         self.wanted = num_views
 
     def batch(self, step: Tensor) -> PatchBatch:
         images = self.share(self._next_points(step))
-        points = self.point[images]
-        return PatchBatch(points, (images - self.first[points])[:, None].expand(-1, self.wanted))
+        return PatchBatch(self.point[images], self.view[images][:, None].expand(-1, self.wanted))
 
 
 def two_views(key: Tensor, num_views: Tensor) -> Tensor:

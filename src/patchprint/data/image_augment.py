@@ -80,7 +80,7 @@ class ImageAugmentation:
 
 
 def _combine(weights: tuple[float, float, float], images: Tensor) -> Tensor:
-    """A weighted sum of the three channels; the weights stay numbers, since a recorded step copies nothing from the host."""
+    """Return a weighted sum of the channels; the weights stay numbers, since a CUDA graph copies nothing from the host."""
     red, green, blue = images.unbind(-3)
     return weights[0] * red + weights[1] * green + weights[2] * blue
 
@@ -90,7 +90,7 @@ def _luma(images: Tensor) -> Tensor:
 
 
 def _turn_hue(images: Tensor, turn: Tensor) -> Tensor:
-    """Colors (..., 3, S, S) turned around the gray axis by ``turn`` (...) in radians; the luma stays."""
+    """Rotate colors (..., 3, S, S) around the gray axis by ``turn`` (...) in radians; the luma stays."""
     luma, first, second = (_combine(weights, images) for weights in _TO_YIQ)
     cosine, sine = torch.cos(turn)[..., None, None], torch.sin(turn)[..., None, None]
     turned = torch.stack([luma, cosine * first - sine * second, sine * first + cosine * second], -3)
@@ -103,7 +103,7 @@ SIMCLR = ImageAugmentation(crop=0.08, colors=0.5, gray=0.2)
 
 
 def random_crops(key: Tensor, extent: Tensor, smallest: float, ratios: tuple[float, float]) -> tuple[Tensor, Tensor]:
-    """Half sides and centers of crops that cover ``smallest`` to 1 of the area, width by height within ``ratios``.
+    """Draw half sides and centers of crops that cover ``smallest`` to 1 of the area, width by height within ``ratios``.
 
     A drawn crop that is longer than the image on one side is cut there (the usual code draws again instead).
 

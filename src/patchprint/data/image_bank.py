@@ -109,10 +109,10 @@ def assign_images(sizes: np.ndarray, count: int) -> np.ndarray:
     holder = np.zeros(len(sizes), np.int64)
     least = [(0, number) for number in range(count)]
     pixels = np.prod(sizes.astype(np.int64), axis=1)
-    for photo in np.argsort(-pixels, kind="stable"):
+    for image in np.argsort(-pixels, kind="stable"):
         held, number = heapq.heappop(least)
-        holder[photo] = number
-        heapq.heappush(least, (held + int(pixels[photo]), number))
+        holder[image] = number
+        heapq.heappush(least, (held + int(pixels[image]), number))
     return holder
 
 

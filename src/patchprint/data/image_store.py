@@ -106,12 +106,6 @@ class ImageStore(ArraySource):
             raise UserError(f"{path} is damaged: it does not name all {len(self.images)} images; {manifest.REMEDY}")
         return names
 
-    def all_views(self) -> tuple[Tensor, Tensor]:
-        """Every image of the source: points (M,) and views (M,), on its device."""
-        points = torch.repeat_interleave(torch.arange(self.num_points, device=self.device), self.num_views)
-        first = torch.cumsum(self.num_views, 0) - self.num_views
-        return points, torch.arange(len(points), device=self.device) - first[points]
-
     def extent(self, points: Tensor, views: Tensor) -> Tensor:
         size = self.size[self.observation(points, views)].flip(-1).float()
         return size / size.amin(-1, keepdim=True)
@@ -184,7 +178,7 @@ def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int)
 
 
 def central_square(image: np.ndarray, size: int) -> Tensor:
-    """The largest square in the middle of an image; what is larger than ``size`` is smoothed as it shrinks.
+    """Cut the largest square in the middle of an image; one larger than ``size`` is smoothed as it shrinks.
 
     It is read as an `ImageStore` reads it, so that an image has the same descriptor in a store that kept its size.
 
@@ -203,7 +197,7 @@ def central_square(image: np.ndarray, size: int) -> Tensor:
 
 
 def read_squares(pixels: Tensor, size: Tensor, side: int, warp: Tensor | None = None) -> Tensor:
-    """Bilinear reading of images in their boxes: (B, 3, X, X), their size (B, 2), warp (..., 2, 3) -> (B, 3, side, side)."""
+    """Read images in their boxes bilinearly: (B, 3, X, X), their size (B, 2), warp (..., 2, 3) -> (B, 3, side, side)."""
     grid = warped_grid(warp, len(pixels), side, pixels.device)
     extent = size.flip(-1).float()[:, None, None]
     place = (extent + grid * extent.amin(-1, keepdim=True)) / 2

@@ -72,7 +72,7 @@ def new_store(folder: str | Path, force: bool) -> AbstractContextManager[Path]:
 
 
 def verify(folder: str | Path) -> None:
-    """Raise ValueError naming the first file whose contents differ from the manifest."""
+    """Raise UserError naming the first file whose contents differ from the manifest."""
     folder = Path(folder)
     for name, entry in read(folder)["files"].items():
         if sha256_of_file(folder / name) != entry["sha256"]:

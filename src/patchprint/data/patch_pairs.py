@@ -45,7 +45,7 @@ class PairList:
 
 
 def pairs_of(source: PatchSource, count: int, seed: int) -> tuple[PairList, str]:
-    """The pairs of a source and their origin: "official" where a whole store has that list, else ``count`` "drawn"."""
+    """Return the pairs of a source and their origin: "official" where a whole store has that list, else ``count`` "drawn"."""
     is_whole = isinstance(source, PatchStore) and source.num_points == source.facts["points"]
     if is_whole and OFFICIAL_PAIRS in source.facts["pairs"]:
         return official_pairs(source), "official"
@@ -75,10 +75,9 @@ def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
 def official_pairs(store: PatchStore) -> PairList:
     """Return the pair list of the original data set."""
     rows = torch.from_numpy(store.pairs(OFFICIAL_PAIRS))
-    num_views = store.num_views.cpu()
-    points = torch.repeat_interleave(torch.arange(len(num_views)), num_views)
-    views = torch.arange(len(points)) - torch.repeat_interleave(torch.cumsum(num_views, 0) - num_views, num_views)
-    patch = store.observation(points.to(store.device), views[:, None].to(store.device))[:, 0].cpu()
+    points, views = store.all_views()
+    patch = store.observation(points, views[:, None])[:, 0].cpu()
+    points, views = points.cpu(), views.cpu()
     place = torch.empty(int(patch.max()) + 1, dtype=torch.int64)
     place[patch] = torch.arange(len(patch))
     wanted = place[rows[:, :2]]
@@ -86,7 +85,7 @@ def official_pairs(store: PatchStore) -> PairList:
 
 
 def _another_of_the_scene(key: Tensor, points: Tensor, scene: Tensor) -> Tensor:
-    """For each point another one of its scene, uniformly, (N,) -> (N,)."""
+    """Draw for each point another one of its scene, uniformly, (N,) -> (N,)."""
     by_scene = torch.argsort(scene, stable=True)
     place = torch.empty_like(by_scene)
     place[by_scene] = torch.arange(len(scene))
@@ -98,7 +97,7 @@ def _another_of_the_scene(key: Tensor, points: Tensor, scene: Tensor) -> Tensor:
 
 
 def _distinct(points: Tensor, views: Tensor, is_match: np.ndarray) -> PairList:
-    """Pairs (L, 2) of points and views as an index into distinct patches."""
+    """Return pairs (L, 2) of points and views as an index into distinct patches."""
     width = int(views.max()) + 1
     codes, index = torch.unique(points * width + views, return_inverse=True)
     return PairList(codes // width, codes % width, index, is_match)

@@ -18,7 +18,7 @@ from patchprint.data import manifest, splits
 
 
 def resident_budget(device: torch.device | str, max_gb: float | None) -> int:
-    """Bytes: ``max_gb`` where it is given, else half of what is free on a GPU, or 8 GiB on the host."""
+    """Return bytes: ``max_gb`` if given, else half of what is free on a GPU, or 8 GiB on the host."""
     if max_gb is None and torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(torch.device(device))[0] // 2
     return int((8.0 if max_gb is None else max_gb) * 2**30)
@@ -114,6 +114,12 @@ class PatchSource(ABC):
         """
         return self._start[points][:, None] + views
 
+    def all_views(self) -> tuple[Tensor, Tensor]:
+        """Return every view of the source: points (M,) and views (M,), on its device."""
+        points = torch.repeat_interleave(torch.arange(self.num_points, device=self.device), self.num_views)
+        first = torch.cumsum(self.num_views, 0) - self.num_views
+        return points, torch.arange(len(points), device=self.device) - first[points]
+
     @abstractmethod
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """Cut patches.
@@ -135,7 +141,7 @@ class PatchSource(ABC):
         return torch.ones(*views.shape, 2, device=self.device)
 
     def select(self, points: Tensor) -> Self:
-        """The source with only some points, by index or mask; patches and images are shared, not copied."""
+        """Return the source with only some points, by index or mask; patches and images are shared, not copied."""
         chosen = copy.copy(self)
         for name in self._of_points:
             values = getattr(self, name)
@@ -143,7 +149,7 @@ class PatchSource(ABC):
         return chosen
 
     def split(self, *parts: str) -> Self:
-        """The points of one or several of "train", "val" and "test"."""
+        """Return the points of one or several of "train", "val" and "test"."""
         for part in parts:
             if part not in splits.PARTS:
                 raise UserError(f"a source has the parts {', '.join(splits.PARTS)}, not {part!r}")
@@ -152,7 +158,7 @@ class PatchSource(ABC):
         return self.select(torch.stack([self._part == splits.PARTS[part] for part in parts]).any(0))
 
     def learnable(self) -> Self:
-        """All points but those of the part "test": also "val", and what is in no part because it shows points of "val"."""
+        """Return all points but those of the part "test"."""
         return self if self._part is None else self.select(self._part != splits.TEST)
 
     def to(self, device: torch.device | str) -> Self:
@@ -188,7 +194,7 @@ class ArraySource(PatchSource):
 
     @classmethod
     def open(cls, folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None) -> Self:
-        """The store in ``folder``; rows beyond the budget (``resident_budget``) are read when they are sampled."""
+        """Open the store in ``folder``; rows beyond the budget (``resident_budget``) are read when they are sampled."""
         budget = resident_budget(device, max_resident_gb)
         return cls(Path(folder), manifest.read(folder, cls.kind), budget).to(device)
 

@@ -91,7 +91,7 @@ class PatchStore(ArraySource):
             manifest.write(temporary, PatchStore.kind, {**counts, **named, **(facts or {})})
 
     def pairs(self, name: str) -> np.ndarray:
-        """A pair list of the original set, (L, 3): patch a, patch b, same point."""
+        """Return a pair list of the original set, (L, 3): patch a, patch b, same point."""
         if name not in self.facts["pairs"]:
             raise UserError(
                 f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
@@ -101,7 +101,7 @@ class PatchStore(ArraySource):
         return rows
 
     def extra(self, name: str) -> np.ndarray:
-        """A further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
+        """Return a further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
         if not (self.folder / f"extra-{name}.npy").exists():
             raise UserError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
         return manifest.load(self.folder, f"extra-{name}")
@@ -189,7 +189,7 @@ def _mine_labels(patches: Iterable[np.ndarray], clusters: int = 100, percentile:
 
 
 def _mining_features(patches: Tensor) -> Tensor:
-    """HOG of 31 channels on 8x8 cells of the 64x64 patch, and its pixels at 16x16: (M, S, S) uint8 -> (M, 2240)."""
+    """Return HOG of 31 channels on 8x8 cells of the 64x64 patch, and its pixels at 16x16: (M, S, S) uint8 -> (M, 2240)."""
     rows = []
     for block in patches.split(4096):
         pixels = block[:, None].float() / 255.0
@@ -202,7 +202,7 @@ def _mining_features(patches: Tensor) -> Tensor:
 
 
 def _hog31(images: Tensor, cell: int = 8) -> Tensor:
-    """The HOG of deformable part models: 18 signed, 9 unsigned orientations and 4 texture sums per cell.
+    """Return the HOG of deformable part models: 18 signed, 9 unsigned orientations and 4 texture sums per cell.
 
     Each cell is normalized by the energy of its four 2x2 neighborhoods, clipped at 0.2, as Felzenszwalb et al. do.
     Gradients vote for their nearest orientation and, bilinearly, for the four nearest cells.

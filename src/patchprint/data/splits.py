@@ -48,7 +48,7 @@ def by_scene(scene: np.ndarray, fraction: float = 0.12) -> np.ndarray:
 
 
 def beside_test(scene: np.ndarray, is_test: np.ndarray) -> np.ndarray:
-    """TEST where a published split says so, (N,) uint8; the other points are split as `by_scene` does it.
+    """Return TEST where a published split says so, (N,) uint8; the other points are split by `by_scene`.
 
     Shape:
         scene (N,), is_test (N,) bool -> (N,).
@@ -59,7 +59,7 @@ def beside_test(scene: np.ndarray, is_test: np.ndarray) -> np.ndarray:
 
 
 def _along_longest_axis(position: np.ndarray) -> np.ndarray:
-    """Coordinate along the principal axis of the inner 90 % of the points, (N,); SfM leaves far outliers."""
+    """Return the coordinate along the principal axis of the inner 90 % of the points, (N,); SfM leaves far outliers."""
     centered = position.astype(np.float64) - np.median(position, axis=0)
     radius = np.linalg.norm(centered, axis=1)
     inner = centered[radius <= np.quantile(radius, 0.9)]
@@ -68,14 +68,14 @@ def _along_longest_axis(position: np.ndarray) -> np.ndarray:
 
 
 def _mean_position(tracks: Tracks) -> np.ndarray:
-    """Without 3D positions, the mean position in the images stands in for them, (N, 2)."""
+    """Return the mean position in the images, (N, 2), which stands in for missing 3D positions."""
     count = np.bincount(tracks.point, minlength=len(tracks.scene))
     sums = [np.bincount(tracks.point, tracks.xy[:, axis], len(tracks.scene)) for axis in (0, 1)]
     return np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
 
 
 def _shows_held_out(tracks: Tracks, held: np.ndarray, patch_scale: float) -> np.ndarray:
-    """Whether the patch of a point reaches, in some image, the center of a held-out point, (N,) bool."""
+    """Return whether the patch of a point reaches, in some image, the center of a held-out point, (N,) bool."""
     shows = np.zeros(len(held), bool)
     order = np.argsort(tracks.image, kind="stable")
     bounds = np.flatnonzero(np.diff(tracks.image[order])) + 1

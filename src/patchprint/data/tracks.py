@@ -56,7 +56,7 @@ class Tracks:
         scene: np.ndarray | None = None,
         xyz: np.ndarray | None = None,
     ) -> Tracks:
-        """Tracks from observations in any order; ``point`` may be any labels, ``scene`` and ``xyz`` are per observation."""
+        """Sort observations in any order into tracks; ``point`` are any labels, ``scene`` and ``xyz`` are per observation."""
         order = np.argsort(point, kind="stable")
         labels, first, dense = np.unique(np.asarray(point)[order], return_index=True, return_inverse=True)
 
@@ -75,7 +75,7 @@ class Tracks:
 
     @staticmethod
     def concatenate(parts: Sequence[Tracks], num_images: Sequence[int]) -> Tracks:
-        """Several sets as one; images, points and scenes of each are numbered after those of the one before."""
+        """Join several sets; images, points and scenes of each are numbered after those of the one before."""
         if len(parts) == 1:
             return parts[0]
         images = np.cumsum([0, *num_images])
@@ -98,7 +98,7 @@ class Tracks:
         return np.bincount(self.point, minlength=self.num_points)
 
     def check(self, image_names: Sequence[str]) -> None:
-        """Raise ValueError where the arrays contradict each other or name an image that does not exist."""
+        """Raise UserError where the arrays contradict each other or name an image that does not exist."""
         count = len(self.point)
         if {len(values) for values in (self.image, self.xy, self.scale, self.angle)} != {count}:
             raise UserError("image, xy, scale, angle and point of tracks must have the same length")
@@ -140,7 +140,7 @@ class TrackStore(PatchSource):
         patch_scale: float = 12.0,
         device: torch.device | str = "cpu",
     ) -> TrackStore:
-        """A store in memory from gray uint8 images (H, W); without a given split the points are split by region."""
+        """Make a store in memory from gray uint8 images (H, W); without a given split the points are split by region."""
         names = track_files.Names.numbered(len(images), int(tracks.scene.max()) + 1 if tracks.num_points else 0)
         tracks.check(names.images)
         if tracks.part is None:
@@ -155,7 +155,7 @@ class TrackStore(PatchSource):
         max_resident_gb: float | None = None,
         divided: bool = False,
     ) -> TrackStore:
-        """The store in ``folder``, or those in several folders as one.
+        """Open the store in ``folder``, or those in several folders as one.
 
         Args:
             folder: one store, or several.
@@ -220,7 +220,7 @@ def _open_images(
     device: torch.device | str,
     max_resident_gb: float | None,
 ) -> ImageBank:
-    """Those images of the stores that are ``wanted``, in memory where they fit.
+    """Open those images of the stores that are ``wanted``, in memory where they fit.
 
     Shape:
         wanted (W,) numbers of images, counted over all stores; sizes (N, 2) width, height of all of them.

@@ -15,6 +15,13 @@ from patchprint.interop.colmap_models import read_model
 from support.small_sfm import wall_positions, write_model
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A COLMAP model of a wall."""
+    root = tmp_path_factory.mktemp("sfm") / "wall"
+    return root, *write_model(root)
+
+
 @pytest.mark.parametrize("binary", [False, True])
 def test_tracks_lie_where_the_points_are(model, tmp_path, binary):
     root, shifts, wall_xy, _ = model

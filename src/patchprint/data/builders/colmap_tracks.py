@@ -106,7 +106,7 @@ def build(
 
 
 def _added_views(scene: SfmScene, seen: dict[str, np.ndarray], paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Views that the observations ``seen`` of ``scene`` lack, in the same columns: image, xy, scale, angle, point."""
+    """Return views that the observations ``seen`` of ``scene`` lack, in the same columns: image, xy, scale, angle, point."""
     start = np.flatnonzero(np.r_[True, np.diff(scene.point) > 0])
     rays, widths, tips = _appearance(scene, seen["scale"], seen["angle"])
     size = np.exp(np.add.reduceat(np.log(widths), start) / np.diff(np.r_[start, len(scene.point)]))
@@ -132,8 +132,12 @@ def _added_views(scene: SfmScene, seen: dict[str, np.ndarray], paths: Sequence[P
 
 
 def _appearance(scene: SfmScene, scale: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of every observation: unit ray from the point to the camera (V, 3), sigma in world units (V,), and a world point (V, 3)
-    one sigma away from the point in the direction of the keypoint's angle."""
+    """Return rays, sizes and directions of all observations.
+
+    Returns:
+        Unit ray from the point to the camera (V, 3), sigma in world units (V,), and a world point (V, 3) one sigma away from
+        the point in the direction of the keypoint's angle.
+    """
     rays, tips, widths = np.zeros((len(scene.xy), 3)), np.zeros((len(scene.xy), 3)), np.zeros(len(scene.xy))
     for image, posed in enumerate(scene.images):
         rows = np.flatnonzero(scene.image == image)
@@ -149,7 +153,7 @@ def _appearance(scene: SfmScene, scale: np.ndarray, angle: np.ndarray) -> tuple[
 
 
 def _visible(scene: SfmScene, image: int, points: np.ndarray, seen: np.ndarray, seen_xy: np.ndarray) -> np.ndarray:
-    """Those of ``points`` that lie in the image and on the surface that the image's own points show there."""
+    """Return those of ``points`` that lie in the image and on the surface that the image's own points show there."""
     camera = scene.images[image].camera
     xy, depth = scene.project(image, scene.xyz[points])
     inside = (xy > 0).all(1) & (xy < (camera.width - 1, camera.height - 1)).all(1)
@@ -168,7 +172,7 @@ def _visible(scene: SfmScene, image: int, points: np.ndarray, seen: np.ndarray, 
 def _nearest_view(
     scene: SfmScene, image: int, points: np.ndarray, rays: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cosine to the nearest ray of each point's track, and the observation it belongs to."""
+    """Return the cosine to the nearest ray of each point's track, and the observation it belongs to."""
     towards = scene.images[image].projection_center() - scene.xyz
     towards = towards / np.linalg.norm(towards, axis=1, keepdims=True)
     cosine = (rays * towards[scene.point]).sum(1)
@@ -192,7 +196,7 @@ def _matching_keypoints(
     tips: np.ndarray,
     keypoints: Keypoints,
 ) -> dict[str, np.ndarray]:
-    """For each point the best keypoint that agrees, each keypoint given to one point only.
+    """Assign each point the best keypoint that agrees; a keypoint goes to one point only.
 
     Returns:
         Columns of observations, and as "reference" the observation (A,) of the nearest view.
@@ -229,7 +233,7 @@ def _matching_keypoints(
 
 
 def _unit_patches(images: StreamedImages, views: dict[str, np.ndarray]) -> torch.Tensor:
-    """Patches of 16 x 16 with mean zero and length one, (A, 256); flat ones are zero."""
+    """Cut patches of 16 x 16 with mean zero and length one, (A, 256); flat ones are zero."""
     keypoints = Keypoints(*(torch.from_numpy(views[name]) for name in ("xy", "scale", "angle")))
     frames = keypoints.frames() * (_PATCH_SCALE / 2)
     patches = images.cut(torch.from_numpy(views["image"]).long(), keypoints.xy, frames, 16).flatten(1)

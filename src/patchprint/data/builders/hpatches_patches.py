@@ -84,7 +84,7 @@ def write(
 
 
 def read_sequence(folder: Path) -> np.ndarray:
-    """All strips of a sequence, (16, N, 65, 65)."""
+    """Read all strips of a sequence, (16, N, 65, 65)."""
     strips = [read_strip(folder / f"{name}.png") for name in STRIPS]
     for name, strip in zip(STRIPS, strips, strict=True):
         if len(strip) != len(strips[0]):
@@ -93,7 +93,7 @@ def read_sequence(folder: Path) -> np.ndarray:
 
 
 def read_strip(path: Path) -> np.ndarray:
-    """Patches of one strip, (N, 65, 65)."""
+    """Read the patches of one strip, (N, 65, 65)."""
     if not path.is_file():
         raise UserError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
     strip = decode_gray(path.read_bytes(), str(path))
@@ -140,12 +140,12 @@ _PREFIX = {"full": ("i_", "v_"), "illum": ("i_",), "view": ("v_",)}
 
 
 def is_test(split: Split, sequence: str) -> bool:
-    """Whether a sequence (``i_ajuntament``) is for testing; all sequences of full, illum and view are, or left out."""
+    """Return whether a sequence (``i_ajuntament``) is for testing; all sequences of full, illum and view are, or left out."""
     return sequence.startswith(_PREFIX[split]) if split in _PREFIX else sequence in _published(split)
 
 
 def published_split(sequences: Iterable[str]) -> Split | None:
-    """The split a, b, c or full whose published test sequences are these and no others; None for any other data."""
+    """Return the split a, b, c or full whose published test sequences are these and no others; None for any other data."""
     found = set(sequences)
     splits: tuple[Split, ...] = ("a", "b", "c", "full")
     return next((split for split in splits if _published(split) == found), None)

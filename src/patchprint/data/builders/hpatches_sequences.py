@@ -76,7 +76,7 @@ def _six_images(sequence: ImageSequence) -> ImageSequence:
 
 
 def find_regions(sequence: ImageSequence, max_keypoints: int, seed: int) -> Keypoints:
-    """Keypoints of the reference whose regions lie inside of all images, one of every cluster."""
+    """Detect keypoints of the reference whose regions lie inside of all images, one of every cluster."""
     reference = sequence.read(1)
     found = [detect(reference, detector, max_keypoints, spread=False) for detector in DETECTORS]
     keypoints = Keypoints.concatenate(found)
@@ -89,7 +89,7 @@ def find_regions(sequence: ImageSequence, max_keypoints: int, seed: int) -> Keyp
 
 
 def one_of_every_cluster(keypoints: Keypoints, seed: int) -> Keypoints:
-    """Go through the keypoints in random order; each takes those with it that it overlaps."""
+    """Keep one keypoint of each cluster: in random order, each removes those that it overlaps."""
     order = torch.randperm(len(keypoints), generator=torch.Generator().manual_seed(seed))
     xy, radius = keypoints.xy[order], keypoints.scale[order] * RADIUS
     overlap = circle_overlap(torch.cdist(xy, xy), radius[:, None], radius[None, :]) > OVERLAP
@@ -103,7 +103,7 @@ def one_of_every_cluster(keypoints: Keypoints, seed: int) -> Keypoints:
 
 
 def circle_overlap(distance: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of circles of radius a and b whose centres are ``distance`` apart; shapes broadcast."""
+    """Return intersection over union of circles of radius a and b whose centers are ``distance`` apart; they broadcast."""
     small, large = torch.minimum(a, b), torch.maximum(a, b)
     d = distance.clamp(min=1e-6)
     to_a = ((d**2 + a**2 - b**2) / (2 * d * a)).clamp(-1, 1)
@@ -116,7 +116,7 @@ def circle_overlap(distance: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
-    """Patches of all views, (16, N, 65, 65) uint8 in the order of ``hpatches.STRIPS``."""
+    """Cut the patches of all views, (16, N, 65, 65) uint8 in the order of ``hpatches.STRIPS``."""
     generator = np.random.default_rng(seed)
     pyramids = ImagePyramids.build([sequence.read(number) for number in IMAGES])
     frames = keypoints.frames() * RADIUS
@@ -131,7 +131,7 @@ def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
 
 
 def random_affine(generator: np.random.Generator, count: int, strength: float) -> Tensor:
-    """Affine maps (N, 2, 3) of the unit circle: turn, shift, size and stretch along a random direction."""
+    """Draw affine maps (N, 2, 3) of the unit circle: turn, shift, size and stretch along a random direction."""
 
     def draw(limit: float) -> np.ndarray:
         return generator.uniform(-limit, limit, count) * strength
@@ -153,7 +153,7 @@ def _project(xy: Tensor, homography: np.ndarray) -> tuple[Tensor, Tensor]:
 
 
 def _inside(center: Tensor, frame: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Whether the ellipse ``frame @ circle`` around ``centre`` lies in an image of ``shape``, (N,)."""
+    """Return whether the ellipse ``frame @ circle`` around ``center`` lies in an image of ``shape``, (N,)."""
     half = frame.norm(dim=2)
     limit = torch.tensor([shape[1] - 1.0, shape[0] - 1.0])
     return ((center - half >= 0) & (center + half <= limit)).all(1)

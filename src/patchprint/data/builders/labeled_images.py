@@ -111,7 +111,7 @@ def shrink(image: np.ndarray, side: int) -> np.ndarray:
 
 
 def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int, strict: bool) -> Iterator[np.ndarray | None]:
-    """The images one after the other; None where one is left out."""
+    """Yield the images one after the other; None where one is left out."""
     for file, rows in itertools.groupby(progress(images, "reading images", "image"), key=lambda image: image.file):
         data = tree.read(file)
         for image in rows:
@@ -126,7 +126,7 @@ def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int, strict: b
 
 
 def _fingerprint(path: Path) -> str:
-    """Checksum of where the files of a set are, how large, and when they were changed; reading them all would take too long."""
+    """Return a checksum of the paths, sizes and times of a set's files; reading them all would take too long."""
     if not path.exists():
         raise UserError(f"{path} is not there; expected a store, or a folder, a zip or a tar of labeled images")
     found = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
@@ -136,7 +136,7 @@ def _fingerprint(path: Path) -> str:
 
 
 def part_of_images(listing: Listing, where: Path, train_classes: int | None, split: Path | None) -> np.ndarray:
-    """TRAIN, VAL, TEST, or NEITHER for the images of classes that ``split`` leaves out, (M,) uint8.
+    """Return TRAIN, VAL, TEST, or NEITHER for the images of classes that ``split`` leaves out, (M,) uint8.
 
     Args:
         where: how errors call the set.
@@ -188,13 +188,13 @@ def _hold_out(part: np.ndarray, label: np.ndarray) -> None:
 
 
 def _last_fifth(values: np.ndarray) -> np.ndarray:
-    """At least one of three or more."""
+    """Return the last fifth of values, at least one of three or more."""
     count = max(round(len(values) * _HELD_OUT), int(len(values) >= 3))
     return values[len(values) - count :]
 
 
 def _from_file(file: Path, classes: list[str]) -> np.ndarray:
-    """The part of each class, (C,) uint8; NEITHER for those that the file does not name."""
+    """Read the part of each class, (C,) uint8; NEITHER for those that the file does not name."""
     try:
         lists = json.loads(Path(file).read_text(encoding="utf-8"))
         named = [(str(name), part) for key, part in PARTS.items() for name in lists.pop(key, [])]
