@@ -46,8 +46,11 @@ class PairList:
 
 def pairs_of(source: PatchSource, count: int, seed: int) -> tuple[PairList, str]:
     """Return the pairs of a source and their origin: "official" where a whole store has that list, else ``count`` "drawn"."""
-    is_whole = isinstance(source, PatchStore) and source.num_points == source.facts["points"]
-    if is_whole and OFFICIAL_PAIRS in source.facts["pairs"]:
+    if (
+        isinstance(source, PatchStore)
+        and source.num_points == source.facts["points"]
+        and OFFICIAL_PAIRS in source.facts["pairs"]
+    ):
         return official_pairs(source), "official"
     return draw_pairs(source, count, seed), "drawn"
 
