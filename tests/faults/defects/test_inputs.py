@@ -80,7 +80,7 @@ from patchprint.data.builders import downloads
 
 root, md5, os.environ["PATCHPRINT_CACHE"] = sys.argv[1:]
 urls = (f"{root}/bad/set.zip", f"{root}/good/set.zip")
-downloads.SETS = {"rome": dataclasses.replace(downloads.SETS["rome"], urls=urls, md5=md5)}
+downloads.SETS["rome"] = dataclasses.replace(downloads.SETS["rome"], urls=urls, md5=md5)
 assert (downloads.locate("rome") / "train" / "a.txt").is_file()
 """,
             tmp_path,
