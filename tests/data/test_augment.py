@@ -1,10 +1,17 @@
 """Augmentation: what is drawn per point and per view, within its limits, and the same for the same key."""
 
+import colorsys
+
+import cv2
+import numpy as np
 import pytest
 import torch
 
 from patchprint.common import rng
-from patchprint.data.augment import PRESETS, Augmentation, create
+from patchprint.common.errors import UserError
+from patchprint.data import augment
+from patchprint.data.augment import PRESETS, Augmentation, blur, create, jpeg
+from patchprint.data.image_augment import CROP_AND_FLIP, SIMCLR, ImageAugmentation, _luma, _turn_hue
 from support.known_images import texture
 
 KEY = rng.key(0, 7)
@@ -57,6 +64,11 @@ def test_joint_shares_are_those_of_the_papers():
     assert abs(hynet[(1, 0, 0, 1)] - 0.25) < 0.03
     assert abs(hynet[(1, 0, 0, -1)] - 0.25) < 0.03
     assert set(hynet) == SIGNED_PERMUTATIONS
+    turns = joint_maps_of(Augmentation(turns="uniform"))
+    assert set(turns) == {(1, 0, 0, 1), (0, -1, 1, 0), (-1, 0, 0, -1), (0, 1, -1, 0)}
+    assert all(abs(share - 0.25) < 0.03 for share in turns.values())
+    sdgmnet = joint_maps_of(Augmentation(flips="either"))
+    assert {m: round(s * 3) for m, s in sdgmnet.items()} == {(1, 0, 0, 1): 1, (-1, 0, 0, 1): 1, (1, 0, 0, -1): 1}
 
 
 def test_small_changes_differ_between_views_and_stay_inside():
@@ -83,17 +95,6 @@ def test_scale_shear_and_shift_stay_in_their_ranges():
     assert 0.095 < float(warp[..., 2].abs().max()) <= 0.1
 
 
-def test_turns_are_quarters_in_equal_shares():
-    turns = joint_maps_of(Augmentation(turns="uniform"))
-    assert set(turns) == {(1, 0, 0, 1), (0, -1, 1, 0), (-1, 0, 0, -1), (0, 1, -1, 0)}
-    assert all(abs(share - 0.25) < 0.03 for share in turns.values())
-
-
-def test_sdgmnet_flips_one_way_or_the_other():
-    shares = joint_maps_of(Augmentation(flips="either"))
-    assert {m: round(s * 3) for m, s in shares.items()} == {(1, 0, 0, 1): 1, (-1, 0, 0, 1): 1, (1, 0, 0, -1): 1}
-
-
 def test_rows_of_one_point_are_turned_alike():
     point = torch.arange(300) // 3
     warp = Augmentation(turns="uniform", flips="horizontal").warp(KEY, torch.ones(300, 1, 2), point)
@@ -106,3 +107,98 @@ def test_rows_of_one_point_are_turned_alike():
 def test_unknown_preset_is_refused():
     with pytest.raises(ValueError, match="there is no augmentation 'storng'; did you mean strong"):
         create("storng")
+
+
+def test_blur_is_gaussian():
+    patch = texture(32, 32, seed=1)
+    expected = cv2.GaussianBlur(patch.astype(np.float32) / 255, (7, 7), 1.0, borderType=cv2.BORDER_REPLICATE)
+    patches = torch.from_numpy(patch)[None, None].float() / 255
+    assert np.allclose(blur(patches, torch.tensor([1.0]))[0, 0].numpy(), expected, atol=1e-5)
+    torch.testing.assert_close(blur(patches, torch.tensor([0.0])), patches)
+
+
+@pytest.mark.parametrize("quality", [10, 30, 75, 95])
+def test_jpeg_is_near_a_real_encoder(quality):
+    rough = np.random.default_rng(0).normal(0, 25, (32, 32))
+    patch = np.clip(texture(32, 32, seed=1) + rough, 0, 255).astype(np.uint8)
+    real = cv2.imdecode(cv2.imencode(".jpg", patch, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_GRAYSCALE)
+    ours = jpeg(torch.from_numpy(patch)[None, None].float() / 255, torch.tensor([float(quality)]))[0, 0] * 255
+    loss = np.abs(real.astype(float) - patch).mean()
+    assert np.abs(ours.numpy() - real).mean() < 0.1 * loss + 0.6
+
+
+def test_jpeg_of_a_side_that_is_not_a_multiple_of_eight():
+    patches = torch.rand(3, 1, 29, 29, generator=torch.Generator().manual_seed(0))
+    assert jpeg(patches, torch.full((3,), 90.0)).shape == patches.shape
+
+
+def wide(count=4000):
+    """Images half as wide again as high, two views each."""
+    return torch.tensor([1.5, 1.0]).expand(count, 2, 2)
+
+
+def test_crops_lie_inside_and_cover_the_published_areas_and_ratios():
+    warp = CROP_AND_FLIP.warp(KEY, wide())
+    size, center = warp[..., :2].diagonal(dim1=-2, dim2=-1).abs(), warp[..., 2]
+    assert (center.abs() + size <= wide() + 1e-5).all()
+    area = size.prod(-1) / 1.5
+    assert 0.16 < area.min() < 0.18
+    assert 0.9 < area.max() <= 1.0
+    ratio = size[..., 0] / size[..., 1]
+    assert ratio.min() > 0.75 - 1e-5
+    # A crop of nearly all of the image is cut to its sides.
+    free = ratio[area < 0.5]
+    assert free.max() < 4 / 3 + 1e-5
+
+
+def test_each_image_is_mirrored_alone():
+    mirrored = CROP_AND_FLIP.warp(KEY, wide())[..., 0, 0] < 0
+    assert 0.45 < mirrored.float().mean() < 0.55
+    assert 0.4 < (mirrored[:, 0] == mirrored[:, 1]).float().mean() < 0.6
+    assert not (ImageAugmentation(flip=False).warp(KEY, wide())[..., 0, 0] < 0).any()
+
+
+def test_everything_is_a_function_of_the_key():
+    images = torch.rand(8, 2, 3, 6, 6)
+    assert torch.equal(SIMCLR.light(KEY, images), SIMCLR.light(KEY, images))
+    assert not torch.equal(SIMCLR.light(KEY, images), SIMCLR.light(rng.key(4), images))
+    assert torch.equal(SIMCLR.warp(KEY, wide()), SIMCLR.warp(KEY, wide()))
+
+
+def test_colors_change_for_four_of_five_and_stay_in_range():
+    images = torch.full((2000, 1, 3, 2, 2), 0.4) + torch.tensor([0.3, 0.0, -0.2])[:, None, None]
+    changed = ImageAugmentation(colors=0.5).light(KEY, images)
+    assert changed.min() >= 0
+    assert changed.max() <= 1
+    same = (changed == images).flatten(1).all(1).float().mean()
+    assert 0.17 < same < 0.23
+
+
+def test_gray_images_have_one_value_in_all_channels():
+    images = torch.rand(2000, 1, 3, 2, 2)
+    faded = ImageAugmentation(gray=0.2).light(KEY, images)
+    is_gray = (faded.std(-3) < 1e-6).flatten(1).all(1)
+    assert 0.17 < is_gray.float().mean() < 0.23
+    torch.testing.assert_close(faded[is_gray][:, :, :1], _luma(images[is_gray]))
+
+
+def test_the_hue_turns_as_colorsys_has_it():
+    color = torch.tensor([0.5, 0.4, 0.3])
+    turn = 0.6
+    y, i, q = colorsys.rgb_to_yiq(*color.tolist())
+    cos, sin = np.cos(turn), np.sin(turn)
+    expected = colorsys.yiq_to_rgb(y, cos * i - sin * q, sin * i + cos * q)
+    found = _turn_hue(color[:, None, None], torch.tensor(turn))
+    # colorsys rounds its matrices to two digits.
+    np.testing.assert_allclose(found.flatten().numpy(), expected, atol=0.01)
+    torch.testing.assert_close(_turn_hue(color[:, None, None], torch.tensor(0.0))[:, 0, 0], color)
+    gray = torch.full((3, 1, 1), 0.3)
+    torch.testing.assert_close(_turn_hue(gray, torch.tensor(1.0)), gray, atol=1e-5, rtol=0)
+
+
+def test_presets_are_for_patches_or_for_images():
+    with pytest.raises(UserError, match="for gray patches; for whole images there is crop-flip, simclr"):
+        augment.create("photos", channels=3)
+    with pytest.raises(UserError, match="for whole images; for gray patches there is none, l2net"):
+        augment.create("simclr")
+    assert augment.create("none", channels=3) is augment.create("none")

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from patchprint.data.batches import ClassBatcher, NeighborBatcher, PairBatcher, ProgressiveBatcher
-from support.bare_points import Points
+from patchprint.data.group_batches import (
+    GroupBatcher,
+    LeadingGroupBatcher,
+    SceneGroupBatcher,
+    SequencePairBatcher,
+)
+from support.bare_points import Points, ragged_points
 
 
 def step(number):
@@ -26,36 +32,31 @@ def test_pairs_cover_every_point_once_per_epoch_with_two_views():
     assert len(seen) > 0.9 * int((source.num_views >= 2).sum())
 
 
-def test_batches_depend_only_on_seed_and_step():
-    source = Points(torch.full((300,), 4))
-    a, b = PairBatcher(source, 16, seed=7), PairBatcher(source, 16, seed=7)
-    for number in range(5):
-        a.batch(step(number))
-    late, fresh = a.batch(step(40)), b.batch(step(40))
-    assert torch.equal(late.points, fresh.points) and torch.equal(late.views, fresh.views)
-    assert not torch.equal(PairBatcher(source, 16, seed=8).batch(step(40)).points, late.points)
-
-
-def make_batchers(source, rank, world):
-    share = {"seed": 3, "rank": rank, "world": world}
-    return {
-        "pairs": PairBatcher(source, 16, **share),
-        "neighbors": NeighborBatcher(source, 16, run=8, **share),
-        "progressive": ProgressiveBatcher(source, 16, **share),
-        "classes": ClassBatcher(source, 16, 4, **share),
-    }
-
-
-@pytest.mark.parametrize("name", ["pairs", "neighbors", "progressive", "classes"])
-def test_ranks_together_see_the_batch_of_one_process(name):
-    source = Points(torch.randint(2, 6, (200,), generator=torch.Generator().manual_seed(0)), torch.arange(200) // 50)
-    whole = make_batchers(source, 0, 1)[name].batch(step(9))
-    parts = [make_batchers(source, rank, 4)[name].batch(step(9)) for rank in range(4)]
-    assert torch.equal(torch.cat([part.points for part in parts]), whole.points)
-    assert torch.equal(torch.cat([part.views for part in parts]), whole.views)
-    if whole.valid is not None:
-        assert torch.equal(torch.cat([part.valid for part in parts]), whole.valid)
-    assert len(torch.unique(whole.points)) == len(whole.points)
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (PairBatcher, {}),
+        (NeighborBatcher, {"run": 8}),
+        (ProgressiveBatcher, {}),
+        (ClassBatcher, {"num_views": 4}),
+        (GroupBatcher, {"ignore_same_scene": True}),
+        (LeadingGroupBatcher, {}),
+        (SceneGroupBatcher, {"ignore_same_scene": True}),
+        (SequencePairBatcher, {}),
+    ],
+)
+def test_ranks_together_see_the_batch_of_one_process(make, options):
+    source = ragged_points()
+    whole = make(source, 64, seed=3, **options).batch(step(9))
+    parts = [make(source, 64, seed=3, rank=rank, world=4, **options).batch(step(9)) for rank in range(4)]
+    for name in ("points", "views", "valid", "label"):
+        wanted = getattr(whole, name)
+        assert wanted is None or torch.equal(torch.cat([getattr(part, name) for part in parts]), wanted), name
+    assert whole.label is not None or len(torch.unique(whole.points)) == len(whole.points)
+    for part in parts:
+        assert part.ignore is whole.ignore is None or torch.equal(part.ignore, whole.ignore)
+    with pytest.raises(ValueError, match="evenly by 3 processes"):
+        make(source, 64, world=3, **options)
 
 
 def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
@@ -102,11 +103,140 @@ def test_progressive_goes_through_all_points_in_sequence():
 def test_too_small_sources_are_refused():
     with pytest.raises(ValueError, match="a batch of 64 points needs as many"):
         PairBatcher(Points(torch.full((20,), 2)), 64)
-    with pytest.raises(ValueError, match="evenly by 3 processes"):
-        PairBatcher(Points(torch.full((20,), 2)), 10, world=3)
 
 
-def test_batches_compile_into_one_graph():
-    batcher = PairBatcher(Points(torch.full((100,), 3)), 8)
-    compiled = torch.compile(batcher.batch, fullgraph=True, backend="eager")
+BATCHERS = (GroupBatcher, LeadingGroupBatcher, SceneGroupBatcher, SequencePairBatcher)
+EVERY_BATCHER = pytest.mark.parametrize("make", BATCHERS)
+
+
+@EVERY_BATCHER
+def test_groups_are_whole_and_no_patch_is_there_twice(make):
+    source = ragged_points()
+    batcher = make(source, 64)
+    for number in range(30):
+        batch = batcher.batch(step(number))
+        assert batch.points.shape == batch.label.shape == (64,) and batch.views.shape == batch.valid.shape == (64, 1)
+        rows = source.observation(batch.points, batch.views)[:, 0]
+        assert len(rows.unique()) == 64, "batch norm sees each patch once"
+        valid = batch.valid[:, 0]
+        for label in batch.label.unique():
+            of_group = batch.label == label
+            (point,) = batch.points[of_group].unique()
+            is_whole = int(of_group.sum()) == int(source.num_views[point])
+            assert valid[of_group].all() if is_whole else not valid[of_group].any(), "a cut group counts for nothing"
+        assert len(batch.points.unique()) == len(batch.label.unique()), "one group has one label"
+        assert int((~valid).sum()) < (2 if make is SequencePairBatcher else 1) * 9, "all but a last group are whole"
+        assert (source.num_views[batch.points] >= 2).all()
+
+
+@pytest.mark.parametrize("make", [PairBatcher, *BATCHERS])
+def test_batches_depend_on_seed_and_step_alone_and_compile_into_one_graph(make):
+    source = ragged_points()
+    batcher = make(source, 64, seed=7)
+    for number in range(3):
+        batcher.batch(step(number))
+    fresh = make(source, 64, seed=7)
+    assert torch.equal(batcher.batch(step(40)).points, fresh.batch(step(40)).points)
+    assert not torch.equal(fresh.batch(step(41)).points, fresh.batch(step(40)).points)
+    assert not torch.equal(make(source, 64, seed=8).batch(step(40)).points, fresh.batch(step(40)).points)
+    torch._dynamo.reset()
+    compiled = torch.compile(fresh.batch, fullgraph=True, backend="eager")
     assert torch.equal(compiled(step(3)).points, batcher.batch(step(3)).points)
+
+
+def test_an_epoch_takes_every_group_about_once():
+    source = ragged_points(points=2000)
+    batcher, taken = GroupBatcher(source, 64), torch.zeros(2000, dtype=torch.int64)
+    for number in range(batcher.steps_per_epoch):
+        batch = batcher.batch(step(number))
+        taken[batch.points[batch.valid[:, 0]].unique()] += 1
+    several = source.num_views >= 2
+    assert not taken[~several].any()
+    assert 0.95 < float(taken[several].double().mean()) < 1.05
+    assert float((taken[several] == 1).double().mean()) > 0.7
+    assert int(taken.max()) <= 3
+    first = batcher.batch(step(0)).points
+    assert not torch.equal(batcher.batch(step(batcher.steps_per_epoch)).points, first), "another order each epoch"
+
+
+def test_equal_groups_fill_a_batch_exactly():
+    batcher = GroupBatcher(Points(torch.full((100,), 16)), 64)
+    seen = torch.cat([batcher.batch(step(number)).points for number in range(batcher.steps_per_epoch)])
+    assert batcher.batch(step(0)).valid.all()
+    assert torch.equal(seen.unique(return_counts=True)[1], torch.full((100,), 16))
+
+
+def test_every_group_leads_a_batch_and_others_are_random():
+    source = Points(torch.full((30,), 10))
+    batcher = LeadingGroupBatcher(source, 64)
+    assert batcher.steps_per_epoch == 30
+    others = []
+    for number in range(60):
+        batch = batcher.batch(step(number))
+        assert batch.points[:10].tolist() == [number % 30] * 10 and batch.valid[:10].all()
+        others.append(batch.points[10:60:10])
+    counts = torch.cat(others).bincount(minlength=30)
+    assert int(counts.min()) > 0 and len(torch.stack(others).unique(dim=0)) > 50
+
+
+def test_groups_of_all_scenes_alike():
+    scene = torch.tensor([0] * 10 + [1] * 100 + [2] * 20 + [3] * 40)
+    source = Points(torch.full((170,), 4), scene)
+    taken = torch.zeros(170, dtype=torch.int64)
+    for number in range(200):
+        batch = SceneGroupBatcher(source, 40).batch(step(number))
+        points = batch.points[::4]
+        of_scene = scene[points].bincount(minlength=4)
+        assert int(of_scene.max()) - int(of_scene.min()) <= 1
+        taken[points] += 1
+    per_scene = torch.zeros(4, dtype=torch.int64).index_add(0, scene, taken).double()
+    assert (per_scene / 500 - 1).abs().max() < 0.1
+    assert int(taken.min()) > 0
+
+
+def test_points_of_one_scene_are_ignored_without_mining():
+    source = ragged_points()
+    for make in (GroupBatcher, SceneGroupBatcher):
+        batch = make(source, 64, ignore_same_scene=True).batch(step(0))
+        scene = source.scene[batch.points]
+        expected = (scene[:, None] == scene[None]) & (batch.points[:, None] != batch.points[None])
+        assert torch.equal(batch.ignore, expected)
+        assert expected.any()
+
+
+def test_sequence_pairs_visit_every_pair_and_ignore_what_is_not_mined():
+    source = ragged_points(most=5)
+    batcher, pairs = SequencePairBatcher(source, 32), set()
+    assert batcher.steps_per_epoch == 6
+    for number in range(6):
+        batch = batcher.batch(step(number))
+        scene = source.scene[batch.points]
+        assert len(scene[:16].unique()) == len(scene[16:].unique()) == 1
+        pairs.add(frozenset(scene.tolist()))
+        row = source.observation(batch.points, batch.views)[:, 0]
+        for i in range(32):
+            for j in range(32):
+                cluster = source.mined.cluster[row[[i, j]]].long()
+                distractor = source.mined.distractor[scene[i], cluster[0], cluster[1]]
+                expected = scene[i] == scene[j] and batch.points[i] != batch.points[j] and not distractor
+                assert bool(batch.ignore[i, j]) == bool(expected)
+    assert len(pairs) == 6
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="largest group has 30 patches and does not fit into 16;"):
+        GroupBatcher(Points([2] * 50 + [30]), 16)
+    assert GroupBatcher(Points([2] * 50 + [30]), 16, max_views=16).batch(step(0)).valid.all()
+    with pytest.raises(ValueError, match="the 6 groups of the source are too few for a batch of 16 patches"):
+        GroupBatcher(Points([2] * 6), 16)
+    with pytest.raises(ValueError, match="at least 2 views, and the source has none"):
+        GroupBatcher(Points([1] * 50), 16)
+    with pytest.raises(ValueError, match="takes 4 groups of every scene, but one has only 3"):
+        SceneGroupBatcher(Points([2] * 23, [0] * 3 + [1] * 20), 16)
+    with pytest.raises(ValueError, match="no mined labels"):
+        SequencePairBatcher(Points([2] * 20), 16)
+    source = ragged_points()
+    with pytest.raises(ValueError, match="two sequences with at least 600 patches each"):
+        SequencePairBatcher(source, 1200)
+    with pytest.raises(ValueError, match="give an even number"):
+        SequencePairBatcher(source, 33)

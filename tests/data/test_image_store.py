@@ -6,7 +6,7 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.data import manifest, open_source, splits
-from patchprint.data.image_store import GALLERY, QUERY, ImageStore
+from patchprint.data.image_store import GALLERY, QUERY, ImageStore, central_square
 from support.image_sets import images_of_class, write_store
 
 
@@ -118,3 +118,22 @@ def test_fewer_images_than_named_leave_nothing_behind(tmp_path):
 def test_a_class_without_images_is_named(tmp_path):
     with pytest.raises(UserError, match="class 1 has no images"):
         write(tmp_path / "a", images_of_class(0, 2), point=np.array([0, 0]))
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (32, 40), (45, 32)], ids=str)
+def test_a_store_reads_the_same_square(tmp_path, shape):
+    """Also where the square begins between two pixels."""
+    images = images_of_class(3, 2, shape)
+    store = write(tmp_path / "store", images)
+    stored = store.sample(torch.arange(2), torch.zeros(2, 1, dtype=torch.int64), 32)[:, 0]
+    torch.testing.assert_close(torch.stack([central_square(image, 32) for image in images]), stored)
+
+
+def test_shrinking_smooths():
+    """Stripes as fine as pixels become gray, whatever the factor; plain sampling would keep some of them."""
+    stripes = np.zeros((90, 120, 3), np.uint8)
+    stripes[:, ::2] = 255
+    for size in (30, 40, 64):
+        inner = central_square(stripes, size)[:, 2:-2, 2:-2]
+        assert float(inner.std()) < 0.1
+        assert float(inner.mean()) == pytest.approx(0.5, abs=0.02)

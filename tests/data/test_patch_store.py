@@ -1,10 +1,13 @@
 """PatchStore: patches on disk, in the original order, resident or memory-mapped."""
 
+import cv2
 import numpy as np
 import pytest
 import torch
 
 from patchprint.data import PatchStore, manifest, open_source
+from patchprint.data.builders import hpatches_patches
+from patchprint.data.group_batches import SequencePairBatcher
 from patchprint.data.patch_source import PatchSource
 from support.peak_memory import memory_grows_by_less_than
 from support.stores import write_patches
@@ -87,8 +90,7 @@ def test_ten_million_patches_stay_on_disk(tmp_path):
         "scene": np.zeros(count // 2, np.int32),
         "part": np.zeros(count // 2, np.uint8),
     }
-    for name, values in arrays.items():
-        manifest.save(folder, name, values)
+    manifest.save(folder, arrays)
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
     facts = {"kind": "patches", "version": manifest.VERSION, "patch_scale": 12.0}
     facts |= {"scenes": ["a"], "pairs": [], "files": listing}
@@ -99,3 +101,46 @@ def test_ten_million_patches_stay_on_disk(tmp_path):
         got = PatchStore.open(folder).sample(points, torch.tensor([0, 1]).expand(512, 2), 32)
     assert float(got[0, 1].mean()) == pytest.approx(200 / 255)
     assert folder.joinpath("patches.npy").stat().st_size > 40 * 10**9
+
+
+def test_checksums_are_verified_on_demand(tmp_path, patches):
+    write_patches(tmp_path / "s", patches)
+    manifest.verify(tmp_path / "s")
+    with open(tmp_path / "s" / "patches.npy", "r+b") as stream:
+        stream.seek(5000)
+        stream.write(b"\1\2\3\4")
+    with pytest.raises(ValueError, match=r"patches.npy does not have the checksum"):
+        manifest.verify(tmp_path / "s")
+
+
+def test_a_store_of_an_older_version_says_what_to_do(tmp_path, patches):
+    """Version 2 kept the published test part as "val", on which weights are chosen."""
+    write_patches(tmp_path / "s", patches)
+    file = tmp_path / "s" / manifest.NAME
+    file.write_text(file.read_text().replace(f'"version": {manifest.VERSION}', '"version": 2'))
+    with pytest.raises(ValueError, match=r"has version 2, this patchprint reads version 3; build the store again"):
+        manifest.read(tmp_path / "s")
+
+
+def test_label_mining_separates_what_looks_different(tmp_path):
+    """Half of each sequence is vertical stripes, half horizontal: patches of one kind are never called distractors."""
+    stripes = np.tile(np.where(np.arange(65) % 16 < 8, 200, 50).astype(np.uint8), (65, 1))
+    rng = np.random.default_rng(0)
+    for name in ("i_a", "i_b"):
+        (tmp_path / "h" / name).mkdir(parents=True)
+        for strip in hpatches_patches.STRIPS:
+            patches = [
+                np.clip((stripes if k < 8 else stripes.T) + rng.normal(0, 3, (65, 65)), 0, 255) for k in range(16)
+            ]
+            cv2.imwrite(str(tmp_path / "h" / name / f"{strip}.png"), np.concatenate(patches).astype(np.uint8))
+    hpatches_patches.build(tmp_path / "h", tmp_path / "out", mine_labels=True)
+    store = open_source(tmp_path / "out")
+    vertical = (torch.arange(len(store.patches)) % 16) < 8
+    rows = torch.arange(256)
+    far = store.mined.are_distractors(torch.zeros(256, dtype=torch.int64), rows)
+    same = vertical[:256, None] == vertical[None, :256]
+    assert far[~same].float().mean() > 0.99
+    assert far[same].float().mean() < 0.75, "the nearest fifth of the cluster pairs is of one kind"
+    batch = SequencePairBatcher(store, 128).batch(torch.tensor(0))
+    assert len(batch.points.unique()) == 8 and batch.ignore.shape == (128, 128) and batch.valid.all()
+    assert not batch.ignore[:64, 64:].any(), "other sequences are always negatives"

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from patchprint.data.codecs import encode_png
 
 from patchprint import cli, networks
 from patchprint.cli import study
+from patchprint.common.image_codec import encode_png
 from patchprint.common.optional import require
 from patchprint.data import track_files
 from patchprint.data.builders import homographies

@@ -2,8 +2,7 @@
 
 import torch
 
-from patchprint.data.label_mining import MinedLabels
-from patchprint.data.patch_source import PatchSource
+from patchprint.data.patch_source import MinedLabels, PatchSource
 
 
 class Points(PatchSource):
@@ -15,7 +14,6 @@ class Points(PatchSource):
         num_views = torch.as_tensor(num_views)
         scene = torch.zeros(len(num_views), dtype=torch.int64) if scene is None else torch.as_tensor(scene)
         super().__init__(num_views, scene, None, patch_scale=12.0)
-        self.start = torch.cumsum(num_views, 0) - num_views
 
     @property
     def first_image(self):
@@ -24,9 +22,6 @@ class Points(PatchSource):
 
     def sample(self, points, views, size, warp=None):
         raise AssertionError("batches look at no pixel")
-
-    def observation(self, points, views):
-        return self.start[points][:, None] + views
 
 
 def ragged_points(points=200, scenes=4, most=9):

@@ -7,7 +7,7 @@ import torch
 
 from patchprint.data import Tracks, TrackStore
 from patchprint.data.image_store import ImageStore
-from patchprint.data.label_mining import MinedLabels
+from patchprint.data.patch_source import MinedLabels
 from patchprint.training import resolve
 from patchprint.training.image_recipes import IMAGE_RECIPES
 from patchprint.training.loop import train

@@ -17,7 +17,7 @@ import numpy as np
 
 from patchprint.common.errors import UserError
 from patchprint.common.safe_io import parsing
-from patchprint.data.builders.hpatches_splits import Split, is_test
+from patchprint.data.builders.hpatches_patches import Split, is_test
 
 VERIFICATION_PAIRS = 1_000_000
 QUERIES, DISTRACTORS = 10_000, 20_000

@@ -22,7 +22,7 @@ from patchprint.benchmarks._hpatches_tasks import Tasks
 from patchprint.benchmarks._patches import describe, open_for
 from patchprint.common.errors import UserError
 from patchprint.data import PatchStore
-from patchprint.data.builders.hpatches_splits import Split, published_split
+from patchprint.data.builders.hpatches_patches import Split, published_split
 from patchprint.metrics.average_precision import Definition, Ties, average_precision
 from patchprint.metrics.verification import roc_auc
 from patchprint.ops.distances import chance_of_same_index, distance_matrix, nearest, pair_distances

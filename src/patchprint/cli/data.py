@@ -12,7 +12,7 @@ import tyro
 
 from patchprint.cli.output import emit, say
 from patchprint.common import files
-from patchprint.data import image_store, manifest, open_source, splits
+from patchprint.data import manifest, open_source, splits
 from patchprint.data.builders import BUILDERS, builder
 
 
@@ -100,7 +100,7 @@ def download(
 def describe(folder: Path) -> dict[str, Any]:
     """The facts of a store, from its manifest alone."""
     facts = manifest.read(folder)
-    if facts["kind"] == image_store.KIND:
+    if facts["kind"] == "images":
         return {
             "kind": facts["kind"],
             "images": facts["views"],
@@ -116,9 +116,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "views": facts["views"],
         "views_per_point": round(facts["views"] / max(1, facts["points"]), 3),
         "scenes": len(facts.get("scenes", [])),
-        "train_points": facts["train"],
-        "val_points": facts["val"],
-        "test_points": facts["test"],
+        **{f"{part}_points": facts[part] for part in splits.PARTS},
         "added_views": facts.get("added_views", 0),
         "patch_scale": facts["patch_scale"],
         "pairs": facts.get("pairs", []),

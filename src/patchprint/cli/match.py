@@ -138,7 +138,6 @@ def _refuse_flags(arguments: Sequence[str], flags: Sequence[str], why: str) -> N
             raise UserError(f"{word.partition('=')[0]} {why}")
 
 
-
 def _positional(arguments: Sequence[str]) -> list[str]:
     """The words that are neither flags nor their values."""
     found, is_value = [], False

@@ -1,8 +1,7 @@
 """Augment patches on the device: one affine map per patch, and photometric changes of its pixels.
 
-Geometry is not applied to pixels here: ``warp`` says where the source shall read them (``PatchSource.sample``), so that
-images give real surroundings. What the papers do to a whole pair (turns by 90 degrees, flips) is drawn per point, what
-they do to each patch alone is drawn per view. Everything is a pure function of a key.
+``warp`` says where the source reads the pixels (``PatchSource.sample``), so that images give real surroundings. Turns by 90
+degrees and flips are drawn per point, the other changes per view. Everything is a pure function of a key.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry
-from patchprint.data import photometric
-from patchprint.data.image_augment import CROP_AND_FLIP, SIMCLR, ImageAugmentation
-from patchprint.data.random_crops import random_crops
+from patchprint.data.image_augment import CROP_AND_FLIP, SIMCLR, ImageAugmentation, random_crops
 
 _JOINT, _ROTATION, _CROP, _SCALE, _SHEAR, _SHIFT = range(6)
 _GAMMA, _CONTRAST, _BRIGHTNESS, _NOISE, _BLUR, _JPEG = range(6, 12)
@@ -59,7 +57,7 @@ class Augmentation:
     channels: ClassVar[int] = 1
 
     def warp(self, key: Tensor, extent: Tensor, point: Tensor | None = None) -> Tensor:
-        """Where in the plain patch each pixel is read; how far there are pixels around it plays no part here.
+        """Return where in the plain patch each pixel is read; of ``extent`` only the shape matters.
 
         Shape:
             key 0-dim, extent (P, K, 2), point (P,) int64 below P: rows with equal ones are of one point and turned alike;
@@ -94,29 +92,28 @@ class Augmentation:
         return dataclasses.replace(self, rotation=0.0, crop=1.0, crop_ratio=(1.0, 1.0), scale=0.0, shear=0.0, shift=0.0)
 
     def light(self, key: Tensor, patches: Tensor, first: int = 0) -> Tensor:
-        """Patches under another light, lens and camera, in [0, 1]; ``first`` is how many points stand before them in the
-        global batch, so that a run does not depend on the number of ranks.
+        """Change light, lens and camera; ``first`` is how many points precede these in the global batch.
 
         Shape:
-            (P, K, 1, S, S) -> the same.
+            (P, K, 1, S, S) in [0, 1] -> the same.
         """
         shape = patches.shape[:2]
         count, before = (shape[0] * shape[1],), first * shape[1]
         out = patches.flatten(0, 1)
         if self.blur:
-            out = photometric.blur(out, _half_of_the_time(rng.fold_in(key, _BLUR), count, before) * self.blur)
+            out = blur(out, _half_of_the_time(rng.fold_in(key, _BLUR), count, before) * self.blur)
         if self.gamma:
             out = out.clamp(min=1e-4) ** torch.exp2(_draw(key, _GAMMA, count, self.gamma, before))[:, None, None, None]
         if self.contrast or self.brightness:
             contrast = torch.exp2(_draw(key, _CONTRAST, count, self.contrast, before))
-            out = photometric.relight(out, contrast, _draw(key, _BRIGHTNESS, count, self.brightness, before))
+            out = relight(out, contrast, _draw(key, _BRIGHTNESS, count, self.brightness, before))
         if self.noise:
             sigma = _half_of_the_time(rng.fold_in(key, _NOISE), count, before) * self.noise
-            grain = rng.normal(rng.fold_in(rng.fold_in(key, _NOISE), 2), tuple(out.shape), before)
-            out = (out + grain * sigma[:, None, None, None]).clamp(0.0, 1.0)
+            noise = rng.normal(rng.fold_in(rng.fold_in(key, _NOISE), 2), tuple(out.shape), before)
+            out = (out + noise * sigma[:, None, None, None]).clamp(0.0, 1.0)
         if self.jpeg < 100:
             strength = _half_of_the_time(rng.fold_in(key, _JPEG), count, before)
-            out = photometric.jpeg(out, 100.0 - strength * (100.0 - self.jpeg))
+            out = jpeg(out, 100.0 - strength * (100.0 - self.jpeg))
         return out.reshape(patches.shape)
 
     def _joint(self, key: Tensor, num_points: int) -> Tensor:
@@ -148,20 +145,9 @@ def _with_small_changes(joint: Augmentation) -> Augmentation:
 
 _FLIPROT = Augmentation(turns="uniform", flips="horizontal")
 _HARDNET = Augmentation(turns="transpose", flips="horizontal")
-_STRONG = Augmentation(
-    turns="uniform",
-    flips="horizontal",
-    rotation=12.0,
-    scale=0.3,
-    shear=0.15,
-    shift=0.06,
-    gamma=0.6,
-    contrast=0.6,
-    brightness=0.12,
-    noise=0.04,
-    blur=1.2,
-    jpeg=20,
-)
+_MILD = dataclasses.replace(_FLIPROT, rotation=8.0, scale=0.2, shear=0.1, shift=0.03)
+_STRONG = dataclasses.replace(_FLIPROT, rotation=12.0, scale=0.3, shear=0.15, shift=0.06)
+_STRONG = dataclasses.replace(_STRONG, gamma=0.6, contrast=0.6, brightness=0.12, noise=0.04, blur=1.2, jpeg=20)
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
 # No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for images, where surroundings
@@ -179,20 +165,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
         "cdf": _FLIPROT,
         "doap": _FLIPROT,
         "tfeat": Augmentation(),
-        "photos": Augmentation(
-            turns="uniform",
-            flips="horizontal",
-            rotation=8.0,
-            scale=0.2,
-            shear=0.1,
-            shift=0.03,
-            gamma=0.4,
-            contrast=0.4,
-            brightness=0.08,
-            noise=0.02,
-            blur=1.0,
-            jpeg=40,
-        ),
+        "photos": dataclasses.replace(_MILD, gamma=0.4, contrast=0.4, brightness=0.08, noise=0.02, blur=1.0, jpeg=40),
         "strong": _STRONG,
         "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
         "wider": dataclasses.replace(_STRONG, rotation=30.0, scale=0.65, shear=0.3, shift=0.1),
@@ -231,3 +204,74 @@ def _rotations(angle: Tensor) -> Tensor:
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """a @ b for (..., 2, 2), as sums: a matrix product would lose digits under autocast."""
     return (a[..., :, :, None] * b[..., None, :, :]).sum(-2)
+
+
+_BLUR_RADIUS = 3
+# Luminance table of the JPEG standard (Annex K), rows by vertical frequency.
+_LUMINANCE = (
+    (16, 11, 10, 16, 24, 40, 51, 61),
+    (12, 12, 14, 19, 26, 58, 60, 55),
+    (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62),
+    (18, 22, 37, 56, 68, 109, 103, 77),
+    (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101),
+    (72, 92, 95, 98, 112, 100, 103, 99),
+)
+_LUMINANCE_ROWS = tuple(sum(value << (7 * column) for column, value in enumerate(row)) for row in _LUMINANCE)
+
+
+def relight(patches: Tensor, contrast: Tensor, brightness: Tensor) -> Tensor:
+    """Scale contrast (N,) around the mean of each patch, add an offset (N,), and clip."""
+    mean = patches.mean((-2, -1), keepdim=True)
+    changed = (patches - mean) * contrast[:, None, None, None] + mean + brightness[:, None, None, None]
+    return changed.clamp(0.0, 1.0)
+
+
+def blur(patches: Tensor, sigma: Tensor) -> Tensor:
+    """Gaussian blur with sigma (N,) in pixels, up to about 1.5; zero leaves a patch as it is."""
+    tap = torch.arange(-_BLUR_RADIUS, _BLUR_RADIUS + 1, device=patches.device)
+    weight = torch.exp(-0.5 * (tap / sigma.clamp(min=1e-2)[:, None]) ** 2)
+    weight = weight / weight.sum(1, keepdim=True)
+    size, r = patches.shape[-1], _BLUR_RADIUS
+    padded = F.pad(patches, (r, r, r, r), mode="replicate")
+    rows = torch.zeros_like(padded[..., :size, :])
+    for k in range(2 * r + 1):
+        rows = rows + padded[..., k : k + size, :] * weight[:, k, None, None, None]
+    out = torch.zeros_like(patches)
+    for k in range(2 * r + 1):
+        out = out + rows[..., k : k + size] * weight[:, k, None, None, None]
+    return out
+
+
+def jpeg(patches: Tensor, quality: Tensor) -> Tensor:
+    """Simulate JPEG artifacts: quantize 8x8 DCT coefficients as ``quality`` (N,) in (1, 100] does."""
+    count, _, size, _ = patches.shape
+    padding = -size % 8
+    padded = F.pad(patches, (0, padding, 0, padding), mode="replicate") if padding else patches
+    cells = (size + padding) // 8
+    blocks = padded.reshape(count, cells, 8, cells, 8).transpose(2, 3) * 255.0 - 128.0
+    basis = _cosines(patches.device)
+    percent = torch.where(quality < 50, 5000.0 / quality, 200.0 - 2.0 * quality)
+    # Unpacked from single numbers, since a CUDA graph cannot copy a list from the host.
+    shift = 7 * torch.arange(8, device=patches.device)
+    rows = [torch.full((8,), number, dtype=torch.int64, device=patches.device) >> shift for number in _LUMINANCE_ROWS]
+    table = (torch.stack(rows) & 127).float()
+    step = torch.floor(table * percent[:, None, None] / 100.0 + 0.5).clamp(min=1.0)[:, None, None]
+    rounded = torch.round(_both_sides(blocks, basis) / step) * step
+    restored = (_both_sides(rounded, basis.T) + 128.0) / 255.0
+    restored = restored.transpose(2, 3).reshape(count, 1, cells * 8, cells * 8)
+    return restored[..., :size, :size].clamp(0.0, 1.0)
+
+
+def _cosines(device: torch.device) -> Tensor:
+    """Orthonormal DCT-II of 8 values, (8, 8)."""
+    k, n = torch.arange(8, device=device).float()[:, None], torch.arange(8, device=device).float()[None, :]
+    basis = torch.cos(torch.pi / 8.0 * (n + 0.5) * k) * 0.5
+    return torch.where(k == 0, basis / 2.0**0.5, basis)
+
+
+def _both_sides(blocks: Tensor, basis: Tensor) -> Tensor:
+    """basis @ block @ basis^T in float32 whatever autocast says: rounding would show its coarser digits."""
+    with torch.autocast(device_type=blocks.device.type, enabled=False):
+        return basis @ blocks.float() @ basis.T

@@ -1,15 +1,15 @@
 """Batchers: which points and views form the batch of a step; `group_batches` has those of whole groups.
 
-The batch of step t is a pure function of (seed, t, rank), computed on the source's device without host synchronisation, so
-that a resumed run sees exactly the batches it would have seen and the whole step fits into a CUDA graph. A point never
-occurs twice in a batch. With several processes each takes its part of the same global batch: the parts of rank 0, 1, ...
-one after the other are the batch that a single process would see.
+The batch of step t is a pure function of (seed, t, rank), computed on the source's device without host synchronization, so
+that runs resume exactly and a step fits into a CUDA graph. A point never occurs twice in a batch. The parts of rank 0, 1,
+... one after the other are the batch that a single process would see.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -17,11 +17,11 @@ from torch import Tensor
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.data.patch_source import PatchSource
-from patchprint.data.permutation import grid_of, permuted
 
 # Keys of a step: one for all batches, and one below it for each thing that is chosen.
 _BATCHES = 0xBA7C4
 POINTS, VIEWS, SCENES = 1, 2, 3
+_FEISTEL_ROUNDS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class PatchBatch:
 
     Shape:
         points (P,) int64, views (P, K) int64; valid (P, K) bool or None where all are; ignore (Q, Q) bool or None with
-        Q = K times the points of the *global* batch, since losses see the batch of all processes: pairs of patches
-        (row = point * K + view) that count neither as positive nor as negative. label (P,) int64 below P of the global
-        batch, or None: rows with equal labels are patches of one point; without labels each row is a point of its own.
+        Q = K times the points of the *global* batch: pairs of patches (row = point * K + view) that count neither as
+        positive nor as negative. label (P,) int64 below P of the global batch, or None: rows with equal labels are patches
+        of one point; without labels each row is a point of its own.
     """
 
     points: Tensor
@@ -42,25 +42,26 @@ class PatchBatch:
     label: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class Share:
-    """The part of the global batch that belongs to this rank."""
+class Place(TypedDict, total=False):
+    """Seed of a run, and which of several processes this is."""
 
-    rank: int = 0
-    world: int = 1
-
-    def of(self, values: Tensor) -> Tensor:
-        size = len(values) // self.world
-        return values[self.rank * size : (self.rank + 1) * size]
+    seed: int
+    rank: int
+    world: int
 
 
 class StepBatcher:
     """Base of the batchers: one random key per step and purpose, and the share of this rank."""
 
-    def __init__(self, source: PatchSource, rows: int, seed: int, rank: int, world: int) -> None:
+    def __init__(self, source: PatchSource, rows: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
         if rows % world:
             raise UserError(f"a batch of {rows} cannot be shared evenly by {world} processes")
-        self.seed, self.share, self.num_views = seed, Share(rank, world), source.num_views
+        self.seed, self.rank, self.world, self.num_views = seed, rank, world, source.num_views
+
+    def share(self, values: Tensor) -> Tensor:
+        """Return this rank's part of values of the global batch."""
+        size = len(values) // self.world
+        return values[self.rank * size : (self.rank + 1) * size]
 
     def _key(self, step: Tensor, purpose: int) -> Tensor:
         return rng.fold_in(rng.fold_in(rng.key(self.seed, step), _BATCHES), purpose)
@@ -74,27 +75,21 @@ class _EpochBatcher(StepBatcher):
         source: PatchSource,
         num_points: int,
         min_views: int,
-        seed: int,
-        rank: int,
-        world: int,
         places: int | None = None,
+        **place: Unpack[Place],
     ) -> None:
         """``places``: how many things there are to choose from, where they are not points."""
-        super().__init__(source, num_points, seed, rank, world)
+        super().__init__(source, num_points, **place)
         self.num_points = num_points
         enough = source.num_views >= min_views
         self.eligible = enough.nonzero()[:, 0] if places is None else torch.arange(places, device=source.device)
         self.grid = grid_of(len(self.eligible))
+        self.reach = math.prod(self.grid)  # points in the permutation of an epoch
         if self.reach < num_points:
             raise UserError(
                 f"a batch of {num_points} points needs as many with at least {min_views} views, "
                 f"but the source has only {self.reach}"
             )
-
-    @property
-    def reach(self) -> int:
-        """Number of points in the permutation of an epoch."""
-        return self.grid[0] * self.grid[1]
 
     @property
     def steps_per_epoch(self) -> int:
@@ -108,6 +103,11 @@ class _EpochBatcher(StepBatcher):
         order_key = self._key(epoch, POINTS)
         return self.eligible[permuted(order_key, place, len(self.eligible), self.grid)]
 
+    def _two_views(self, step: Tensor, points: Tensor) -> PatchBatch:
+        """Return this rank's share of ``points``, two views of each."""
+        views = two_views(self._key(step, VIEWS), self.num_views[points])
+        return PatchBatch(self.share(points), self.share(views))
+
 
 class PairBatcher(_EpochBatcher):
     """Pairs of distinct random points, two different views of each (HardNet).
@@ -115,35 +115,23 @@ class PairBatcher(_EpochBatcher):
     With ``min_views`` 1 also points that are seen once, that view twice, for augmentation to tell apart.
     """
 
-    def __init__(
-        self, source: PatchSource, num_points: int, min_views: int = 2, seed: int = 0, rank: int = 0, world: int = 1
-    ) -> None:
-        super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
+    def __init__(self, source: PatchSource, num_points: int, min_views: int = 2, **place: Unpack[Place]) -> None:
+        super().__init__(source, num_points, min_views, **place)
 
     def batch(self, step: Tensor) -> PatchBatch:
-        points = self._next_points(step)
-        views = two_views(self._key(step, VIEWS), self.num_views[points])
-        return PatchBatch(self.share.of(points), self.share.of(views))
+        return self._two_views(step, self._next_points(step))
 
 
 class NeighborBatcher(_EpochBatcher):
     """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same image.
 
-    Hard negatives are then what a matcher meets: other places of the same image. An epoch takes every run once, and each
-    epoch cuts the points into runs at other places.
+    Hard negatives are then other places of the same image, as for a matcher. Each epoch cuts the points into other runs.
     """
 
     def __init__(
-        self,
-        source: PatchSource,
-        num_points: int,
-        run: int = 128,
-        min_views: int = 2,
-        seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        self, source: PatchSource, num_points: int, run: int = 128, min_views: int = 2, **place: Unpack[Place]
     ) -> None:
-        super().__init__(source, num_points, min_views, seed=seed, rank=rank, world=world)
+        super().__init__(source, num_points, min_views, **place)
         image = source.first_image
         if image is None:
             raise UserError("runs of neighbors need to know their images: give a store that was built from images")
@@ -171,9 +159,7 @@ class NeighborBatcher(_EpochBatcher):
         first = permuted(order_key, place, count // self.run, self.runs) * self.run
         start = rng.integers(rng.fold_in(order_key, 1), count, ())
         within = torch.arange(self.run, device=step.device)
-        points = self.eligible[torch.remainder(start + (first[:, None] + within).flatten(), count)]
-        views = two_views(self._key(step, VIEWS), self.num_views[points])
-        return PatchBatch(self.share.of(points), self.share.of(views))
+        return self._two_views(step, self.eligible[torch.remainder(start + (first[:, None] + within).flatten(), count)])
 
 
 class ProgressiveBatcher(_EpochBatcher):
@@ -183,15 +169,9 @@ class ProgressiveBatcher(_EpochBatcher):
     """
 
     def __init__(
-        self,
-        source: PatchSource,
-        num_points: int,
-        sequential: int | None = None,
-        seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        self, source: PatchSource, num_points: int, sequential: int | None = None, **place: Unpack[Place]
     ) -> None:
-        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+        super().__init__(source, num_points, min_views=2, **place)
         self.sequential = num_points // 2 if sequential is None else sequential
         if not 0 < self.sequential <= num_points:
             raise UserError(f"sequential must be between 1 and {num_points}, got {self.sequential}")
@@ -211,9 +191,7 @@ class ProgressiveBatcher(_EpochBatcher):
         place = torch.arange(self.num_points - self.sequential, device=step.device)
         order_key = self._key(step, POINTS)
         chance = first + self.sequential + permuted(order_key, place, max(1, self.rest), grid_of(max(1, self.rest)))
-        points = self.eligible[torch.cat([in_sequence, chance]) % count]
-        views = two_views(self._key(step, VIEWS), self.num_views[points])
-        return PatchBatch(self.share.of(points), self.share.of(views))
+        return self._two_views(step, self.eligible[torch.cat([in_sequence, chance]) % count])
 
 
 class ClassBatcher(_EpochBatcher):
@@ -222,35 +200,28 @@ class ClassBatcher(_EpochBatcher):
     A class with fewer images is there with all that it has; ``valid`` says which places hold one.
     """
 
-    def __init__(
-        self, source: PatchSource, num_points: int, num_views: int, seed: int = 0, rank: int = 0, world: int = 1
-    ) -> None:
-        super().__init__(source, num_points, min_views=2, seed=seed, rank=rank, world=world)
+    def __init__(self, source: PatchSource, num_points: int, num_views: int, **place: Unpack[Place]) -> None:
+        super().__init__(source, num_points, min_views=2, **place)
         self.wanted, self.most = num_views, int(source.num_views.max())
         self.is_ragged = bool((source.num_views[self.eligible] < num_views).any())
 
     def batch(self, step: Tensor) -> PatchBatch:
         points = self._next_points(step)
         views, valid = several_views(self._key(step, VIEWS), self.num_views[points], self.wanted, self.most)
-        return PatchBatch(self.share.of(points), self.share.of(views), self.share.of(valid) if self.is_ragged else None)
+        return PatchBatch(self.share(points), self.share(views), self.share(valid) if self.is_ragged else None)
 
 
 class InstanceBatcher(_EpochBatcher):
     """SimCLR: distinct images, whatever their class, each ``num_views`` times, for augmentation to tell apart."""
 
-    def __init__(
-        self, source: PatchSource, num_points: int, num_views: int, seed: int = 0, rank: int = 0, world: int = 1
-    ) -> None:
-        self.point = torch.repeat_interleave(torch.arange(source.num_points, device=source.device), source.num_views)
-        self.first = torch.cumsum(source.num_views, 0) - source.num_views
-        super().__init__(source, num_points, min_views=1, seed=seed, rank=rank, world=world, places=len(self.point))
+    def __init__(self, source: PatchSource, num_points: int, num_views: int, **place: Unpack[Place]) -> None:
+        self.point, self.view = source.all_views()
+        super().__init__(source, num_points, min_views=1, places=len(self.point), **place)
         self.wanted = num_views
 
     def batch(self, step: Tensor) -> PatchBatch:
-        images = self._next_points(step)
-        points = self.point[images]
-        views = (images - self.first[points])[:, None].expand(-1, self.wanted)
-        return PatchBatch(self.share.of(points), self.share.of(views))
+        images = self.share(self._next_points(step))
+        return PatchBatch(self.point[images], self.view[images][:, None].expand(-1, self.wanted))
 
 
 def two_views(key: Tensor, num_views: Tensor) -> Tensor:
@@ -272,3 +243,31 @@ def several_views(key: Tensor, num_views: Tensor, wanted: int, most: int) -> tup
     views = torch.argsort(rank * columns + view, dim=1)[:, :wanted]
     valid = views < num_views[:, None]
     return torch.where(valid, views, 0), valid
+
+
+def grid_of(count: int) -> tuple[int, int]:
+    """Return sides a, b with a * b <= ``count`` that leave out as little as possible (usually nothing)."""
+    root = max(1, math.isqrt(count))
+    side = min(range(root, root // 2, -1), key=lambda a: count % a)
+    return side, count // side
+
+
+def permuted(key: Tensor, place: Tensor, count: Tensor | int, grid: tuple[Tensor | int, Tensor | int]) -> Tensor:
+    """Return the elements at ``place`` of the permutation of range(count) given by ``key``.
+
+    A Feistel network on the a x b ``grid``: no index is stored. Each round adds a hash of one coordinate to the other and can
+    be undone, so the map is one-to-one. A random rotation of the result makes the few numbers beyond a * b, which cannot be
+    reached, others for every key. Places must be below a * b.
+
+    Shape:
+        place (...) int64 -> (...) int64; ``count`` and ``grid`` may be tensors that broadcast to it.
+    """
+    a, b = grid
+    left, right = place // b, place % b
+    for number in range(_FEISTEL_ROUNDS):
+        if number % 2 == 0:
+            left = torch.remainder(left + rng.fold_in(rng.fold_in(key, number), right), a)
+        else:
+            right = torch.remainder(right + rng.fold_in(rng.fold_in(key, number), left), b)
+    turn = rng.fold_in(key, _FEISTEL_ROUNDS)
+    return torch.remainder(left * b + right + turn, count)

@@ -1,23 +1,21 @@
 """Batches of whole groups for DOAP: all views of a point, concatenated into flat rows.
 
-A batch has a fixed number of rows, each one patch, labeled by its group. Groups are taken until the rows are full. The last
-one may not fit: its first patches fill the rows that are left, so that batch norm sees a patch in every row and none twice;
-but they are not ``valid``, so that no query takes a cut group for a whole one.
+A batch has a fixed number of rows, each one patch, labeled by its group. A last group that does not fit fills the rows that
+are left for batch norm's sake, but its patches are not ``valid``: no query takes a cut group for a whole one.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
 from patchprint.common import rng
 from patchprint.common.errors import UserError
-from patchprint.data.batches import POINTS, SCENES, PatchBatch, Share, StepBatcher
+from patchprint.data.batches import POINTS, SCENES, PatchBatch, Place, StepBatcher, grid_of, permuted
 from patchprint.data.patch_source import PatchSource
-from patchprint.data.permutation import grid_of, permuted
 
 
 class GroupBatcher(StepBatcher):
@@ -27,6 +25,9 @@ class GroupBatcher(StepBatcher):
     points of one scene are ignored: HPatches without label mining.
     """
 
+    leading: ClassVar[int] = 0
+    """Groups at the start of a batch that come in sequence, not out of the permutation."""
+
     def __init__(
         self,
         source: PatchSource,
@@ -34,15 +35,14 @@ class GroupBatcher(StepBatcher):
         min_views: int = 2,
         max_views: int | None = None,
         ignore_same_scene: bool = False,
-        seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        **place: Unpack[Place],
     ) -> None:
-        super().__init__(source, num_patches, seed, rank, world)
+        super().__init__(source, num_patches, **place)
         self.num_patches, self.scene, self.ignore_same_scene = num_patches, source.scene, ignore_same_scene
         self.groups = _groups(source, num_patches, min_views, max_views)
         size = source.num_views[self.groups]
-        self.grid = grid_of(self._num_shuffled)
+        self.shuffled = len(self.groups) - self.leading
+        self.grid = grid_of(self.shuffled)
         self.reach = math.prod(self.grid)
         # So many that they fill the rows, however small they are; and as many as do so on average.
         self.most = _groups_to_fill(num_patches, size)
@@ -61,38 +61,28 @@ class GroupBatcher(StepBatcher):
     def batch(self, step: Tensor) -> PatchBatch:
         rows = _in_rows(self._points(step), self.num_views, self.num_patches)
         ignore = _same_scene_other_point(self.scene, rows.point) if self.ignore_same_scene else None
-        return _batch(rows, ignore, self.share)
-
-    @property
-    def _num_shuffled(self) -> int:
-        """Number of groups taken from the random permutation."""
-        return len(self.groups)
+        return _batch(rows, ignore, self)
 
     def _points(self, step: Tensor) -> Tensor:
         """Return the groups of a step in order, (most,)."""
         epoch, number = step // self.steps_per_epoch, step % self.steps_per_epoch
         place = (number * self.stride + torch.arange(self.most, device=step.device)) % self.reach
-        return self.groups[permuted(self._key(epoch, POINTS), place, len(self.groups), self.grid)]
+        return self.groups[permuted(self._key(epoch, POINTS), place, self.shuffled, self.grid)]
 
 
 class LeadingGroupBatcher(GroupBatcher):
-    """DOAP on RomePatches: the k-th batch of an epoch begins with group k, random other groups fill it.
+    """DOAP on RomePatches: the k-th batch of an epoch begins with group k, random other groups fill it."""
 
-    So an epoch has as many batches as there are groups, and takes each group many times.
-    """
+    leading = 1
 
     @property
     def steps_per_epoch(self) -> int:
         """Batches until every group came first once."""
         return len(self.groups)
 
-    @property
-    def _num_shuffled(self) -> int:
-        return len(self.groups) - 1
-
     def _points(self, step: Tensor) -> Tensor:
         place = torch.arange(self.most, device=step.device)
-        behind = 1 + permuted(self._key(step, POINTS), place[:-1], self._num_shuffled, self.grid)
+        behind = 1 + permuted(self._key(step, POINTS), place[:-1], self.shuffled, self.grid)
         return self.groups[(step + torch.cat([place[:1], behind])) % len(self.groups)]
 
 
@@ -100,15 +90,9 @@ class SceneGroupBatcher(GroupBatcher):
     """DOAP on HPatches: random groups, as many of one scene as of any other up to one."""
 
     def __init__(
-        self,
-        source: PatchSource,
-        num_patches: int,
-        ignore_same_scene: bool = False,
-        seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        self, source: PatchSource, num_patches: int, ignore_same_scene: bool = False, **place: Unpack[Place]
     ) -> None:
-        super().__init__(source, num_patches, ignore_same_scene=ignore_same_scene, seed=seed, rank=rank, world=world)
+        super().__init__(source, num_patches, ignore_same_scene=ignore_same_scene, **place)
         self.scenes = _Scenes(self.groups, source.scene)
         self.rounds = -(-self.most // len(self.scenes))
         fewest = int(self.scenes.reach.min())
@@ -130,8 +114,8 @@ class SequencePairBatcher(StepBatcher):
     distractors; the others are ignored. DOAP's 1024 patches are 2 sequences x 32 groups x 16 views.
     """
 
-    def __init__(self, source: PatchSource, num_patches: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
-        super().__init__(source, num_patches, seed, rank, world)
+    def __init__(self, source: PatchSource, num_patches: int, **place: Unpack[Place]) -> None:
+        super().__init__(source, num_patches, **place)
         if source.mined is None:
             raise UserError(
                 "the source has no mined labels; build it with patchprint data build hpatches --mine-labels"
@@ -164,7 +148,7 @@ class SequencePairBatcher(StepBatcher):
         rows = _Rows(*(torch.cat(both) for both in zip(one, other, strict=True)))
         observation = self.observation(rows.point, rows.view[:, None])[:, 0]
         distractors = self.mined.are_distractors(self.scene[rows.point], observation)
-        return _batch(rows, _same_scene_other_point(self.scene, rows.point) & ~distractors, self.share)
+        return _batch(rows, _same_scene_other_point(self.scene, rows.point) & ~distractors, self)
 
 
 class _Scenes:
@@ -233,7 +217,7 @@ def _groups_to_fill(rows: int, size: Tensor) -> int:
 
 
 def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
-    """All views of each point one after the other, as far as there are rows; those of a point that is cut are not valid.
+    """Return all views of each point one after the other, as far as there are rows.
 
     Shape:
         points (G,) with at least ``rows`` views in all, num_views of all points (N,) -> R = rows.
@@ -245,9 +229,9 @@ def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
     return _Rows(points[group], view=row - (end - size)[group], is_whole=end[group] <= rows, group=group)
 
 
-def _batch(rows: _Rows, ignore: Tensor | None, share: Share) -> PatchBatch:
+def _batch(rows: _Rows, ignore: Tensor | None, batcher: StepBatcher) -> PatchBatch:
     """Return the rows of this rank as a batch, each row a point in one view; ``ignore`` is of all of them."""
-    point, view, is_whole, group = (share.of(values) for values in rows)
+    point, view, is_whole, group = map(batcher.share, rows)
     return PatchBatch(point, view[:, None], is_whole[:, None], ignore, label=group)
 
 

@@ -1,10 +1,8 @@
-"""Augment whole images on the device: crops, mirroring and color changes per image.
-
-Like that of patches, geometry only says where the source shall read the pixels, and everything is a pure function of a key.
-"""
+"""Augment whole images on the device, as `augment` does patches: crops, mirroring and color changes per image."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +11,6 @@ import torch
 from torch import Tensor
 
 from patchprint.common import rng
-from patchprint.data.random_crops import random_crops
 
 _CROP, _FLIP, _JITTERED, _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE, _GRAY = range(8)
 _LUMA = (0.299, 0.587, 0.114)
@@ -40,7 +37,7 @@ class ImageAugmentation:
     channels: ClassVar[int] = 3
 
     def warp(self, key: Tensor, extent: Tensor, point: Tensor | None = None) -> Tensor:
-        """Where each pixel is read, in half sides of the central square; of which point an image is plays no part here.
+        """Return where each pixel is read, in half sides of the central square; ``point`` plays no part.
 
         Shape:
             key 0-dim, extent (P, K, 2), point (P,) -> affine maps (P, K, 2, 3).
@@ -52,7 +49,7 @@ class ImageAugmentation:
         return torch.cat([torch.diag_embed(size), center[..., None]], -1)
 
     def light(self, key: Tensor, images: Tensor, first: int = 0) -> Tensor:
-        """Images under other colors, in [0, 1]; ``first`` is how many classes stand before them in the global batch.
+        """Change the colors of images in [0, 1]; ``first`` is how many classes precede these in the global batch.
 
         Shape:
             (P, K, 3, S, S) -> the same.
@@ -83,7 +80,7 @@ class ImageAugmentation:
 
 
 def _combine(weights: tuple[float, float, float], images: Tensor) -> Tensor:
-    """A weighted sum of the three channels; the weights stay numbers, since a recorded step copies nothing from the host."""
+    """Return a weighted sum of the channels; the weights stay numbers, since a CUDA graph copies nothing from the host."""
     red, green, blue = images.unbind(-3)
     return weights[0] * red + weights[1] * green + weights[2] * blue
 
@@ -93,7 +90,7 @@ def _luma(images: Tensor) -> Tensor:
 
 
 def _turn_hue(images: Tensor, turn: Tensor) -> Tensor:
-    """Colors (..., 3, S, S) turned around the gray axis by ``turn`` (...) in radians; the luma stays."""
+    """Rotate colors (..., 3, S, S) around the gray axis by ``turn`` (...) in radians; the luma stays."""
     luma, first, second = (_combine(weights, images) for weights in _TO_YIQ)
     cosine, sine = torch.cos(turn)[..., None, None], torch.sin(turn)[..., None, None]
     turned = torch.stack([luma, cosine * first - sine * second, sine * first + cosine * second], -3)
@@ -103,3 +100,19 @@ def _turn_hue(images: Tensor, turn: Tensor) -> Tensor:
 # SEC's metric learning; SimCLR's for CIFAR-10.
 CROP_AND_FLIP = ImageAugmentation(crop=0.16)
 SIMCLR = ImageAugmentation(crop=0.08, colors=0.5, gray=0.2)
+
+
+def random_crops(key: Tensor, extent: Tensor, smallest: float, ratios: tuple[float, float]) -> tuple[Tensor, Tensor]:
+    """Draw half sides and centers of crops that cover ``smallest`` to 1 of the area, width by height within ``ratios``.
+
+    A drawn crop that is longer than the image on one side is cut there (the usual code draws again instead).
+
+    Shape:
+        key 0-dim; extent (P, K, 2), half width and half height of what can be cropped -> (P, K, 2), (P, K, 2).
+    """
+    shape = (extent.shape[0], extent.shape[1])
+    area = rng.uniform(rng.fold_in(key, 0), shape, smallest, 1.0) * extent.prod(-1)
+    low, high = (math.log(ratio) for ratio in ratios)
+    ratio = torch.exp(rng.uniform(rng.fold_in(key, 1), shape, low, high))
+    size = torch.minimum(torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], -1), extent)
+    return size, rng.uniform(rng.fold_in(key, 2), (*shape, 2), -1.0, 1.0) * (extent - size)

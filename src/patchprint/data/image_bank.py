@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
+from patchprint.common.distributed import rank, world_size
+from patchprint.common.errors import UserError
 from patchprint.common.lru import Lru
 from patchprint.ops.sampling import ImagePyramids, sample_patches
-
-_PYRAMID_BYTES_PER_PIXEL = 4 / 3
-
-
-def pyramid_bytes(sizes: np.ndarray) -> int:
-    """Return the memory of the pyramids of images of ``sizes`` (N, 2) width, height."""
-    return int(np.prod(sizes.astype(np.int64), axis=1).sum() * _PYRAMID_BYTES_PER_PIXEL)
 
 
 class ImageBank(Protocol):
@@ -97,3 +94,80 @@ class StreamedImages:
 
     def _pyramids(self, number: int) -> ImagePyramids:
         return self._cache.get(number, lambda: ImagePyramids.build([self._decode(number)], self._device))
+
+
+def assign_images(sizes: np.ndarray, count: int) -> np.ndarray:
+    """Assign images to ``count`` processes with about equal numbers of pixels, at least one image each.
+
+    Shape:
+        sizes (N, 2) width, height -> (N,) int64.
+    """
+    if count > len(sizes):
+        raise UserError(
+            f"{count} processes cannot divide {len(sizes)} images; start at most {len(sizes)}, or leave --divide-photos out"
+        )
+    holder = np.zeros(len(sizes), np.int64)
+    least = [(0, number) for number in range(count)]
+    pixels = np.prod(sizes.astype(np.int64), axis=1)
+    for image in np.argsort(-pixels, kind="stable"):
+        held, number = heapq.heappop(least)
+        holder[image] = number
+        heapq.heappush(least, (held + int(pixels[image]), number))
+    return holder
+
+
+class DividedImages:
+    """All images of a store, of which this process holds ``held``; sampling is a collective operation.
+
+    Shape:
+        holder (N,) int64: who holds each image. ``held`` has those of this process, in their order.
+    """
+
+    def __init__(self, held: ImageBank, holder: Tensor) -> None:
+        self.held, self._holder = held, holder
+        place = torch.empty_like(holder)
+        for number in range(world_size()):
+            theirs = holder == number
+            place[theirs] = torch.arange(int(theirs.sum()), device=holder.device)
+        self._place = place
+
+    def __len__(self) -> int:
+        return len(self._holder)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.held.held_bytes
+
+    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
+        holder = self._holder[image]
+        order = torch.argsort(holder, stable=True)
+        asked = torch.bincount(holder, minlength=world_size())
+        # Float64 holds the number of an image and the float32 beside it without loss.
+        where = torch.cat([self._place[image][:, None].double(), center.double(), frame.double().flatten(1)], 1)
+        to_cut = _exchange(asked, [1] * len(asked), [1] * len(asked)).tolist()
+        to_get = asked.tolist()
+        theirs = _exchange(where[order], to_get, to_cut)
+        place, there = theirs[:, 0].long(), theirs[:, 1:].to(center.dtype)
+        cut = self.held.cut(place, there[:, :2].contiguous(), there[:, 2:].unflatten(1, (2, 2)), size)
+        patches = torch.empty(len(image), *cut.shape[1:], dtype=cut.dtype, device=cut.device)
+        patches[order] = _exchange(cut, to_cut, to_get)
+        return patches
+
+    def pixels(self, number: int) -> np.ndarray:
+        if self._holder[number] != rank():
+            raise UserError(f"image {number} is held by process {int(self._holder[number])}; open the store undivided")
+        return self.held.pixels(int(self._place[number]))
+
+    def to(self, device: torch.device | str) -> DividedImages:
+        return DividedImages(self.held.to(device), self._holder.to(device))
+
+
+def _exchange(values: Tensor, to_each: list[int], from_each: list[int]) -> Tensor:
+    """Exchange rows of ``values`` with all processes (all-to-all); returns the rows received.
+
+    Shape:
+        (sum(to_each), ...) -> (sum(from_each), ...).
+    """
+    received = torch.empty(sum(from_each), *values.shape[1:], dtype=values.dtype, device=values.device)
+    dist.all_to_all_single(received, values.contiguous(), from_each, to_each)
+    return received

@@ -1,7 +1,7 @@
 """Store of labeled images: a class takes the place of a point, an image that of a view.
 
-Images are kept at their size in one memory-mapped array, each in the corner of a box that holds the largest; so a batch of
-images of different shapes is one gather. What is read by default is the central square of an image, as tests of retrieval do.
+Images keep their size, each in the corner of a box that holds the largest, so that a batch is one gather. What is read by
+default is the central square, as in tests of retrieval.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.safe_io import read_json
 from patchprint.data import manifest, splits
-from patchprint.data.patch_source import PatchSource, resident_budget
-from patchprint.data.square_crops import read_squares
+from patchprint.data.patch_source import ArraySource, warped_grid
 
-KIND = "images"
 BOTH, QUERY, GALLERY = 0, 1, 2
 """Roles of an image in retrieval."""
 
 
-class ImageStore(PatchSource):
+class ImageStore(ArraySource):
     """Color images with classes, resident on the device where they fit, else memory-mapped.
 
     Shape:
@@ -37,31 +35,16 @@ class ImageStore(PatchSource):
     """
 
     channels = 3
-    _of_points = (*PatchSource._of_points, "label", "_start")
-    _others = (*PatchSource._others, "_resident", "_order", "size", "role")
+    kind = "images"
+    _of_points = (*ArraySource._of_points, "label")
+    _others = (*ArraySource._others, "size", "role")
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
         _check(folder, facts)
-        num_views, label = (_numbers(folder, name) for name in ("num_views", "label"))
-        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
-        super().__init__(num_views, torch.zeros_like(num_views), part, float(facts["patch_scale"]))
-        self.folder, self.facts, self.label = folder, facts, label
-        self.images = manifest.load(folder, "images")
-        resident = self.images.nbytes <= budget
-        if not resident:
-            manifest.expect_random_reads(self.images)
-        self._resident = manifest.load_tensor(folder, "images") if resident else None
-        self._order, self.size, self.role = (_numbers(folder, name) for name in ("order", "size", "role"))
-        self._start = torch.cumsum(num_views, 0) - num_views
+        super().__init__(folder, facts, budget)
+        self.images = self._array
+        self.label, self.size, self.role = (manifest.load_integers(folder, name) for name in ("label", "size", "role"))
         self.class_names: list[str] = facts["classes"]
-
-    @staticmethod
-    def open(
-        folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
-    ) -> ImageStore:
-        """The store in ``folder``; images beyond the budget (``resident_budget``) are read when they are sampled."""
-        budget = resident_budget(device, max_resident_gb)
-        return ImageStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
 
     @staticmethod
     def write(
@@ -87,7 +70,6 @@ class ImageStore(PatchSource):
         with manifest.new_store(folder, force) as temporary:
             size, kept = _write_images(temporary, images, len(point))
             point, names = point[kept], [names[row] for row in kept]
-            role = None if role is None else role[kept]
             num_views = np.bincount(point, minlength=len(point_part))
             if (num_views == 0).any():
                 empty = class_names[int(point_label[np.argmin(num_views)])]
@@ -98,10 +80,9 @@ class ImageStore(PatchSource):
                 "label": point_label,
                 "part": point_part.astype(np.uint8),
                 "size": size,
-                "role": np.full(len(point), BOTH, np.uint8) if role is None else role,
+                "role": np.full(len(point), BOTH, np.uint8) if role is None else role[kept],
             }
-            for name, values in arrays.items():
-                manifest.save(temporary, name, values)
+            manifest.save(temporary, arrays)
             files.write_json(temporary / "names.json", list(names))
             counts = {
                 "points": len(num_views),
@@ -114,11 +95,7 @@ class ImageStore(PatchSource):
                 "patch_scale": 1.0,
                 **{name: int((point_part == value).sum()) for name, value in splits.PARTS.items()},
             }
-            manifest.write(temporary, KIND, {**counts, **(facts or {})})
-
-    @property
-    def is_resident(self) -> bool:
-        return self._resident is not None
+            manifest.write(temporary, ImageStore.kind, {**counts, **(facts or {})})
 
     @property
     def names(self) -> list[str]:
@@ -129,16 +106,6 @@ class ImageStore(PatchSource):
             raise UserError(f"{path} is damaged: it does not name all {len(self.images)} images; {manifest.REMEDY}")
         return names
 
-    def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        """Row of ``images`` of each view, (P, K)."""
-        return self._order[self._start[points][:, None] + views]
-
-    def all_views(self) -> tuple[Tensor, Tensor]:
-        """Every image of the source: points (M,) and views (M,), on its device."""
-        points = torch.repeat_interleave(torch.arange(self.num_points, device=self.device), self.num_views)
-        first = torch.cumsum(self.num_views, 0) - self.num_views
-        return points, torch.arange(len(points), device=self.device) - first[points]
-
     def extent(self, points: Tensor, views: Tensor) -> Tensor:
         size = self.size[self.observation(points, views)].flip(-1).float()
         return size / size.amin(-1, keepdim=True)
@@ -146,25 +113,17 @@ class ImageStore(PatchSource):
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """See ``PatchSource.sample``; the plain patch is the central square, and beyond the image its border is repeated."""
         row = self.observation(points, views).reshape(-1)
-        if self._resident is not None:
-            pixels = self._resident[row]
-        else:
-            pixels = torch.from_numpy(self.images[row.cpu().numpy()]).to(self.device)
         # Shrinking by more than half skips pixels; then several readings are averaged.
         finer = max(1, round(self.facts["size"] / size))
-        read = read_squares(pixels.float() / 255.0, self.size[row], size * finer, warp)
+        read = read_squares(self._pixels(row), self.size[row], size * finer, warp)
         return F.avg_pool2d(read, finer).reshape(*views.shape, 3, size, size)
-
-
-def _numbers(folder: Path, name: str) -> Tensor:
-    return torch.from_numpy(manifest.load(folder, name, in_memory=True).astype(np.int64))
 
 
 def _check(folder: Path, facts: dict[str, Any]) -> None:
     """Refuse inconsistent arrays before training begins."""
     images, num_views = manifest.load(folder, "images"), manifest.load(folder, "num_views")
     count, points = len(images), len(num_views)
-    manifest.check_shape(folder, "images", images, "u", (None, 3, None, None))
+    manifest.check_array(folder, "images", images, "u", (None, 3, None, None))
     box = images.shape[2]
     if images.dtype != np.uint8 or images.shape[3] != box or not isinstance(facts.get("classes"), list):
         raise UserError(f"{folder} is damaged: it holds no square images with classes; {manifest.REMEDY}")
@@ -178,18 +137,18 @@ def _check(folder: Path, facts: dict[str, Any]) -> None:
         "role": (count, 0, GALLERY + 1),
     }
     for name, (length, least, below) in ranges.items():
-        values = manifest.load(folder, name)
-        manifest.check_shape(folder, name, values, "iu", (length,))
-        manifest.check_range(folder, name, values, least, below)
-    manifest.check_shape(folder, "size", size := manifest.load(folder, "size"), "iu", (count, 2))
-    manifest.check_range(folder, "size", size, 1, box + 1)
+        manifest.check_array(folder, name, manifest.load(folder, name), "iu", (length,), least, below)
+    manifest.check_array(folder, "size", manifest.load(folder, "size"), "iu", (count, 2), 1, box + 1)
     if int(num_views.sum()) != count:
         raise UserError(f"{folder} is damaged: its classes are not those of its images; {manifest.REMEDY}")
 
 
 def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int) -> tuple[np.ndarray, list[int]]:
-    """Write ``images.npy``; returns heights and widths (M, 2), and which of the images these are. Two passes, since the box is
-    known only after the first."""
+    """Write ``images.npy`` in two passes, since the box is known only after the first.
+
+    Returns:
+        Heights and widths (M, 2), and which of the images these are.
+    """
     loose, sizes, kept, given = folder / "loose", [], [], 0
     with open(loose, "wb") as stream:
         for number, image in enumerate(images):
@@ -216,3 +175,31 @@ def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int)
             target.write(image.data)
     loose.unlink()
     return size, kept
+
+
+def central_square(image: np.ndarray, size: int) -> Tensor:
+    """Cut the largest square in the middle of an image; one larger than ``size`` is smoothed as it shrinks.
+
+    It is read as an `ImageStore` reads it, so that an image has the same descriptor in a store that kept its size.
+
+    Shape:
+        (H, W, 3) uint8 -> (3, size, size) float32 in [0, 1].
+    """
+    pixels = torch.from_numpy(image.astype(np.float32)).permute(2, 0, 1)[None] / 255
+    height, width = image.shape[:2]
+    shrink = min(1.0, size / min(height, width))
+    if shrink < 1:
+        height, width = round(height * shrink), round(width * shrink)
+        pixels = F.interpolate(pixels, (height, width), mode="bilinear", antialias=True, align_corners=False)
+    box = max(height, width)
+    boxed = F.pad(pixels, (0, box - width, 0, box - height))
+    return read_squares(boxed, torch.tensor([[height, width]]), size)[0]
+
+
+def read_squares(pixels: Tensor, size: Tensor, side: int, warp: Tensor | None = None) -> Tensor:
+    """Read images in their boxes bilinearly: (B, 3, X, X), their size (B, 2), warp (..., 2, 3) -> (B, 3, side, side)."""
+    grid = warped_grid(warp, len(pixels), side, pixels.device)
+    extent = size.flip(-1).float()[:, None, None]
+    place = (extent + grid * extent.amin(-1, keepdim=True)) / 2
+    place = torch.minimum(place.clamp(min=0.5), extent - 0.5)
+    return F.grid_sample(pixels, place * (2 / pixels.shape[-1]) - 1, mode="bilinear", align_corners=False)

@@ -1,12 +1,12 @@
 """Read, write and verify the ``manifest.json`` of a store: its kind, contents and file sizes.
 
-A store is a folder that appears under its name only when it is complete. Opening it compares the sizes of its files with
-the manifest, which catches truncated copies at once; ``verify`` also reads everything and compares checksums.
+A store appears under its name only when it is complete. Opening it compares the sizes of its files, which catches truncated
+copies; ``verify`` compares checksums.
 """
 
 from __future__ import annotations
 
-import mmap
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
@@ -72,7 +72,7 @@ def new_store(folder: str | Path, force: bool) -> AbstractContextManager[Path]:
 
 
 def verify(folder: str | Path) -> None:
-    """Raise ValueError naming the first file whose contents differ from the manifest."""
+    """Raise UserError naming the first file whose contents differ from the manifest."""
     folder = Path(folder)
     for name, entry in read(folder)["files"].items():
         if sha256_of_file(folder / name) != entry["sha256"]:
@@ -82,53 +82,51 @@ def verify(folder: str | Path) -> None:
 def load(folder: Path, name: str, in_memory: bool = False) -> np.ndarray:
     """Load an array of the store, memory-mapped unless ``in_memory``."""
     # Mapped first in any case, since that compares the size with the file before memory is taken.
-    mapped = _map(folder, name, "r")
+    mapped = map_array(folder, name)
     return np.array(mapped) if in_memory else mapped
 
 
-def load_tensor(folder: Path, name: str) -> Tensor:
-    """Load an array as a tensor over the copy-on-write mapped file; the file itself never changes."""
-    return torch.from_numpy(_map(folder, name, "c"))
-
-
-def check_shape(folder: Path, name: str, array: np.ndarray, kind: str, shape: tuple[int | None, ...]) -> None:
-    """Raise UserError where an array has another kind (characters of numpy.dtype.kind) or shape (None: any length)."""
-    fits = len(array.shape) == len(shape) and all(
-        wanted in (None, have) for wanted, have in zip(shape, array.shape, strict=True)
-    )
-    if array.dtype.kind not in kind or not fits:
-        wanted = "x".join("any" if side is None else str(side) for side in shape)
-        have = "x".join(map(str, array.shape))
-        file = folder / f"{name}.npy"
-        raise UserError(f"{file} is damaged: it holds {have} of {array.dtype}, expected {wanted}; {REMEDY}")
-
-
-def check_range(folder: Path, name: str, array: np.ndarray, least: int, below: int) -> None:
-    """Raise UserError where an integer of an array is out of bounds."""
-    if array.size and not least <= int(array.min()) <= int(array.max()) < below:
-        file = folder / f"{name}.npy"
-        raise UserError(f"{file} is damaged: it holds numbers that are not {least} to {below - 1}; {REMEDY}")
-
-
-def _map(folder: Path, name: str, mode: Literal["r", "c"]) -> np.ndarray:
+def map_array(folder: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
+    """Map an array of the store, read-only or copy-on-write; the file itself never changes."""
     path = folder / f"{name}.npy"
     with parsing(path, "an array of a store", REMEDY):
         return np.load(path, mmap_mode=mode, allow_pickle=False)
+
+
+def load_integers(folder: Path, name: str) -> Tensor:
+    """Load an array of integers as an int64 tensor."""
+    return torch.from_numpy(load(folder, name, in_memory=True).astype(np.int64))
+
+
+def check_array(
+    folder: Path,
+    name: str,
+    array: np.ndarray,
+    kind: str,
+    shape: tuple[int | None, ...],
+    least: int = 0,
+    below: int | None = None,
+) -> None:
+    """Raise UserError where an array has another kind (characters of numpy.dtype.kind) or shape (None: any length), or an
+    integer that is not from ``least`` to ``below`` - 1."""
+    file = folder / f"{name}.npy"
+    fits = array.ndim == len(shape) and all(s in (None, n) for s, n in zip(shape, array.shape, strict=True))
+    if array.dtype.kind not in kind or not fits:
+        wanted = "x".join("any" if side is None else str(side) for side in shape)
+        have = "x".join(map(str, array.shape))
+        raise UserError(f"{file} is damaged: it holds {have} of {array.dtype}, expected {wanted}; {REMEDY}")
+    if below is not None and array.size and not least <= int(array.min()) <= int(array.max()) < below:
+        raise UserError(f"{file} is damaged: it holds numbers that are not {least} to {below - 1}; {REMEDY}")
 
 
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def save(folder: Path, name: str, value: np.ndarray) -> None:
-    np.save(folder / f"{name}.npy", np.ascontiguousarray(value), allow_pickle=False)
-
-
-def expect_random_reads(mapped: np.ndarray) -> None:
-    """Turn off read-ahead of a mapped file, of which single patches are read at random."""
-    pages = getattr(mapped, "_mmap", None)
-    if pages is not None and hasattr(mmap, "MADV_RANDOM"):
-        pages.madvise(mmap.MADV_RANDOM)
+def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as ``NAME.npy``."""
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", np.ascontiguousarray(values), allow_pickle=False)
 
 
 def megabytes(manifest: dict[str, Any]) -> float:

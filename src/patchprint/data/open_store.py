@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.data import image_store, manifest
+from patchprint.data import manifest
 from patchprint.data.image_store import ImageStore
 from patchprint.data.patch_source import PatchSource
 from patchprint.data.patch_store import PatchStore
@@ -26,10 +26,12 @@ def open_source(
 ) -> PatchSource:
     """Open the store in ``folder``, or several as one source.
 
-    ``patch_scale`` sets the side of patches that are cut out of images, in sigma; by default it is the one of the stored
-    patches that they are learned together with, else the one the store was built for. Stored patches have theirs; sets of
-    stored patches whose scales differ are joined only where ``patch_scale`` says which one the mix is to be known by.
-    ``divided`` is for images: of several processes each holds its share (``TrackStore.open``).
+    Args:
+        folder: one store, or several.
+        device: where patches are sampled.
+        patch_scale: side of patches that are cut out of images, in sigma; by default that of the stored patches beside them,
+            else what the store was built for. Stored patches of different scales are joined only where it is given.
+        divided: each of several processes holds its share of the images (``TrackStore.open``).
     """
     folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(name) for name in folder]
     facts = [manifest.read(name) for name in folders]
@@ -39,7 +41,7 @@ def open_source(
             f"--divide-photos divides images that patches are cut from, and {whole[0]} holds none; leave it out, or give "
             "stores with tracks"
         )
-    if any(fact["kind"] == image_store.KIND for fact in facts):
+    if any(fact["kind"] == ImageStore.kind for fact in facts):
         if len(folders) > 1:
             raise UserError("a store of whole images is learned from alone; give one --data")
         return ImageStore.open(folders[0], device)
@@ -60,8 +62,8 @@ def open_source(
 class ConcatSource(PatchSource):
     """Concatenation of several sources: points and scenes are numbered consecutively.
 
-    Every source is asked for every patch and the right answer is kept, which costs as many times the work as there are
-    sources and needs no host synchronization. Several folders of images are opened as one TrackStore instead.
+    Every source samples every patch and the right one is kept: more work, but no host synchronization. Several stores of
+    tracks are opened as one TrackStore instead.
     """
 
     _of_points = (*PatchSource._of_points, "_owner", "_local")
@@ -88,20 +90,22 @@ class ConcatSource(PatchSource):
     def is_resident(self) -> bool:
         return all(source.is_resident for source in self.sources)
 
-    def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        rows, first = torch.zeros_like(views), 0
+    def _local_views(self, points: Tensor, views: Tensor) -> Iterator[tuple[PatchSource, Tensor, Tensor, Tensor]]:
+        """Each source, which of ``points`` are its own (P,), their numbers in it (P,) and views (P, K); 0 for the others."""
         for number, source in enumerate(self.sources):
             mine = self._owner[points] == number
-            local, own_views = torch.where(mine, self._local[points], 0), views * mine[:, None]
+            yield source, mine, torch.where(mine, self._local[points], 0), views * mine[:, None]
+
+    def observation(self, points: Tensor, views: Tensor) -> Tensor:
+        rows, first = torch.zeros_like(views), 0
+        for source, mine, local, own_views in self._local_views(points, views):
             rows = torch.where(mine[:, None], first + source.observation(local, own_views), rows)
             first += int(source.num_views.sum())
         return rows
 
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         patches = torch.zeros(*views.shape, 1, size, size, device=self.device)
-        for number, source in enumerate(self.sources):
-            mine = self._owner[points] == number
-            local, own_views = torch.where(mine, self._local[points], 0), views * mine[:, None]
+        for source, mine, local, own_views in self._local_views(points, views):
             patches = torch.where(mine[:, None, None, None, None], source.sample(local, own_views, size, warp), patches)
         return patches
 

@@ -45,7 +45,7 @@ class PairList:
 
 
 def pairs_of(source: PatchSource, count: int, seed: int) -> tuple[PairList, str]:
-    """The pairs of a source and their origin: "official" where a whole store has that list, else ``count`` "drawn"."""
+    """Return the pairs of a source and their origin: "official" where a whole store has that list, else ``count`` "drawn"."""
     if (
         isinstance(source, PatchStore)
         and source.num_points == source.facts["points"]
@@ -58,9 +58,8 @@ def pairs_of(source: PatchSource, count: int, seed: int) -> tuple[PairList, str]
 def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
     """Sample matching and non-matching pairs, as many of each; a function of the seed alone."""
     num_views, scene = source.num_views.cpu(), source.scene.cpu()
-    usable = torch.nonzero((num_views >= 2) & (torch.bincount(scene)[scene] >= 2) if len(scene) else num_views >= 2)[
-        :, 0
-    ]
+    has_other = torch.bincount(scene)[scene] >= 2 if len(scene) else torch.ones_like(scene, dtype=torch.bool)
+    usable = ((num_views >= 2) & has_other).nonzero()[:, 0]
     half = count // 2
     if len(usable) < 2 or half == 0:
         raise UserError(f"{len(usable)} points have two views and another point in their scene; pairs need at least 2")
@@ -71,20 +70,17 @@ def draw_pairs(source: PatchSource, count: int, seed: int) -> PairList:
     left = usable[rng.integers(rng.fold_in(key, 4), len(usable), (half,))]
     right = _another_of_the_scene(rng.fold_in(key, 5), left, scene)
     points = torch.cat([torch.stack([chosen, chosen], 1), torch.stack([left, right], 1)])
-    left_view, right_view = (
-        rng.integers(rng.fold_in(key, k), num_views[p], (half,)) for k, p in ((6, left), (7, right))
-    )
-    views = torch.cat([torch.stack([first, second], 1), torch.stack([left_view, right_view], 1)])
+    drawn = [rng.integers(rng.fold_in(key, k), num_views[p], (half,)) for k, p in ((6, left), (7, right))]
+    views = torch.cat([torch.stack([first, second], 1), torch.stack(drawn, 1)])
     return _distinct(points, views, np.arange(2 * half) < half)
 
 
 def official_pairs(store: PatchStore) -> PairList:
     """Return the pair list of the original data set."""
     rows = torch.from_numpy(store.pairs(OFFICIAL_PAIRS))
-    num_views = store.num_views.cpu()
-    points = torch.repeat_interleave(torch.arange(len(num_views)), num_views)
-    views = torch.arange(len(points)) - torch.repeat_interleave(torch.cumsum(num_views, 0) - num_views, num_views)
-    patch = store.observation(points.to(store.device), views[:, None].to(store.device))[:, 0].cpu()
+    points, views = store.all_views()
+    patch = store.observation(points, views[:, None])[:, 0].cpu()
+    points, views = points.cpu(), views.cpu()
     place = torch.empty(int(patch.max()) + 1, dtype=torch.int64)
     place[patch] = torch.arange(len(patch))
     wanted = place[rows[:, :2]]
@@ -92,7 +88,7 @@ def official_pairs(store: PatchStore) -> PairList:
 
 
 def _another_of_the_scene(key: Tensor, points: Tensor, scene: Tensor) -> Tensor:
-    """For each point another one of its scene, uniformly, (N,) -> (N,)."""
+    """Draw for each point another one of its scene, uniformly, (N,) -> (N,)."""
     by_scene = torch.argsort(scene, stable=True)
     place = torch.empty_like(by_scene)
     place[by_scene] = torch.arange(len(scene))
@@ -104,7 +100,7 @@ def _another_of_the_scene(key: Tensor, points: Tensor, scene: Tensor) -> Tensor:
 
 
 def _distinct(points: Tensor, views: Tensor, is_match: np.ndarray) -> PairList:
-    """Pairs (L, 2) of points and views as an index into distinct patches."""
+    """Return pairs (L, 2) of points and views as an index into distinct patches."""
     width = int(views.max()) + 1
     codes, index = torch.unique(points * width + views, return_inverse=True)
     return PairList(codes // width, codes % width, index, is_match)

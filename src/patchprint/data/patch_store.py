@@ -12,14 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.data import label_mining, manifest, splits
-from patchprint.data.label_mining import MinedLabels
-from patchprint.data.patch_source import PatchSource, resident_budget
-
-KIND = "patches"
+from patchprint.common.optional import require
+from patchprint.data import manifest, splits
+from patchprint.data.patch_source import ArraySource, MinedLabels, warped_grid
 
 
-class PatchStore(PatchSource):
+class PatchStore(ArraySource):
     """Patches of one size, resident on the device where they fit, else memory-mapped.
 
     Shape:
@@ -27,34 +25,15 @@ class PatchStore(PatchSource):
         pairs[name] (L, 3) int64 are patch a, patch b, and 1 where both show the same point.
     """
 
-    _of_points = (*PatchSource._of_points, "_start")
-    _others = (*PatchSource._others, "_resident", "_order")
+    kind = "patches"
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
         _check(folder, facts)
-        num_views = torch.from_numpy(manifest.load(folder, "num_views", in_memory=True).astype(np.int64))
-        scene = torch.from_numpy(manifest.load(folder, "scene", in_memory=True).astype(np.int64))
-        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
-        super().__init__(num_views, scene, part, float(facts["patch_scale"]))
-        self.folder, self.facts = folder, facts
-        self.patches = manifest.load(folder, "patches")
+        super().__init__(folder, facts, budget)
+        self.patches = self._array
         self.point_id = manifest.load(folder, "point_id")
         self.scene_names: list[str] = facts["scenes"]
-        resident = self.patches.nbytes <= budget
-        if not resident:
-            manifest.expect_random_reads(self.patches)
-        self._resident = manifest.load_tensor(folder, "patches") if resident else None
-        self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
-        self._start = torch.cumsum(num_views, 0) - num_views
         self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
-
-    @staticmethod
-    def open(
-        folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None
-    ) -> PatchStore:
-        """The store in ``folder``; patches beyond the budget (``resident_budget``) are read when they are sampled."""
-        budget = resident_budget(device, max_resident_gb)
-        return PatchStore(Path(folder), manifest.read(folder, KIND), budget).to(device)
 
     @staticmethod
     def write(
@@ -100,74 +79,42 @@ class PatchStore(PatchSource):
                 "scene": scene_of_point,
                 "part": part,
             }
-            for name, values in arrays.items():
-                manifest.save(temporary, name, values)
-            for name, values in (extra or {}).items():
-                manifest.save(temporary, f"extra-{name}", values)
-            for name, rows in (pairs or {}).items():
-                manifest.save(temporary, f"pairs-{name}", rows.astype(np.int64))
+            arrays |= {f"extra-{name}": values for name, values in (extra or {}).items()}
+            arrays |= {f"pairs-{name}": rows.astype(np.int64) for name, rows in (pairs or {}).items()}
+            manifest.save(temporary, arrays)
             if mine_labels:
                 written = np.load(temporary / "patches.npy", mmap_mode="r", allow_pickle=False)
-                label_mining.mine(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
-            counts: dict[str, Any] = {
-                "points": len(point_id),
-                "views": len(point),
-                "size": size,
-                "scenes": list(scene_names),
-            }
-            counts["patch_scale"] = patch_scale
+                _mine_labels(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
+            counts = {"points": len(point_id), "views": len(point), "size": size, "scenes": list(scene_names)}
             split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
-            manifest.write(temporary, KIND, {**counts, **split, "pairs": sorted(pairs or {}), **(facts or {})})
-
-    @property
-    def is_resident(self) -> bool:
-        return self._resident is not None
+            named = {"patch_scale": patch_scale, **split, "pairs": sorted(pairs or {})}
+            manifest.write(temporary, PatchStore.kind, {**counts, **named, **(facts or {})})
 
     def pairs(self, name: str) -> np.ndarray:
-        """A pair list of the original set, (L, 3): patch a, patch b, same point."""
+        """Return a pair list of the original set, (L, 3): patch a, patch b, same point."""
         if name not in self.facts["pairs"]:
             raise UserError(
                 f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
             )
         rows = manifest.load(self.folder, f"pairs-{name}", in_memory=True)
-        manifest.check_shape(self.folder, f"pairs-{name}", rows, "i", (None, 3))
-        manifest.check_range(self.folder, f"pairs-{name}", rows, 0, len(self.patches))
+        manifest.check_array(self.folder, f"pairs-{name}", rows, "i", (None, 3), 0, len(self.patches))
         return rows
 
     def extra(self, name: str) -> np.ndarray:
-        """A further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
+        """Return a further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
         if not (self.folder / f"extra-{name}.npy").exists():
             raise UserError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
         return manifest.load(self.folder, f"extra-{name}")
 
-    def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        """Row of ``patches`` of each view, (P, K)."""
-        return self._order[self._start[points][:, None] + views].long()
-
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """See ``PatchSource.sample``; beyond its border a patch repeats its last pixels."""
-        row = self.observation(points, views).reshape(-1)
-        if self._resident is not None:
-            patches = self._resident[row]
-        else:
-            patches = torch.from_numpy(self.patches[row.cpu().numpy()]).to(self.device)
-        patches = patches[:, None].float() / 255.0
+        patches = self._pixels(self.observation(points, views).reshape(-1))[:, None]
         if warp is None and patches.shape[-1] == 2 * size:
             patches = F.avg_pool2d(patches, 2)
         elif warp is not None or patches.shape[-1] != size:
-            patches = _read_warped(patches, size, None if warp is None else warp.reshape(-1, 2, 3))
+            grid = warped_grid(warp, len(patches), size, self.device)
+            patches = F.grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
         return patches.reshape(*views.shape, 1, size, size)
-
-
-def _read_warped(patches: Tensor, size: int, warp: Tensor | None) -> Tensor:
-    """Bilinear reading at ``warp @ (u, 1)``."""
-    u = (torch.arange(size, device=patches.device, dtype=torch.float32) * 2 + 1) / size - 1
-    grid = torch.stack([u.expand(size, size), u[:, None].expand(size, size)], -1)
-    if warp is None:
-        grid = grid.expand(len(patches), -1, -1, -1)
-    else:
-        grid = (warp[:, None, None, :, :2] * grid[None, :, :, None, :]).sum(-1) + warp[:, None, None, :, 2]
-    return F.grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
@@ -194,21 +141,90 @@ def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
 def _check(folder: Path, facts: dict[str, Any]) -> None:
     """Refuse inconsistent arrays before training begins."""
     patches, num_views, order = (manifest.load(folder, name) for name in ("patches", "num_views", "order"))
-    manifest.check_shape(folder, "patches", patches, "u", (None, None, None))
-    manifest.check_shape(folder, "num_views", num_views, "iu", (None,))
-    manifest.check_shape(folder, "order", order, "iu", (len(patches),))
-    manifest.check_range(folder, "num_views", num_views, 1, len(patches) + 1)
-    manifest.check_range(folder, "order", order, 0, len(patches))
+    manifest.check_array(folder, "patches", patches, "u", (None, None, None))
+    manifest.check_array(folder, "num_views", num_views, "iu", (None,), 1, len(patches) + 1)
+    manifest.check_array(folder, "order", order, "iu", (len(patches),), 0, len(patches))
     if patches.dtype != np.uint8 or patches.shape[1] != patches.shape[2] or int(num_views.sum()) != len(patches):
         raise UserError(f"{folder} is damaged: its points are not those of its patches; {manifest.REMEDY}")
     if not isinstance(facts.get("scenes"), list) or not isinstance(facts.get("pairs"), list):
         raise UserError(f"{folder / manifest.NAME} is damaged: it names no scenes or pair lists; {manifest.REMEDY}")
-    for name, kind, below in (("scene", "iu", len(facts["scenes"])), ("part", "u", 256), ("point_id", "iu", 2**62)):
-        values = manifest.load(folder, name)
-        manifest.check_shape(folder, name, values, kind, (len(num_views),))
-        manifest.check_range(folder, name, values, -(2**62) if name == "point_id" else 0, below)
+    for name, kind, least, below in (
+        ("scene", "iu", 0, len(facts["scenes"])),
+        ("part", "u", 0, 256),
+        ("point_id", "iu", -(2**62), 2**62),
+    ):
+        manifest.check_array(folder, name, manifest.load(folder, name), kind, (len(num_views),), least, below)
     if (folder / "cluster.npy").exists():
         cluster, distractor = (manifest.load(folder, name) for name in ("cluster", "distractor"))
-        manifest.check_shape(folder, "cluster", cluster, "i", (len(patches),))
-        manifest.check_shape(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, distractor.shape[-1]))
-        manifest.check_range(folder, "cluster", cluster, 0, distractor.shape[-1])
+        clusters = distractor.shape[-1]
+        manifest.check_array(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, clusters))
+        manifest.check_array(folder, "cluster", cluster, "i", (len(patches),), 0, clusters)
+
+
+def _mine_labels(patches: Iterable[np.ndarray], clusters: int = 100, percentile: float = 20.0) -> MinedLabels:
+    """Find patches of a sequence that surely show different points (DOAP's label mining).
+
+    HPatches' sequences show planes with repeated texture, and their points are numbered apart even where two detections lie
+    on the same spot. So patches of one sequence count as negatives of each other only where their clusters are far apart:
+    K-means on HOG and pixels; a percentile of the distances between centers is the threshold.
+
+    Args:
+        patches: the patches (B, S, S) uint8 of one sequence after the other.
+    """
+    cluster = require("sklearn.cluster", extra="sfm")
+    labels, distractors = [], []
+    for block in patches:
+        feature = _mining_features(torch.from_numpy(np.array(block)))
+        fitted = cluster.KMeans(min(clusters, len(feature)), n_init=1, random_state=0).fit(feature.numpy())
+        centers, label = torch.from_numpy(fitted.cluster_centers_), torch.from_numpy(fitted.labels_)
+        distance = torch.cdist(centers, centers)
+        upper = torch.triu_indices(len(centers), len(centers), offset=1)
+        between = distance[upper[0], upper[1]]
+        threshold = torch.quantile(between, percentile / 100.0) if len(between) else torch.tensor(torch.inf)
+        table = torch.zeros(clusters, clusters, dtype=torch.bool)
+        table[: len(centers), : len(centers)] = distance > threshold
+        labels.append(label.to(torch.int16))
+        distractors.append(table)
+    return MinedLabels(torch.cat(labels), torch.stack(distractors))
+
+
+def _mining_features(patches: Tensor) -> Tensor:
+    """Return HOG of 31 channels on 8x8 cells of the 64x64 patch, and its pixels at 16x16: (M, S, S) uint8 -> (M, 2240)."""
+    rows = []
+    for block in patches.split(4096):
+        pixels = block[:, None].float() / 255.0
+        large, small = (
+            F.interpolate(pixels, (side, side), mode="bilinear", align_corners=False, antialias=True)
+            for side in (64, 16)
+        )
+        rows.append(torch.cat([_hog31(large[:, 0]).flatten(1), small.flatten(1)], 1))
+    return torch.cat(rows)
+
+
+def _hog31(images: Tensor, cell: int = 8) -> Tensor:
+    """Return the HOG of deformable part models: 18 signed, 9 unsigned orientations and 4 texture sums per cell.
+
+    Each cell is normalized by the energy of its four 2x2 neighborhoods, clipped at 0.2, as Felzenszwalb et al. do.
+    Gradients vote for their nearest orientation and, bilinearly, for the four nearest cells.
+
+    Shape:
+        images (N, S, S) float -> (N, 31, S / cell, S / cell)
+    """
+    padded = F.pad(images[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
+    dx, dy = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2], padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
+    orientation = (torch.atan2(dy, dx) * (18 / (2 * torch.pi))).round().long() % 18
+    votes = torch.zeros(len(images), 18, *images.shape[1:]).scatter_(
+        1, orientation[:, None], torch.hypot(dx, dy)[:, None]
+    )
+    ramp = 1.0 - (torch.arange(2 * cell) - cell + 0.5).abs() / cell
+    kernel = (ramp[:, None] * ramp[None, :]).expand(18, 1, -1, -1)
+    signed = F.conv2d(votes, kernel, stride=cell, padding=cell // 2, groups=18)
+    unsigned = signed[:, :9] + signed[:, 9:]
+    energy = F.pad((unsigned**2).sum(1, keepdim=True), (1, 1, 1, 1), mode="replicate")
+    blocks = F.avg_pool2d(energy, 2, stride=1) * 4.0
+    side = signed.shape[-1]
+    corners = [blocks[..., y : y + side, x : x + side] for y in (0, 1) for x in (0, 1)]
+    scales = [torch.rsqrt(corner + 1e-4) for corner in corners]
+    parts = [torch.stack([(values * s).clamp(max=0.2) for s in scales]).sum(0) * 0.5 for values in (signed, unsigned)]
+    texture = [(signed * s).clamp(max=0.2).sum(1, keepdim=True) * 0.2357 for s in scales]
+    return torch.cat([*parts, *texture], 1)

@@ -18,8 +18,7 @@ _BLOCK = 16
 def contact_sheet(
     source: PatchSource, num_points: int = 100, num_views: int = 8, size: int = 48, columns: int = 4, seed: int = 0
 ) -> np.ndarray:
-    """Random points, one per row, in ``columns`` blocks beside each other; white where a point has fewer than ``num_views``
-    views. The contrast of every patch is stretched, since flat ones could not be judged.
+    """Draw random points, one per row, in ``columns`` blocks beside each other, contrast stretched; white where views lack.
 
     Shape:
         -> uint8, (H, W) where patches are gray, (H, W, 3) RGB where they are in color.

@@ -1,9 +1,7 @@
-"""Split points into training, validation and published test parts, so that no held-out point is seen in
-training and no test point chooses weights.
+"""Split points into training, validation and published test parts.
 
-Neighboring points share pixels, so holding out random points would show most of them to the network. Each scene is cut
-by a plane instead: the points beyond it along the scene's longest direction are held out. Training points whose patch, in
-any image, shows a held-out point are then used for neither.
+Neighboring points share pixels, so random held-out points would be seen in training. Each scene is cut by a plane across its
+longest direction instead; training points whose patch shows a held-out point in any image are used for neither.
 """
 
 from __future__ import annotations
@@ -13,20 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from patchprint.common.errors import UserError
-
 if TYPE_CHECKING:
     from patchprint.data.tracks import Tracks
 
 TRAIN, VAL, NEITHER, TEST = 0, 1, 2, 3
 PARTS = {"train": TRAIN, "val": VAL, "test": TEST}
 _WIDEST_PATCH_SCALE = 16.0
-
-
-def check_part(name: str) -> int:
-    if name not in PARTS:
-        raise UserError(f"a source has the parts {', '.join(PARTS)}, not {name!r}")
-    return PARTS[name]
 
 
 def by_region(tracks: Tracks, fraction: float = 0.12, patch_scale: float = _WIDEST_PATCH_SCALE) -> np.ndarray:
@@ -58,7 +48,7 @@ def by_scene(scene: np.ndarray, fraction: float = 0.12) -> np.ndarray:
 
 
 def beside_test(scene: np.ndarray, is_test: np.ndarray) -> np.ndarray:
-    """TEST where a published split says so, (N,) uint8; the other points are split as `by_scene` does it.
+    """Return TEST where a published split says so, (N,) uint8; the other points are split by `by_scene`.
 
     Shape:
         scene (N,), is_test (N,) bool -> (N,).
@@ -69,7 +59,7 @@ def beside_test(scene: np.ndarray, is_test: np.ndarray) -> np.ndarray:
 
 
 def _along_longest_axis(position: np.ndarray) -> np.ndarray:
-    """Coordinate along the principal axis of the inner 90 % of the points, (N,); SfM leaves far outliers."""
+    """Return the coordinate along the principal axis of the inner 90 % of the points, (N,); SfM leaves far outliers."""
     centered = position.astype(np.float64) - np.median(position, axis=0)
     radius = np.linalg.norm(centered, axis=1)
     inner = centered[radius <= np.quantile(radius, 0.9)]
@@ -78,14 +68,14 @@ def _along_longest_axis(position: np.ndarray) -> np.ndarray:
 
 
 def _mean_position(tracks: Tracks) -> np.ndarray:
-    """Without 3D positions, the mean position in the images stands in for them, (N, 2)."""
+    """Return the mean position in the images, (N, 2), which stands in for missing 3D positions."""
     count = np.bincount(tracks.point, minlength=len(tracks.scene))
     sums = [np.bincount(tracks.point, tracks.xy[:, axis], len(tracks.scene)) for axis in (0, 1)]
     return np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
 
 
 def _shows_held_out(tracks: Tracks, held: np.ndarray, patch_scale: float) -> np.ndarray:
-    """Whether the patch of a point reaches, in some image, the center of a held-out point, (N,) bool."""
+    """Return whether the patch of a point reaches, in some image, the center of a held-out point, (N,) bool."""
     shows = np.zeros(len(held), bool)
     order = np.argsort(tracks.image, kind="stable")
     bounds = np.flatnonzero(np.diff(tracks.image[order])) + 1

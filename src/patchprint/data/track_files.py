@@ -63,12 +63,13 @@ class StoredTracks:
         return image
 
 
-def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None) -> None:
-    """Raise UserError where `write` would, before the tracks are made."""
-    for name, value, most in (
-        ("patch-scale", patch_scale, manifest.LARGEST_SCALE),
-        ("max-mb", max_mb, sys.float_info.max),
-    ):
+def check_numbers(patch_scale: float = 12.0, max_mb: float | None = None, **counts: int) -> None:
+    """Raise UserError where `write` would, before the tracks are made, and where one of ``counts`` is below 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise UserError(f"--{name.replace('_', '-')} is {count}; it must be at least 1")
+    limits = {"patch-scale": (patch_scale, manifest.LARGEST_SCALE), "max-mb": (max_mb, sys.float_info.max)}
+    for name, (value, most) in limits.items():
         if value is not None and not 0 < value <= most:
             raise UserError(f"--{name} is {value:g}; it must be a number above 0, and at most {most:g}")
 
@@ -86,8 +87,8 @@ def write(
 ) -> None:
     """Write a store of encoded images and their tracks; without a given split the points are split by region.
 
-    Every image is decoded once, so that a damaged one is found here and not in training. With ``max_mb``, images are
-    encoded again as gray JPEG of falling quality until all of them together are small enough.
+    Every image is decoded once, so that a damaged one is found now. With ``max_mb``, images are encoded again as gray JPEG of
+    falling quality until all of them together are small enough.
     """
     check_numbers(patch_scale, max_mb)
     tracks.check(names.images)
@@ -100,13 +101,9 @@ def write(
         if max_mb is not None:
             offset = _shrink_images(temporary, offset, names.images, max_mb)
         _refuse_outside(tracks, sizes, names.images)
-        manifest.save(temporary, "image_size", sizes)
-        manifest.save(temporary, "image_offset", offset)
-        for name in _REQUIRED:
-            manifest.save(temporary, name, getattr(tracks, name))
-        manifest.save(temporary, "part", part)
-        if tracks.xyz is not None:
-            manifest.save(temporary, "xyz", tracks.xyz)
+        arrays = {name: getattr(tracks, name) for name in (*_REQUIRED, "xyz")}
+        arrays |= {"image_size": sizes, "image_offset": offset, "part": part}
+        manifest.save(temporary, {name: values for name, values in arrays.items() if values is not None})
         for name, lines in (("image_names.txt", names.images), ("scene_names.txt", names.scenes)):
             (temporary / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
         counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point), "scenes": names.scenes}
@@ -142,17 +139,16 @@ def _check(stored: StoredTracks) -> None:
     """Refuse inconsistent arrays before training begins."""
     folder, num_images = stored.folder, len(stored.names.images)
     views, points = (len(stored.arrays[name]) for name in ("point", "scene"))
-    manifest.check_shape(folder, "image_size", stored.sizes, "iu", (num_images, 2))
-    manifest.check_shape(folder, "image_offset", stored.offset, "iu", (num_images + 1,))
-    manifest.check_range(folder, "image_size", stored.sizes, 1, 2**31)
-    manifest.check_range(folder, "image_offset", stored.offset, 0, (folder / "images.bin").stat().st_size + 1)
+    end = (folder / "images.bin").stat().st_size + 1
+    manifest.check_array(folder, "image_size", stored.sizes, "iu", (num_images, 2), 1, 2**31)
+    manifest.check_array(folder, "image_offset", stored.offset, "iu", (num_images + 1,), 0, end)
     if (np.diff(stored.offset.astype(np.int64)) < 0).any():
         raise UserError(f"{folder / 'image_offset.npy'} is damaged: images overlap; {manifest.REMEDY}")
     shapes = {"xy": (views, 2), "xyz": (points, 3), "scene": (points,), "part": (points,)}
     for name, values in stored.arrays.items():
         kind = "iu" if name in ("image", "point", "scene", "part") else "f"
-        manifest.check_shape(folder, name, values, kind, shapes.get(name, (views,)))
-    manifest.check_range(folder, "scene", stored.arrays["scene"], 0, len(stored.names.scenes))
+        below = len(stored.names.scenes) if name == "scene" else None
+        manifest.check_array(folder, name, values, kind, shapes.get(name, (views,)), 0, below)
 
 
 def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -187,7 +183,7 @@ def _shrink_images(folder: Path, offset: np.ndarray, names: list[str], max_mb: f
 
 
 def _refuse_outside(tracks: Tracks, sizes: np.ndarray, names: list[str]) -> None:
-    """A keypoint far outside of its image means that the image was resized after its tracks were made."""
+    """Refuse keypoints far outside of their images: such an image was resized after its tracks were made."""
     limit = sizes[tracks.image] - 0.5
     outside = ((tracks.xy < -1.5) | (tracks.xy > limit + 1.0)).any(1)
     if outside.any():

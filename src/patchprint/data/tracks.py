@@ -1,7 +1,6 @@
 """Store of images with tracks (which image shows a 3D point where); patches are sampled on demand.
 
-Since the pixels around a patch are at hand, noise of scale, rotation and position shows real surroundings instead of a
-border, and the side of the patch (``patch_scale`` times sigma) is free until training starts.
+So augmentation shows real surroundings, and the side of the patch (``patch_scale`` times sigma) is free until training starts.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits, track_files
-from patchprint.data.image_bank import ImageBank, ResidentImages, StreamedImages, pyramid_bytes
+from patchprint.data.image_bank import DividedImages, ImageBank, ResidentImages, StreamedImages, assign_images
 from patchprint.data.patch_source import PatchSource, resident_budget
-from patchprint.data.sharded_images import DividedImages, assign_images
 from patchprint.ops.sampling import ImagePyramids
 
 LARGEST_SIGMA = 1e6  # pixels; no image has a keypoint as large
@@ -36,7 +34,7 @@ class Tracks:
     Shape:
         image (V,) int32, xy (V, 2) float32 pixels, scale (V,) float32 sigma, angle (V,) float32 radians,
         point (V,) int32 from 0 to N - 1 without gaps; scene (N,) int32; xyz (N, 3) float32 or None;
-        part (N,) uint8 or None: for training, validation or neither (``patches.splits``).
+        part (N,) uint8 or None: for training, validation or neither (``data.splits``).
     """
 
     image: np.ndarray
@@ -58,24 +56,26 @@ class Tracks:
         scene: np.ndarray | None = None,
         xyz: np.ndarray | None = None,
     ) -> Tracks:
-        """Tracks from observations in any order; ``point`` may be any labels, ``scene`` and ``xyz`` are per observation."""
+        """Sort observations in any order into tracks; ``point`` are any labels, ``scene`` and ``xyz`` are per observation."""
         order = np.argsort(point, kind="stable")
         labels, first, dense = np.unique(np.asarray(point)[order], return_index=True, return_inverse=True)
+
+        def column(values: np.ndarray, dtype: type, rows: np.ndarray = order) -> np.ndarray:
+            return np.asarray(values)[rows].astype(dtype)
+
         return Tracks(
-            image=np.asarray(image)[order].astype(np.int32),
-            xy=np.asarray(xy)[order].astype(np.float32).reshape(-1, 2),
-            scale=np.asarray(scale)[order].astype(np.float32),
-            angle=np.asarray(angle)[order].astype(np.float32),
+            image=column(image, np.int32),
+            xy=column(xy, np.float32).reshape(-1, 2),
+            scale=column(scale, np.float32),
+            angle=column(angle, np.float32),
             point=dense.astype(np.int32),
-            scene=np.zeros(len(labels), np.int32)
-            if scene is None
-            else np.asarray(scene)[order][first].astype(np.int32),
-            xyz=None if xyz is None else np.asarray(xyz)[order][first].astype(np.float32),
+            scene=np.zeros(len(labels), np.int32) if scene is None else column(scene, np.int32, order[first]),
+            xyz=None if xyz is None else column(xyz, np.float32, order[first]),
         )
 
     @staticmethod
     def concatenate(parts: Sequence[Tracks], num_images: Sequence[int]) -> Tracks:
-        """Several sets as one; images, points and scenes of each are numbered after those of the one before."""
+        """Join several sets; images, points and scenes of each are numbered after those of the one before."""
         if len(parts) == 1:
             return parts[0]
         images = np.cumsum([0, *num_images])
@@ -98,9 +98,9 @@ class Tracks:
         return np.bincount(self.point, minlength=self.num_points)
 
     def check(self, image_names: Sequence[str]) -> None:
-        """Raise ValueError where the arrays contradict each other or name an image that does not exist."""
+        """Raise UserError where the arrays contradict each other or name an image that does not exist."""
         count = len(self.point)
-        if any(len(values) != count for values in (self.image, self.xy, self.scale, self.angle)):
+        if {len(values) for values in (self.image, self.xy, self.scale, self.angle)} != {count}:
             raise UserError("image, xy, scale, angle and point of tracks must have the same length")
         if count == 0:
             raise UserError("there are no tracks: not a single point is seen in the images")
@@ -110,8 +110,8 @@ class Tracks:
         if self.image.min() < 0 or self.image.max() >= len(image_names):
             missing = int(self.image[(self.image < 0) | (self.image >= len(image_names))][0])
             raise UserError(f"a track names image {missing}, but there are only {len(image_names)} images")
-        is_size = (self.scale > 0) & (self.scale < LARGEST_SIGMA)
-        bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & is_size)
+        has_size = (self.scale > 0) & (self.scale < LARGEST_SIGMA)
+        bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.angle) & has_size)
         if bad.any():
             name = image_names[int(self.image[bad][0])]
             raise UserError(f"a track has a position, scale or angle that is not a number, or no size, in image {name}")
@@ -120,7 +120,6 @@ class Tracks:
 class TrackStore(PatchSource):
     """Patches sampled from images on demand. With resident images ``sample`` never waits for the host."""
 
-    _of_points = (*PatchSource._of_points, "_start")
     _others = (*PatchSource._others, "images", "_image", "_xy", "_axis")
 
     def __init__(self, images: ImageBank, tracks: Tracks, names: track_files.Names, patch_scale: float) -> None:
@@ -130,7 +129,6 @@ class TrackStore(PatchSource):
         super().__init__(num_views, scene, part, patch_scale)
         self.images, self.tracks, self.names = images, tracks, names
         scale, angle = (torch.from_numpy(np.array(values)) for values in (tracks.scale, tracks.angle))
-        self._start = torch.cumsum(num_views, 0) - num_views
         self._image = torch.from_numpy(np.array(tracks.image))
         self._xy = torch.from_numpy(np.array(tracks.xy))
         self._axis = scale[:, None] * torch.stack([torch.cos(angle), torch.sin(angle)], 1)
@@ -142,7 +140,7 @@ class TrackStore(PatchSource):
         patch_scale: float = 12.0,
         device: torch.device | str = "cpu",
     ) -> TrackStore:
-        """A store in memory from gray uint8 images (H, W); without a given split the points are split by region."""
+        """Make a store in memory from gray uint8 images (H, W); without a given split the points are split by region."""
         names = track_files.Names.numbered(len(images), int(tracks.scene.max()) + 1 if tracks.num_points else 0)
         tracks.check(names.images)
         if tracks.part is None:
@@ -157,27 +155,30 @@ class TrackStore(PatchSource):
         max_resident_gb: float | None = None,
         divided: bool = False,
     ) -> TrackStore:
-        """The store in ``folder``, or those in several folders as one.
+        """Open the store in ``folder``, or those in several folders as one.
 
-        Images beyond the budget (``resident_budget``) are decoded when they are sampled. ``patch_scale`` replaces
-        the one the first store was written with. ``divided`` among several processes, each holds its share of the images only,
-        and ``sample`` is something that all of them do together.
+        Args:
+            folder: one store, or several.
+            device: where patches are sampled.
+            patch_scale: replaces that of the first store.
+            max_resident_gb: images beyond this (``resident_budget``) are decoded when they are sampled.
+            divided: each process holds only its share of the images, and all ``sample`` together.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
-        if divided and distributed.world_size() > 1:
+        held = np.arange(len(sizes))
+        divided = divided and distributed.world_size() > 1
+        if divided:
             holder = assign_images(sizes, distributed.world_size())
             held = np.flatnonzero(holder == distributed.rank())
-            images: ImageBank = DividedImages(
-                _open_images(stored, held, sizes, device, max_resident_gb), torch.from_numpy(holder).to(device)
-            )
-        else:
-            images = _open_images(stored, np.arange(len(sizes)), sizes, device, max_resident_gb)
+        images = _open_images(stored, held, sizes, device, max_resident_gb)
+        if divided:
+            images = DividedImages(images, torch.from_numpy(holder).to(device))
         parts = [Tracks(**part.arrays) for part in stored]
-        for part, given in zip(stored, parts, strict=True):
+        for part, tracks in zip(stored, parts, strict=True):
             with parsing(part.folder, "a store of tracks", manifest.REMEDY):
-                given.check(part.names.images)
+                tracks.check(part.names.images)
         tracks = Tracks.concatenate(parts, [len(part.sizes) for part in stored])
         names = [[name for part in stored for name in getattr(part.names, kind)] for kind in ("images", "scenes")]
         return TrackStore(images, tracks, track_files.Names(*names), patch_scale or stored[0].patch_scale).to(device)
@@ -199,10 +200,6 @@ class TrackStore(PatchSource):
     def first_image(self) -> Tensor:
         return self._image[self._start]
 
-    def observation(self, points: Tensor, views: Tensor) -> Tensor:
-        """Row of ``tracks`` of each view, (P, K)."""
-        return self._start[points][:, None] + views
-
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         row = self.observation(points, views).reshape(-1)
         axis = self._axis[row] * (self.patch_scale / 2.0)
@@ -223,21 +220,19 @@ def _open_images(
     device: torch.device | str,
     max_resident_gb: float | None,
 ) -> ImageBank:
-    """Those images of the stores that are ``wanted``, in memory where they fit.
+    """Open those images of the stores that are ``wanted``, in memory where they fit.
 
     Shape:
         wanted (W,) numbers of images, counted over all stores; sizes (N, 2) width, height of all of them.
     """
     every = [(part, number) for part in stored for number in range(len(part.sizes))]
-    photos = [every[number] for number in wanted]
 
     def decode(number: int) -> np.ndarray:
-        part, place = photos[number]
+        part, place = every[wanted[number]]
         return part.image(place)
 
     budget = resident_budget(device, max_resident_gb)
-    if pyramid_bytes(sizes[wanted]) > budget:
-        return StreamedImages(len(photos), decode, budget, device)
-    return ResidentImages(
-        ImagePyramids.build(map(decode, progress(range(len(photos)), "reading images", "image")), device)
-    )
+    if int(np.prod(sizes[wanted].astype(np.int64), axis=1).sum() * 4 / 3) > budget:  # a pyramid has 4/3 of the pixels
+        return StreamedImages(len(wanted), decode, budget, device)
+    numbers = progress(range(len(wanted)), "reading images", "image")
+    return ResidentImages(ImagePyramids.build(map(decode, numbers), device))

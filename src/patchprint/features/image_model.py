@@ -29,7 +29,7 @@ class ImageModel(ModelBase):
         Shape:
             N images of any sizes -> (N, dim) float32, unit length, on the CPU.
         """
-        from patchprint.data.square_crops import central_square  # only here: it imports all stores
+        from patchprint.data.image_store import central_square  # only here: it imports all stores
 
         parts = [torch.zeros(0, self.dim)]
         for start in range(0, len(images), _IMAGES):

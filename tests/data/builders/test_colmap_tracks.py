@@ -15,6 +15,13 @@ from patchprint.interop.colmap_models import read_model
 from support.small_sfm import wall_positions, write_model
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A COLMAP model of a wall."""
+    root = tmp_path_factory.mktemp("sfm") / "wall"
+    return root, *write_model(root)
+
+
 @pytest.mark.parametrize("binary", [False, True])
 def test_tracks_lie_where_the_points_are(model, tmp_path, binary):
     root, shifts, wall_xy, _ = model
@@ -122,3 +129,25 @@ def test_a_real_set_has_the_counts_of_its_model(shared, tmp_path):
     assert store.num_points == model.num_points3D() and len(store.images) == model.num_reg_images()
     train, val = store.split("train"), store.split("val")
     assert val.num_points > 0.1 * store.num_points and train.num_points > 0.75 * store.num_points
+
+
+def test_densify_finds_hidden_views_where_they_must_be(model, tmp_path):
+    root, shifts, wall_xy, found_in = model
+    facts = colmap_tracks.build(root, tmp_path / "out", densify=True)
+    store = open_source(tmp_path / "out")
+    hidden = int((found_in - 2).sum())
+    assert facts["added_views"] == len(store.tracks.point) - 2 * len(wall_xy)
+    assert facts["added_views"] > 0.6 * hidden, (facts, hidden)
+    away = np.linalg.norm(wall_positions(store, shifts) - wall_xy[store.tracks.point], axis=1)
+    assert np.mean(away <= 2.0) >= 0.99
+    patches = store.sample(
+        torch.arange(store.num_points), torch.stack([torch.zeros_like(store.num_views), store.num_views - 1], 1), 32
+    )
+    assert float((patches[:, 0] - patches[:, 1]).abs().mean()) < 0.05
+
+
+def test_building_twice_gives_the_same_bytes(model, tmp_path):
+    root, *_ = model
+    for name in ("a", "b"):
+        colmap_tracks.build(root, tmp_path / name, densify=True)
+    assert (tmp_path / "a" / "manifest.json").read_bytes() == (tmp_path / "b" / "manifest.json").read_bytes()

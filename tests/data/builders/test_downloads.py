@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from patchprint import cli
+from patchprint.common.registry import Registry
 from patchprint.data.builders import downloads
 
 pytest.importorskip("pooch")
@@ -105,7 +106,7 @@ def offer(www: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
     def as_set(*urls: str, has_md5: bool = True) -> downloads.PublicSet:
         md5 = hashlib.md5((www / "toy.zip").read_bytes()).hexdigest() if has_md5 else None
         each = downloads.PublicSet("toy", "a toy", urls, "info.txt", "free", md5)
-        monkeypatch.setitem(downloads.SETS, "toy", each)
+        monkeypatch.setattr(downloads, "SETS", Registry("public set", {**downloads.SETS, "toy": each}))
         return each
 
     return as_set

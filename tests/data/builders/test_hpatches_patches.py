@@ -7,7 +7,7 @@ import torch
 
 from patchprint.data import open_source
 from patchprint.data.builders import hpatches_patches
-from patchprint.data.builders.hpatches_splits import is_test
+from patchprint.data.builders.hpatches_patches import _TEST, is_test, published_split
 
 
 def write_strips(root, counts):
@@ -52,15 +52,6 @@ def test_views_of_some_levels_alone(tmp_path):
         hpatches_patches.build(tmp_path / "h", tmp_path / "none", levels=())
 
 
-def test_published_splits_have_40_test_sequences():
-    from patchprint.data.builders import hpatches_splits
-
-    for split in "abc":
-        light, view = hpatches_splits._TEST[split]
-        assert len(set(light.split())) == len(set(view.split())) == 20
-    assert is_test("full", "i_x") and is_test("full", "v_x") and is_test("view", "v_x") and not is_test("view", "i_x")
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -81,3 +72,23 @@ def test_damaged_strips_are_named(tmp_path, damage, message):
     assert [path.name for path in tmp_path.iterdir()] == ["h"]
     with pytest.raises(ValueError, match="holds no HPatches sequences"):
         hpatches_patches.build(tmp_path, tmp_path / "out")
+
+
+EVERYTHING = {f"{kind}_{name}" for kind, part in zip("iv", _TEST["full"], strict=True) for name in part.split()}
+
+
+def test_sizes_are_the_published_ones() -> None:
+    assert (len(EVERYTHING), sum(name.startswith("i_") for name in EVERYTHING)) == (116, 57)
+    for split in ("a", "b", "c"):
+        test = [name for name in EVERYTHING if is_test(split, name)]
+        assert (len(test), sum(name.startswith("i_") for name in test)) == (40, 20)
+    assert is_test("full", "i_x") and is_test("full", "v_x") and is_test("view", "v_x") and not is_test("view", "i_x")
+
+
+def test_only_the_very_sequences_are_a_published_split() -> None:
+    test_b = [name for name in EVERYTHING if is_test("b", name)]
+    assert published_split(test_b) == "b"
+    assert published_split(EVERYTHING) == "full"
+    assert published_split(test_b[1:]) is None
+    assert published_split(["i_x", *test_b[1:]]) is None, "forty of them, but not those"
+    assert published_split([]) is None

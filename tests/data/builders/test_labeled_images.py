@@ -16,10 +16,14 @@ import pytest
 import torch
 
 from patchprint.common.errors import UserError
-from patchprint.data.builders.labeled_images import build, cached_store, shrink
+from patchprint.data.builders.archives import open_tree
+from patchprint.data.builders.labeled_images import build, cached_store, part_of_images, shrink
+from patchprint.data.builders.labeled_layouts import LAYOUTS, LabeledImage, Listing, cifar_pixels, read_listing
 from patchprint.data.image_store import BOTH, GALLERY, QUERY, ImageStore
+from patchprint.data.splits import NEITHER, TEST, TRAIN, VAL
 from support.labeled_sets import (
     CIFAR_CLASSES,
+    KINDS,
     color_of,
     pack,
     write_cars,
@@ -199,15 +203,6 @@ def test_a_bad_image_is_left_out_and_named(tmp_path: Path, case: str, capsys: py
         build(folder, tmp_path / "none")
 
 
-def test_an_archive_that_leads_out_builds_nothing(tmp_path: Path) -> None:
-    archive = pack(write_folders(tmp_path / "set", "abcd"), "zip")
-    with zipfile.ZipFile(archive, "a") as bundle:
-        bundle.writestr("../a/evil.png", "x")
-    with pytest.raises(UserError, match="leads out of it"):
-        build(archive, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_old_store_is_replaced_only_by_force(tmp_path: Path) -> None:
     write_folders(tmp_path / "set", "ab")
     build(tmp_path / "set", tmp_path / "out")
@@ -286,3 +281,285 @@ def test_the_shared_cifar_has_all_classes_in_each_part(shared: Callable[[str], P
         data = bundle.read(store.names[123])
     whole = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
     assert np.array_equal(store.images[123].transpose(1, 2, 0), whole)
+
+
+WHERE = Path("set.zip")
+
+
+def unsplit(classes: int, images: int = 2) -> Listing:
+    labels = [label for label in range(classes) for _ in range(images)]
+    return Listing(
+        [LabeledImage(f"{n}", label) for n, label in enumerate(labels)], [f"class{n}" for n in range(classes)]
+    )
+
+
+def split_by_set(train: list[int], test: list[int], shares_classes: bool) -> Listing:
+    images = [LabeledImage(f"{n}", label, TRAIN) for n, label in enumerate(train)]
+    images += [LabeledImage(f"t{n}", label, TEST) for n, label in enumerate(test)]
+    return Listing(images, [f"class{n}" for n in range(max(train + test) + 1)], shares_classes)
+
+
+def by_class(listing: Listing, train_classes: int | None = None, split: Path | None = None) -> list[int]:
+    part = part_of_images(listing, WHERE, train_classes, split)
+    labels = np.array([image.label for image in listing.images])
+    assert all(len(set(part[labels == label])) == 1 for label in labels)
+    return [int(part[labels == label][0]) for label in range(len(listing.classes))]
+
+
+@pytest.mark.parametrize(
+    ("classes", "train", "val"), [(200, 80, 20), (196, 78, 20), (20, 8, 2), (7, 2, 1), (4, 2, 0), (2, 1, 0)]
+)
+def test_the_first_half_is_for_training_and_its_last_fifth_for_validation(classes: int, train: int, val: int) -> None:
+    test = classes - classes // 2
+    assert by_class(unsplit(classes)) == [TRAIN] * train + [VAL] * val + [TEST] * test
+
+
+def test_the_number_of_training_classes_is_an_option() -> None:
+    assert by_class(unsplit(6), train_classes=5) == [TRAIN] * 4 + [VAL] + [TEST]
+    assert by_class(unsplit(6), train_classes=0) == [TEST] * 6
+    assert by_class(unsplit(6), train_classes=6) == [TRAIN] * 5 + [VAL]
+    for wrong in (-1, 7):
+        with pytest.raises(UserError, match=f"--train-classes {wrong}: set.zip has 6 classes"):
+            by_class(unsplit(6), train_classes=wrong)
+
+
+def test_a_file_names_the_classes(tmp_path: Path) -> None:
+    file = tmp_path / "split.json"
+    file.write_text(json.dumps({"train": ["class5", "class1", "class2"], "test": ["class0"]}))
+    assert by_class(unsplit(6), split=file) == [TEST, TRAIN, TRAIN, NEITHER, NEITHER, VAL]
+    file.write_text(json.dumps({"train": ["class5", "class1", "class2"], "val": ["class0"], "test": ["class3"]}))
+    assert by_class(unsplit(6), split=file) == [VAL, TRAIN, TRAIN, TEST, NEITHER, TRAIN]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"train": ["class0", "class1"], "test": ["class1"]}',
+            "the split overlaps, since class 'class1' is in two parts",
+        ),
+        ('{"train": ["class0"], "test": ["klass1"]}', "'klass1' that is not there; did you mean class1"),
+        ('{"train": ["class0"], "tset": ["class1"]}', "is not a JSON file like"),
+        ('{"train": 3}', "is not a JSON file like"),
+        ('{"train": [], "test": []}', "is not a JSON file like"),
+        ('["class0"]', "is not a JSON file like"),
+        ("train: class0", "is not a JSON file like"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "split.json"
+    file.write_text(text)
+    with pytest.raises(UserError, match=message):
+        by_class(unsplit(4), split=file)
+
+
+def test_a_missing_file_and_two_wishes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a JSON file"):
+        by_class(unsplit(4), split=tmp_path / "gone.json")
+    with pytest.raises(UserError, match="give one of them"):
+        by_class(unsplit(4), 2, tmp_path / "gone.json")
+
+
+def test_the_split_of_a_set_is_kept() -> None:
+    listing = split_by_set([0, 0, 1, 1, 2, 2, 3, 3], [4, 4, 5], shares_classes=False)
+    assert by_class(listing) == [TRAIN] * 3 + [VAL] + [TEST] * 2
+    with pytest.raises(UserError, match="comes with a split of its own"):
+        by_class(listing, train_classes=2)
+
+
+def test_an_overlapping_split_of_a_set_is_refused() -> None:
+    with pytest.raises(UserError, match=r"set\.zip: the split overlaps, since 1 classes .* such as class1"):
+        by_class(split_by_set([0, 0, 1, 1], [1, 2], shares_classes=False))
+
+
+def test_where_classes_are_shared_images_of_each_are_held_out() -> None:
+    listing = split_by_set([0] * 10 + [1] * 5, [0, 1, 1], shares_classes=True)
+    part = part_of_images(listing, WHERE, None, None)
+    assert part.tolist() == [TRAIN] * 8 + [VAL] * 2 + [TRAIN] * 4 + [VAL] + [TEST] * 3
+
+
+def test_folders_of_parts_without_a_common_class_hold_out_classes() -> None:
+    listing = split_by_set([0, 0, 1, 1, 2, 2], [3, 4], shares_classes=True)
+    assert by_class(listing) == [TRAIN, TRAIN, VAL, TEST, TEST]
+
+
+def test_classes_of_one_image_are_refused_only_where_there_is_nothing_else() -> None:
+    with pytest.raises(UserError, match=r"no training class has two images \(class0 has one\)"):
+        by_class(unsplit(6, images=1))
+    assert by_class(split_by_set([0, 1, 1, 2], [3], shares_classes=False)) == [TRAIN, TRAIN, VAL, TEST]
+    assert by_class(unsplit(3, images=1), train_classes=0) == [TEST] * 3
+
+
+def listing_of(path: Path, layout: str = "auto") -> Listing:
+    with open_tree(path) as tree:
+        return read_listing(tree, layout)
+
+
+def refused(path: Path, layout: str = "auto") -> str:
+    with pytest.raises(UserError) as caught:
+        listing_of(path, layout)
+    return str(caught.value)
+
+
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "folders": lambda root: write_folders(root, ["b", "a"]),
+    "cub": write_cub,
+    "cars": write_cars,
+    "sop": write_products,
+    "inshop": write_in_shop,
+    "cifar": write_cifar,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", WRITERS)
+def test_a_set_is_known_in_every_form(tmp_path: Path, layout: str, kind: str) -> None:
+    if layout == "cars":
+        pytest.importorskip("scipy")
+    folder = WRITERS[layout](tmp_path / "set")
+    plain, found = listing_of(folder, layout), listing_of(pack(folder, kind))
+    assert found.classes == plain.classes and found.shares_classes == plain.shares_classes
+    top = "" if kind == "folder" else "set/"
+    assert sorted(found.images) == sorted(image._replace(file=top + image.file) for image in plain.images)
+
+
+def test_every_layout_is_tried_here() -> None:
+    assert set(WRITERS) == {"folders", *LAYOUTS}
+
+
+def test_class_folders_below_any_folder(tmp_path: Path) -> None:
+    write_folders(tmp_path / "x" / "y", ["dog", "cat", "wolf/grey"], images=2)
+    (tmp_path / "x" / "readme.txt").write_text("no image")
+    found = listing_of(tmp_path)
+    assert found.classes == ["cat", "dog", "wolf/grey"] and not found.shares_classes
+    assert [(image.file, image.label, image.part) for image in found.images[:3]] == [
+        ("x/y/cat/0000.png", 0, None),
+        ("x/y/cat/0001.png", 0, None),
+        ("x/y/dog/0000.png", 1, None),
+    ]
+
+
+def test_folders_of_parts(tmp_path: Path) -> None:
+    for part, classes in (("train", "ab"), ("val", "c"), ("test", "bd")):
+        write_folders(tmp_path / "set" / part, classes, images=1)
+    found = listing_of(tmp_path)
+    assert found.classes == ["a", "b", "c", "d"] and found.shares_classes
+    assert {(image.label, image.part) for image in found.images} == {
+        (0, TRAIN),
+        (1, TRAIN),
+        (2, VAL),
+        (1, TEST),
+        (3, TEST),
+    }
+    write_image(tmp_path / "set" / "extra" / "e" / "1.png", "e")
+    assert "holds extra beside folders for train, val, test" in refused(tmp_path)
+
+
+def test_images_without_a_class_are_refused(tmp_path: Path) -> None:
+    write_folders(tmp_path / "set", ["a", "b"])
+    write_image(tmp_path / "set" / "stray.png", "a")
+    assert "stray.png in" in refused(tmp_path) and "lies in no class folder" in refused(tmp_path)
+    write_folders(tmp_path / "one", ["a"])
+    assert "at least two classes" in refused(tmp_path / "one")
+
+
+def test_no_images(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    assert "holds no images (" in refused(tmp_path)
+    (tmp_path / "data_batch_1").write_text("pickled")
+    assert "take the binary version" in refused(tmp_path)
+
+
+def test_cub(tmp_path: Path) -> None:
+    found = listing_of(write_cub(tmp_path, classes=6))
+    assert found.classes[0] == "001.Bird_z" and len(found.classes) == 6
+    assert found.images[3].file == "images/002.Bird_y/002.Bird_y_0.jpg" and found.images[3].label == 1
+    (tmp_path / "image_class_labels.txt").write_text("1 1\n2 9\n")
+    assert "no class for image 2, 001.Bird_z/001.Bird_z_1.jpg" in refused(tmp_path)
+    (tmp_path / "image_class_labels.txt").write_text("1 1\n2\n")
+    assert "'2' has not 2 columns" in refused(tmp_path)
+    (tmp_path / "classes.txt").unlink()
+    assert "is not complete: classes.txt is missing" in refused(tmp_path)
+
+
+def test_cars(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    found = listing_of(write_cars(tmp_path, classes=6))
+    assert found.classes[:2] == ["Make f Sedan 2000", "Make e Sedan 2001"]
+    assert [image.label for image in found.images] == [*range(6)] * 3
+    assert found.images[7].file == "car_ims/000008.jpg"
+    (tmp_path / "cars_annos.mat").write_bytes(b"MATLAB" * 50)
+    assert "not the annotations of Cars196" in refused(tmp_path)
+    write_cars(tmp_path, classes=6)
+    data = (tmp_path / "cars_annos.mat").read_bytes()
+    (tmp_path / "cars_annos.mat").write_bytes(data[: len(data) // 2])
+    assert "cars_annos.mat in" in refused(tmp_path) and "or damaged" in refused(tmp_path)
+
+
+def test_online_products(tmp_path: Path) -> None:
+    found = listing_of(write_products(tmp_path, train=(1, 2, 3), test=(11318, 11319)))
+    assert found.classes == ["1", "2", "3", "11318", "11319"] and not found.shares_classes
+    assert [image.part for image in found.images] == [TRAIN] * 6 + [TEST] * 3
+    assert found.images[-1].file == "bicycle_final/000011319_0.JPG" and found.images[-1].label == 4
+    (tmp_path / "bicycle_final" / "000011319_0.JPG").unlink()
+    assert refused(tmp_path).endswith(
+        "lacks 1 of the images that its list names, such as bicycle_final/000011319_0.JPG"
+    )
+    (tmp_path / "Ebay_test.txt").unlink()
+    assert "Ebay_test.txt is missing" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("images_in", ["Img/img", "img", "Img"])
+def test_in_shop(tmp_path: Path, images_in: str) -> None:
+    found = listing_of(write_in_shop(tmp_path, images_in))
+    assert found.classes == [f"id_{item:08d}" for item in range(6)]
+    assert [(image.label, image.part, image.role) for image in found.images[9:]] == [
+        *[(3, TRAIN, BOTH)] * 3,
+        *[(4, TEST, QUERY), (4, TEST, GALLERY), (4, TEST, GALLERY)],
+        *[(5, TEST, QUERY), (5, TEST, GALLERY), (5, TEST, GALLERY)],
+    ]
+    assert found.images[0].file == f"{images_in}/WOMEN/Dresses/id_00000000/00_1_front.jpg"
+
+
+def test_a_damaged_in_shop_list_is_refused(tmp_path: Path) -> None:
+    name = write_in_shop(tmp_path) / "Eval" / "list_eval_partition.txt"
+    text = name.read_text()
+    name.write_text(text[: text.rindex("img/")])
+    assert "names 17 images where its first line says 18" in refused(tmp_path)
+    name.write_text(text.replace("query", "maybe"))
+    assert "'maybe'; expected train, query, gallery" in refused(tmp_path)
+    name.write_text(text.replace("02_1_front", "01_1_front"))
+    assert "names the image Img/img/WOMEN/Dresses/id_00000000/01_1_front.jpg twice" in refused(tmp_path)
+    name.write_bytes(b"\xff\xfe\xff")
+    assert "is empty, or not a text" in refused(tmp_path)
+
+
+def test_binary_cifar(tmp_path: Path) -> None:
+    found = listing_of(write_cifar(tmp_path, images=20))
+    assert found.classes == CIFAR_CLASSES and found.shares_classes
+    assert [image.label for image in found.images] == [*range(10)] * 12
+    assert [image.part for image in found.images] == [TRAIN] * 100 + [TEST] * 20
+    pixels = cifar_pixels((tmp_path / "data_batch_2.bin").read_bytes(), 3)
+    assert pixels.shape == (32, 32, 3) and pixels.dtype == np.uint8
+    assert pixels[5, 7].tolist() == [7, 5, 9]
+
+
+def test_damaged_cifar_is_refused(tmp_path: Path) -> None:
+    write_cifar(tmp_path)
+    data = (tmp_path / "data_batch_3.bin").read_bytes()
+    (tmp_path / "data_batch_3.bin").write_bytes(data[:-1])
+    assert "data_batch_3.bin in" in refused(tmp_path) and "is cut short" in refused(tmp_path)
+    (tmp_path / "data_batch_3.bin").write_bytes(b"\x0a" + data[1:])
+    assert "names class 10 where there are 10 classes" in refused(tmp_path)
+    (tmp_path / "data_batch_3.bin").unlink()
+    assert "data_batch_3.bin is missing" in refused(tmp_path)
+
+
+def test_a_layout_that_is_asked_for_is_taken(tmp_path: Path) -> None:
+    write_cub(tmp_path / "cub")
+    assert listing_of(tmp_path / "cub", "folders").classes == sorted(listing_of(tmp_path / "cub").classes)
+    write_folders(tmp_path / "folders", ["a", "b"])
+    for layout in ("cub", "cars", "cifar"):  # these go round as class folders, too
+        assert listing_of(tmp_path / "folders", layout).classes == ["a", "b"]
+    assert "holds no Ebay_train.txt, by which the layout 'sop' is known" in refused(tmp_path / "folders", "sop")
+    assert "holds no list_eval_partition.txt" in refused(tmp_path / "folders", "inshop")

@@ -12,7 +12,14 @@ from fuzz.forked_programs import run_forked
 from fuzz.reader import Reader
 from patchprint.benchmarks import _hpatches_tasks
 from patchprint.common.errors import UserError
-from patchprint.data.builders import archives, class_splits, hpatches_patches, labeled_layouts, phototour, rome_patches
+from patchprint.data.builders import (
+    archives,
+    hpatches_patches,
+    labeled_images,
+    labeled_layouts,
+    phototour,
+    rome_patches,
+)
 from patchprint.interop import image_files
 from support import labeled_sets
 from support.known_images import texture
@@ -75,7 +82,7 @@ def read_layouts(folder: Path) -> None:
                 labeled_layouts.read_listing(tree)
         except UserError as error:
             problems.append(error)
-    class_splits._from_file(folder / "split.json", ["a", "b", "c"])
+    labeled_images._from_file(folder / "split.json", ["a", "b", "c"])
     if problems:
         raise problems[0]
 

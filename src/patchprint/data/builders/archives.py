@@ -28,9 +28,12 @@ class FileTree:
     """
 
     def __init__(self, path: Path, files: dict[str, Any], read: Callable[[Any], bytes]) -> None:
-        self.path = path
-        self._files = {name: file for name, file in files.items() if not _is_hidden(name)}
-        self._read = read
+        self.path, self._read = path, read
+        self._files = {
+            name: file
+            for name, file in files.items()
+            if not any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+        }
         if not self._files:
             raise UserError(f"{path} holds no files")
 
@@ -54,12 +57,11 @@ def open_tree(path: str | Path) -> Iterator[FileTree]:
         raise UserError(f"{path} is not there; expected a folder, a zip or a tar")
     with contextlib.ExitStack() as opened:
         if path.is_dir():
-            tree = FileTree(path, _in_folder(path), Path.read_bytes)
-        elif _is_zip(path):
-            tree = _zip_tree(path, opened)
+            yield FileTree(path, _in_folder(path), Path.read_bytes)
         else:
-            tree = _tar_tree(path, opened)
-        yield tree
+            with open(path, "rb") as stream:
+                is_zip = stream.read(2) == b"PK"
+            yield (_zip_tree if is_zip else _tar_tree)(path, opened)
 
 
 def _in_folder(path: Path) -> dict[str, Path]:
@@ -69,11 +71,6 @@ def _in_folder(path: Path) -> dict[str, Path]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(place) / name for name in names]
     return dict(sorted((file.relative_to(path).as_posix(), file) for file in found))
-
-
-def _is_zip(path: Path) -> bool:
-    with open(path, "rb") as stream:
-        return stream.read(2) == b"PK"
 
 
 def _zip_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
@@ -95,7 +92,8 @@ def _zip_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
                 links[name] = _inside(posixpath.join(posixpath.dirname(name), target), path, name)
             elif not member.is_dir():
                 found[name] = member
-    return FileTree(path, dict(sorted(_with_links(found, links).items())), read)
+    followed = {name: found[target] for name, target in links.items() if target in found}
+    return FileTree(path, dict(sorted((found | followed).items())), read)
 
 
 def _tar_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
@@ -121,7 +119,7 @@ def _tar_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
                 # Going back in a compressed tar means unpacking it again from its start, so lists are kept as they pass.
                 is_list = name.endswith((".txt", ".mat")) and member.size <= _LIST_BYTES
                 found[name] = read(member) if is_list else member
-    return FileTree(path, _with_links(found, links), read)
+    return FileTree(path, found | {name: found[target] for name, target in links.items() if target in found}, read)
 
 
 def _inside(name: str, archive: Path, link: str | None = None) -> str:
@@ -135,15 +133,6 @@ def _inside(name: str, archive: Path, link: str | None = None) -> str:
         )
         raise UserError(f"{archive} is refused: the {what}")
     return posixpath.normpath(name)
-
-
-def _with_links(found: dict[str, Any], links: dict[str, str]) -> dict[str, Any]:
-    return {**found, **{name: found[target] for name, target in links.items() if target in found}}
-
-
-def _is_hidden(name: str) -> bool:
-    """Also what macOS adds to archives."""
-    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 
 @contextlib.contextmanager

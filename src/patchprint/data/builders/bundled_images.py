@@ -36,18 +36,14 @@ def image(name: str) -> np.ndarray:
     return limit(read_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
 
 
-def training_source(
-    num_views: int = 5, seed: int = 0, patch_scale: float = 12.0, max_keypoints: int = 1500
-) -> TrackStore:
+def training_source() -> TrackStore:
     """Tracks of the training photographs."""
-    return _source(TRAINING, num_views, seed, patch_scale, max_keypoints)
+    return _source(TRAINING, seed=0)
 
 
-def held_out_source(
-    num_views: int = 5, seed: int = 1000, patch_scale: float = 12.0, max_keypoints: int = 1500
-) -> TrackStore:
+def held_out_source() -> TrackStore:
     """Tracks of photographs that are in no training set."""
-    return _source(HELD_OUT, num_views, seed, patch_scale, max_keypoints)
+    return _source(HELD_OUT, seed=1000)
 
 
 def stereo_pair() -> StereoPair:
@@ -56,6 +52,5 @@ def stereo_pair() -> StereoPair:
     return StereoPair(read_gray(left), read_gray(right), np.where(np.isfinite(disparity), disparity, np.nan))
 
 
-def _source(names: tuple[str, ...], num_views: int, seed: int, patch_scale: float, max_keypoints: int) -> TrackStore:
-    images, tracks = make_tracks((image(name) for name in names), num_views, seed, max_keypoints)
-    return TrackStore.from_images(images, tracks, patch_scale=patch_scale)
+def _source(names: tuple[str, ...], seed: int) -> TrackStore:
+    return TrackStore.from_images(*make_tracks(map(image, names), num_views=5, seed=seed))

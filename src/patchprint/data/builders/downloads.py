@@ -1,8 +1,7 @@
 """Public data sets: where they are found, their checksum where one is published, and their license.
 
-Nothing is downloaded unless the user asks for it by name. A set is looked for in ``--data-dir`` first, then in the cache
-(``PATCHPRINT_CACHE``, else ``~/.cache/patchprint``); otherwise pooch fetches its archive from the first mirror that has it.
-Plain http is used only for archives with a published checksum.
+A set is looked for in ``--data-dir``, then in the cache (``PATCHPRINT_CACHE``, else ``~/.cache/patchprint``); otherwise pooch
+fetches its archive from the first mirror that has it. Plain http is used only with a published checksum.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
+from patchprint.common.registry import Registry
 from patchprint.common.safe_io import inside, parsing
 
 _UBC = (
@@ -62,48 +62,46 @@ def _phototour(file: str, md5: str) -> PublicSet:
     return PublicSet(f"phototour-{file.replace('_', '-')}", what, urls, "info.txt", _UBC_TERMS, md5)
 
 
-SETS: dict[str, PublicSet] = {
-    each.name: each
-    for each in (
-        *(_phototour(file, md5) for file, md5 in _UBC_MD5.items()),
-        PublicSet(
-            "hpatches",
-            "HPatches, released patch strips of 116 sequences",
-            ("http://icvl.ee.ic.ac.uk/vbalnt/hpatches/hpatches-release.tar.gz",),
-            "i_ajuntament/ref.png",
-            _HPATCHES_TERMS,
-            "0ab830d37fceb2b4c86cb1cc6cc79a61",
+_SETS = (
+    *(_phototour(file, md5) for file, md5 in _UBC_MD5.items()),
+    PublicSet(
+        "hpatches",
+        "HPatches, released patch strips of 116 sequences",
+        ("http://icvl.ee.ic.ac.uk/vbalnt/hpatches/hpatches-release.tar.gz",),
+        "i_ajuntament/ref.png",
+        _HPATCHES_TERMS,
+        "0ab830d37fceb2b4c86cb1cc6cc79a61",
+    ),
+    PublicSet(
+        "hpatches-sequences",
+        "HPatches, full image sequences with homographies",
+        (
+            "http://icvl.ee.ic.ac.uk/vbalnt/hpatches/hpatches-sequences-release.tar.gz",
+            "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/hpatches-sequences-release.zip",
         ),
-        PublicSet(
-            "hpatches-sequences",
-            "HPatches, full image sequences with homographies",
-            (
-                "http://icvl.ee.ic.ac.uk/vbalnt/hpatches/hpatches-sequences-release.tar.gz",
-                "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/hpatches-sequences-release.zip",
-            ),
-            "i_ajuntament/H_1_2",
-            _HPATCHES_TERMS,
-        ),
-        PublicSet(
-            "rome",
-            "RomePatches",
-            ("http://lear.inrialpes.fr/people/paulin/projects/RomePatches/RomePatches.tar.gz",),
-            "train",
-            "license not stated by the authors, for research (Paulin et al. 2015); cite it",
-        ),
-    )
-}
+        "i_ajuntament/H_1_2",
+        _HPATCHES_TERMS,
+    ),
+    PublicSet(
+        "rome",
+        "RomePatches",
+        ("http://lear.inrialpes.fr/people/paulin/projects/RomePatches/RomePatches.tar.gz",),
+        "train",
+        "license not stated by the authors, for research (Paulin et al. 2015); cite it",
+    ),
+)
+SETS = Registry("public set", {each.name: each for each in _SETS})
 
 
 def describe(name: str) -> dict[str, Any]:
     """Name, description, license and mirrors of a set."""
-    each = _find(name)
+    each = SETS[name]
     return {"name": each.name, "what": each.what, "license": each.license, "mirrors": list(each.mirrors)}
 
 
 def locate(name: str, data_dir: str | Path | None = None) -> Path:
     """Return the folder of a public set: the user's copy, the cached one, or a fresh download."""
-    wanted = _find(name)
+    wanted = SETS[name]
     if data_dir is not None:
         found = _root_of(wanted, Path(data_dir))
         if found is None:
@@ -148,10 +146,18 @@ def _refuse_downgrade(answer: Any, *_: Any, **__: Any) -> None:
 
 
 def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
-    """Unpack an archive to ``target``; one that is not the set is deleted."""
+    """Unpack an archive to ``target``; one that is not the set, or leads out of the folder, is deleted."""
     try:
         with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
-            _unpack(archive, temporary)
+            with parsing(archive, "a zip or tar archive", "download it again"):
+                if zipfile.is_zipfile(archive):
+                    with zipfile.ZipFile(archive) as bundle:
+                        for name in bundle.namelist():
+                            inside(temporary, name, archive)
+                        bundle.extractall(temporary)
+                else:
+                    with tarfile.open(archive) as bundle:
+                        bundle.extractall(temporary, filter="data")
             if _root_of(wanted, temporary) is None:
                 raise UserError(f"the archive is not {wanted.name}: it holds no {wanted.marker}")
     except UserError:
@@ -162,28 +168,9 @@ def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
     return root
 
 
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar archive; names and links that lead out of the folder are refused."""
-    with parsing(archive, "a zip or tar archive", "download it again"):
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as bundle:
-                for name in bundle.namelist():
-                    inside(folder, name, archive)
-                bundle.extractall(folder)
-        else:
-            with tarfile.open(archive) as bundle:
-                bundle.extractall(folder, filter="data")
-
-
 def _root_of(wanted: PublicSet, folder: Path) -> Path | None:
     """Return ``folder``, or the folder directly below it, that holds the marker."""
     if not folder.is_dir():
         return None
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
     return next((place for place in places if (place / wanted.marker).exists()), None)
-
-
-def _find(name: str) -> PublicSet:
-    if name not in SETS:
-        raise UserError(f"there is no public set {name!r}; known are {', '.join(SETS)}")
-    return SETS[name]

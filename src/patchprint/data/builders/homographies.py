@@ -1,8 +1,7 @@
 """Training data from images alone: each image is shown again under random homographies and other light.
 
-The truth is exact, so no reconstruction is needed. A view of a point is a keypoint that the detector *found again* where
-the homography says it must be, with its own small errors of position, scale and angle; a network trained on projected,
-noise-free keypoints would never learn to forgive them.
+A view of a point is a keypoint that the detector *found again* where the homography says it must be, with its own small
+errors of position, scale and angle; a network trained on projected keypoints would not learn to tolerate them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class View:
 
 
 def render_views(image: np.ndarray, count: int, seed: int, strength: float = 1.0) -> list[View]:
-    """The image itself, then ``count`` warped and re-lit copies of the same size."""
+    """Return the image itself, then ``count`` warped and re-lit copies of the same size."""
     cv2 = require("cv2", extra="images")
     generator = np.random.default_rng(seed)
     height, width = image.shape
@@ -66,7 +65,7 @@ class ImagePair:
 def warped_pairs(
     images: Iterable[np.ndarray], views: int, seed: int, find: Callable[[np.ndarray], Keypoints], strength: float = 1.0
 ) -> Iterator[ImagePair]:
-    """Each image with its warped and re-lit copies; ``find`` finds the keypoints of each anew. The truth is exact."""
+    """Yield each image with its warped and re-lit copies; ``find`` detects keypoints in each. The truth is exact."""
     for number, image in enumerate(images):
         original, *copies = render_views(image, views, seed + number, strength)
         keypoints = find(original.image)
@@ -76,7 +75,7 @@ def warped_pairs(
 
 
 def random_homography(generator: np.random.Generator, width: int, height: int, strength: float = 1.0) -> np.ndarray:
-    """A random turn, zoom, stretch and tilt about the middle of the image, (3, 3) in pixels."""
+    """Return a random rotation, zoom, stretch and tilt about the middle of the image, (3, 3) in pixels."""
     turn = generator.normal(0, 0.35 * strength)
     zoom = np.exp(generator.uniform(-0.45, 0.45) * strength)
     stretch = np.exp(generator.uniform(-0.3, 0.3) * strength)
@@ -93,7 +92,7 @@ def random_homography(generator: np.random.Generator, width: int, height: int, s
 
 
 def relight(generator: np.random.Generator, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
-    """Another exposure of the same image: gamma, contrast, a slope of light, blur, noise and JPEG traces."""
+    """Change the exposure of an image: gamma, contrast, a slope of light, blur, noise and JPEG traces."""
     cv2 = require("cv2", extra="images")
     height, width = image.shape
     value = (image / 255.0) ** np.exp(generator.uniform(-0.5, 0.5) * strength)
@@ -110,7 +109,7 @@ def relight(generator: np.random.Generator, image: np.ndarray, strength: float =
 
 
 def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
-    """For each expected keypoint the detected one that is it, (N,) int64, or -1 where the detector missed it."""
+    """Return the detected keypoint that is each expected one, (N,) int64; -1 where the detector missed it."""
     if len(detected) == 0:
         return torch.full((len(expected),), -1)
     distance = torch.cdist(expected.xy, detected.xy, compute_mode="donot_use_mm_for_euclid_dist")
@@ -125,7 +124,7 @@ def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
 def make_tracks(
     originals: Iterable[np.ndarray], num_views: int, seed: int, max_keypoints: int = 1500, strength: float = 1.0
 ) -> tuple[list[np.ndarray], Tracks]:
-    """Rendered images and the tracks of the keypoints found in at least two of them; one scene per image."""
+    """Return rendered images and the tracks of keypoints found in at least two of them; one scene per image."""
     images: list[np.ndarray] = []
     observations: list[dict[str, np.ndarray]] = []
     num_points = 0
@@ -183,12 +182,9 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    for name, value in {"views": views, "max-keypoints": max_keypoints, "max-size": max_size}.items():
-        if value < 1:
-            raise UserError(f"--{name} is {value}; it must be at least 1")
+    track_files.check_numbers(max_mb=max_mb, views=views, max_keypoints=max_keypoints, max_size=max_size)
     if not 0 <= strength < np.inf:
         raise UserError(f"--strength is {strength:g}; it must be a number that is not negative")
-    track_files.check_numbers(max_mb=max_mb)
     names: list[str] = []
 
     def originals() -> Iterator[np.ndarray]:

@@ -1,7 +1,6 @@
 """The released patch strips of HPatches: ``ref``, ``e1`` to ``e5``, ``h1`` to ``h5``, ``t1`` to ``t5`` of every sequence.
 
-A strip is 65 pixels wide; patch k of all sixteen strips of a sequence shows the same point. The views of a point in the store
-are in that order: view 0 is ``ref``, views 1 to 5 are ``e1`` to ``e5``, and so on.
+Patch k of all sixteen strips of a sequence shows the same point; the views of a point in the store are in that order.
 """
 
 from __future__ import annotations
@@ -12,12 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
-from patchprint.data import manifest, splits
-from patchprint.data.builders.hpatches_splits import Split, is_test
+from patchprint.data import splits
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 65
@@ -25,6 +22,7 @@ PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma
 STRIPS = ("ref", *(f"{level}{number}" for level in "eht" for number in range(1, 6)))
 Level = Literal["easy", "hard", "tough"]
 LEVELS: tuple[Level, ...] = ("easy", "hard", "tough")
+Split = Literal["a", "b", "c", "full", "illum", "view"]
 
 
 def build(
@@ -46,22 +44,13 @@ def build(
         mine_labels: mine which patches of a sequence surely differ (DOAP).
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     sequences = sorted(folder for folder in root.iterdir() if (folder / "ref.png").is_file()) if root.is_dir() else []
     if not sequences:
         raise UserError(f"{root} holds no HPatches sequences (folders like i_ajuntament with ref.png, e1.png ...)")
     heights = [len(read_strip(folder / "ref.png")) for folder in sequences]
-    write(
-        out,
-        (read_sequence(folder) for folder in sequences),
-        [f.name for f in sequences],
-        heights,
-        split,
-        mine_labels,
-        force,
-        levels,
-    )
+    blocks, names = map(read_sequence, sequences), [folder.name for folder in sequences]
+    write(out, blocks, names, heights, split=split, levels=levels, mine_labels=mine_labels, force=force)
 
 
 def write(
@@ -69,10 +58,11 @@ def write(
     sequences: Iterable[np.ndarray],
     names: list[str],
     num_points: list[int],
-    split: Split | None,
-    mine_labels: bool,
-    force: bool,
+    *,
+    split: Split | None = None,
     levels: Sequence[Level] = LEVELS,
+    mine_labels: bool = False,
+    force: bool = False,
 ) -> None:
     """Write sequences (16, N, 65, 65) as a PatchStore whose views are in the order of STRIPS, those of ``levels`` and ref."""
     kept = [number for number, name in enumerate(STRIPS) if name == "ref" or name[0] in {level[0] for level in levels}]
@@ -85,10 +75,8 @@ def write(
     if split is not None:
         test = np.array([is_test(split, name) for name in names])
         part = splits.beside_test(np.arange(len(names)).repeat(num_points), test.repeat(num_points))
-    blocks = (
-        block[kept].reshape(-1, SIDE, SIDE)
-        for block in progress(sequences, "reading sequences", "sequence", len(names))
-    )
+    read = progress(sequences, "reading sequences", "sequence", len(names))
+    blocks = (block[kept].reshape(-1, SIDE, SIDE) for block in read)
     facts = {"strips": [STRIPS[number] for number in kept], "split": split}
     PatchStore.write(
         out, blocks, point, scene, names, PATCH_SCALE, part=part, mine_labels=mine_labels, facts=facts, force=force
@@ -96,7 +84,7 @@ def write(
 
 
 def read_sequence(folder: Path) -> np.ndarray:
-    """All strips of a sequence, (16, N, 65, 65)."""
+    """Read all strips of a sequence, (16, N, 65, 65)."""
     strips = [read_strip(folder / f"{name}.png") for name in STRIPS]
     for name, strip in zip(STRIPS, strips, strict=True):
         if len(strip) != len(strips[0]):
@@ -105,7 +93,7 @@ def read_sequence(folder: Path) -> np.ndarray:
 
 
 def read_strip(path: Path) -> np.ndarray:
-    """Patches of one strip, (N, 65, 65)."""
+    """Read the patches of one strip, (N, 65, 65)."""
     if not path.is_file():
         raise UserError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
     strip = decode_gray(path.read_bytes(), str(path))
@@ -114,3 +102,54 @@ def read_strip(path: Path) -> np.ndarray:
             f"{path} is {strip.shape[1]}x{strip.shape[0]}; a strip is {SIDE} wide and a multiple of it high"
         )
     return strip.reshape(-1, SIDE, SIDE)
+
+
+# As the authors of HPatches fixed them: names of the illumination (i_) and of the viewpoint (v_) sequences.
+_TEST = {
+    "a": (
+        "ajuntament resort table troulos bologna lionnight porta zion brooklyn fruits books bridger whitebuilding kurhaus "
+        "salon autannes tools santuario fog nijmegen",
+        "courses coffeehouse abstract feast woman talent tabletop bees strand fest yard underground azzola eastsouth yuri "
+        "soldiers man pomegranate birdwoman busstop",
+    ),
+    "b": (
+        "fruits melon castle resort chestnuts kions kurhaus autannes duda partyfood ski dome greenhouse pencils porta "
+        "lionday school bridger village fog",
+        "astronautis bip charing woman feast yard churchill graffiti london sunseason posters bees apprentices birdwoman "
+        "colors laptop there adam underground war",
+    ),
+    "c": (
+        "ski table troulos melon tools kions londonbridge nijmegen boutique parking steps fog leuven dc partyfood pool "
+        "castle bologna smurf crownnight",
+        "azzola tempera machines coffeehouse graffiti artisans maskedman talent bees dirtywall blueprint war adam "
+        "pomegranate busstop weapons gardens feast man wounded",
+    ),
+    "full": (
+        "ajuntament autannes bologna books boutique bridger brooklyn castle chestnuts contruction crownday crownnight dc "
+        "dome duda fenis fog fruits gonnenberg greenhouse greentea indiana kions ktirio kurhaus leuven lionday lionnight "
+        "londonbridge melon miniature nescafe nijmegen nuts objects parking partyfood pencils pinard pool porta resort "
+        "salon santuario school ski smurf steps table tools toy troulos veggies village whitebuilding yellowtent zion",
+        "abstract adam apprentices artisans astronautis azzola bark bees beyus bip bird birdwoman blueprint boat bricks "
+        "busstop calder cartooncity charing churchill circus coffeehouse colors courses dirtywall dogman eastsouth feast "
+        "fest gardens grace graffiti home laptop london machines man maskedman pomegranate posters samples soldiers "
+        "strand sunseason tabletop talent tempera there underground vitro wall wapping war weapons woman wormhole wounded "
+        "yard yuri",
+    ),
+}
+_PREFIX = {"full": ("i_", "v_"), "illum": ("i_",), "view": ("v_",)}
+
+
+def is_test(split: Split, sequence: str) -> bool:
+    """Return whether a sequence (``i_ajuntament``) is for testing; all sequences of full, illum and view are, or left out."""
+    return sequence.startswith(_PREFIX[split]) if split in _PREFIX else sequence in _published(split)
+
+
+def published_split(sequences: Iterable[str]) -> Split | None:
+    """Return the split a, b, c or full whose published test sequences are these and no others; None for any other data."""
+    found = set(sequences)
+    splits: tuple[Split, ...] = ("a", "b", "c", "full")
+    return next((split for split in splits if _published(split) == found), None)
+
+
+def _published(split: Split) -> set[str]:
+    return {f"{kind}_{name}" for kind, names in zip("iv", _TEST[split], strict=True) for name in names.split()}

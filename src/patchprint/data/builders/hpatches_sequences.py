@@ -1,24 +1,19 @@
 """HPatches-like data out of image sequences with homographies, so that its tasks run on any sequences.
 
-The reference is searched for DoG, Hessian and Harris keypoints; of detections that lie on each other one stays. The region of a
-keypoint has a radius of 5 sigma and one orientation. In the other images the homography says where it is, and random
-affine jitter of three strengths (easy, hard, tough) stands for the errors of a detector.
+Keypoints are found in the reference; of detections that lie on each other one stays. In the other images the homography says
+where they are, and random affine jitter of three strengths (easy, hard, tough) stands for the errors of a detector.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
-from patchprint.data import manifest
 from patchprint.data.builders import hpatches_patches
-from patchprint.data.builders.hpatches_splits import Split
 from patchprint.detectors import detect
 from patchprint.interop.sequences import ImageSequence, find_sequences
 from patchprint.ops.geometry import jacobian, project, rotation
@@ -31,16 +26,8 @@ IMAGES = (1, 2, 3, 4, 5, 6)  # 1 is the reference
 OVERLAP = 0.5  # circles that share more than this part of their union are one cluster
 # Jitter by strength: regions keep a median overlap of about 0.85, 0.72 and 0.60 with the true one.
 STRENGTHS = {"e": 1.0, "h": 2.0, "t": 3.05}
-
-
-@dataclass(frozen=True)
-class Jitter:
-    """Limits at strength 1: turn in radians, shift in radii, size and stretch in octaves."""
-
-    turn: float = 0.12
-    shift: float = 0.114
-    size: float = 0.156
-    stretch: float = 0.142
+# Limits of the jitter at strength 1: turn in radians, shift in radii, size and stretch in octaves.
+_TURN, _SHIFT, _SIZE, _STRETCH = 0.12, 0.114, 0.156, 0.142
 
 
 def build(
@@ -48,7 +35,7 @@ def build(
     out: str | Path,
     *,
     max_keypoints: int = 1000,
-    split: Split | None = None,
+    split: hpatches_patches.Split | None = None,
     levels: tuple[hpatches_patches.Level, ...] = hpatches_patches.LEVELS,
     mine_labels: bool = False,
     seed: int = 0,
@@ -66,7 +53,6 @@ def build(
         seed: of everything random.
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     sequences = [_six_images(sequence) for sequence in find_sequences(src)]
     regions = [find_regions(sequence, max_keypoints, seed) for sequence in sequences]
     for sequence, found in zip(sequences, regions, strict=True):
@@ -74,7 +60,8 @@ def build(
             raise UserError(f"no keypoint of {sequence.paths[1]} lies inside of all images of its sequence")
     blocks = (cut(*pair, seed=seed + i) for i, pair in enumerate(zip(sequences, regions, strict=True)))
     names = [sequence.name for sequence in sequences]
-    hpatches_patches.write(out, blocks, names, [len(found) for found in regions], split, mine_labels, force, levels)
+    counts = [len(found) for found in regions]
+    hpatches_patches.write(out, blocks, names, counts, split=split, levels=levels, mine_labels=mine_labels, force=force)
 
 
 def _six_images(sequence: ImageSequence) -> ImageSequence:
@@ -89,19 +76,20 @@ def _six_images(sequence: ImageSequence) -> ImageSequence:
 
 
 def find_regions(sequence: ImageSequence, max_keypoints: int, seed: int) -> Keypoints:
-    """Keypoints of the reference whose regions lie inside of all images, one of every cluster."""
+    """Detect keypoints of the reference whose regions lie inside of all images, one of every cluster."""
     reference = sequence.read(1)
     found = [detect(reference, detector, max_keypoints=max_keypoints, spread=False) for detector in DETECTORS]
     keypoints = Keypoints.concatenate(found)
-    inside = _inside(keypoints.xy, _frames(keypoints), reference.shape)
+    frames = keypoints.frames() * RADIUS
+    inside = _inside(keypoints.xy, frames, reference.shape)
     for number, homography in sequence.homographies.items():
         moved, derivative = _project(keypoints.xy, homography)
-        inside &= _inside(moved, derivative @ _frames(keypoints), sequence.read(number).shape)
+        inside &= _inside(moved, derivative @ frames, sequence.read(number).shape)
     return one_of_every_cluster(keypoints[inside], seed)
 
 
 def one_of_every_cluster(keypoints: Keypoints, seed: int) -> Keypoints:
-    """Go through the keypoints in random order; each takes those with it that it overlaps."""
+    """Keep one keypoint of each cluster: in random order, each removes those that it overlaps."""
     order = torch.randperm(len(keypoints), generator=torch.Generator().manual_seed(seed))
     xy, radius = keypoints.xy[order], keypoints.scale[order] * RADIUS
     overlap = circle_overlap(torch.cdist(xy, xy), radius[:, None], radius[None, :]) > OVERLAP
@@ -115,7 +103,7 @@ def one_of_every_cluster(keypoints: Keypoints, seed: int) -> Keypoints:
 
 
 def circle_overlap(distance: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of circles of radius a and b whose centres are ``distance`` apart; shapes broadcast."""
+    """Return intersection over union of circles of radius a and b whose centers are ``distance`` apart; they broadcast."""
     small, large = torch.minimum(a, b), torch.maximum(a, b)
     d = distance.clamp(min=1e-6)
     to_a = ((d**2 + a**2 - b**2) / (2 * d * a)).clamp(-1, 1)
@@ -128,10 +116,10 @@ def circle_overlap(distance: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
-    """Patches of all views, (16, N, 65, 65) uint8 in the order of ``hpatches.STRIPS``."""
+    """Cut the patches of all views, (16, N, 65, 65) uint8 in the order of ``hpatches.STRIPS``."""
     generator = np.random.default_rng(seed)
     pyramids = ImagePyramids.build([sequence.read(number) for number in IMAGES])
-    frames = _frames(keypoints)
+    frames = keypoints.frames() * RADIUS
     strips = [_sample(pyramids, 0, keypoints.xy, frames)]
     for strength in STRENGTHS.values():
         for number in IMAGES[1:]:
@@ -142,34 +130,30 @@ def cut(sequence: ImageSequence, keypoints: Keypoints, seed: int) -> np.ndarray:
     return np.stack(strips)
 
 
-def random_affine(generator: np.random.Generator, count: int, strength: float, jitter: Jitter | None = None) -> Tensor:
-    """Affine maps (N, 2, 3) of the unit circle: turn, shift, size and stretch along a random direction."""
-    limits = jitter or Jitter()
+def random_affine(generator: np.random.Generator, count: int, strength: float) -> Tensor:
+    """Draw affine maps (N, 2, 3) of the unit circle: turn, shift, size and stretch along a random direction."""
 
     def draw(limit: float) -> np.ndarray:
         return generator.uniform(-limit, limit, count) * strength
 
-    turn, axis = rotation(draw(limits.turn)), rotation(generator.uniform(0, np.pi, count))
-    stretch = np.exp2(draw(limits.stretch))
+    turn, axis = rotation(draw(_TURN)), rotation(generator.uniform(0, np.pi, count))
+    stretch = np.exp2(draw(_STRETCH))
     diagonal = np.zeros((count, 2, 2))
     diagonal[:, 0, 0], diagonal[:, 1, 1] = stretch, 1 / stretch
-    linear = turn @ axis @ diagonal @ axis.swapaxes(1, 2) * np.exp2(draw(limits.size))[:, None, None]
-    shift = np.stack([draw(limits.shift), draw(limits.shift)], 1)
+    linear = turn @ axis @ diagonal @ axis.swapaxes(1, 2) * np.exp2(draw(_SIZE))[:, None, None]
+    shift = np.stack([draw(_SHIFT), draw(_SHIFT)], 1)
     return torch.from_numpy(np.concatenate([linear, shift[:, :, None]], 2)).float()
 
 
 def _project(xy: Tensor, homography: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Where points (N, 2) go under a homography, and its derivative there, (N, 2, 2)."""
+    """Return where points (N, 2) go under a homography, and its derivative there, (N, 2, 2)."""
     points = xy.double().numpy()
-    return tuple(torch.from_numpy(f(homography, points)).float() for f in (project, jacobian))  # type: ignore[return-value]
-
-
-def _frames(keypoints: Keypoints) -> Tensor:
-    return keypoints.frames() * RADIUS
+    moved, derivative = project(homography, points), jacobian(homography, points)
+    return torch.from_numpy(moved).float(), torch.from_numpy(derivative).float()
 
 
 def _inside(center: Tensor, frame: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Whether the ellipse ``frame @ circle`` around ``centre`` lies in an image of ``shape``, (N,)."""
+    """Return whether the ellipse ``frame @ circle`` around ``center`` lies in an image of ``shape``, (N,)."""
     half = frame.norm(dim=2)
     limit = torch.tensor([shape[1] - 1.0, shape[0] - 1.0])
     return ((center - half >= 0) & (center + half <= limit)).all(1)

@@ -55,10 +55,7 @@ def build(
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
     files.refuse_folder(out, manifest.MADE_BY, force)
-    track_files.check_numbers(patch_scale, max_mb)
-    for name, value in {"max-keypoints": max_keypoints, "max-size": max_size}.items():
-        if value < 1:
-            raise UserError(f"--{name} is {value}; it must be at least 1")
+    track_files.check_numbers(patch_scale, max_mb, max_keypoints=max_keypoints, max_size=max_size)
     root, target = Path(src), Path(out)
     cameras = Cameras(single_camera=single_camera)
     names = readable_images(root, list_images(root), strict)

@@ -31,8 +31,7 @@ _CIFAR_BYTES = 1 + 3 * _CIFAR_SIDE**2  # label, red, green, blue
 
 
 class LabeledImage(NamedTuple):
-    """An image of a set: ``label`` is the place of its class among the classes; ``part`` is None where the set gives none;
-    ``row`` is its place in a file that holds many."""
+    """An image of a set: ``label`` is the place of its class, ``row`` its place in a file that holds many."""
 
     file: str
     label: int
@@ -53,15 +52,6 @@ class Listing:
     shares_classes: bool = False
 
 
-class Layout(NamedTuple):
-    """``marker`` is the file by which a layout is known; ``read`` gets the folder in which it lies. Where ``or_folders``,
-    copies of the set go round as class folders, too."""
-
-    marker: str
-    read: Callable[[FileTree, str], Listing]
-    or_folders: bool = False
-
-
 def read_listing(tree: FileTree, layout: str = "auto") -> Listing:
     """List the images of a set in one of the layouts; a list with duplicate or missing images is refused."""
     for name, (marker, read, or_folders) in LAYOUTS.items():
@@ -77,7 +67,7 @@ def read_listing(tree: FileTree, layout: str = "auto") -> Listing:
 
 
 def class_folders(tree: FileTree) -> Listing:
-    """``CLASS/NAME.jpg``, or two or three of ``train/CLASS/NAME.jpg``, ``val/...``, ``test/...``, below any folder."""
+    """List ``CLASS/NAME.jpg``, or two or three of ``train/CLASS/NAME.jpg``, ``val/...``, ``test/...``, below any folder."""
     names = [name for name in tree.names if posixpath.splitext(name)[1].lower() in SUFFIXES]
     if not names:
         pickled = any(posixpath.basename(name) == "data_batch_1" for name in tree.names)
@@ -102,7 +92,7 @@ def class_folders(tree: FileTree) -> Listing:
 
 
 def cub(tree: FileTree, root: str) -> Listing:
-    """CUB-200-2011; its train_test_split.txt is for classification and not used."""
+    """List CUB-200-2011; its train_test_split.txt is for classification and not used."""
     classes = dict(_table(tree, posixpath.join(root, "classes.txt"), 2))
     class_of = dict(_table(tree, posixpath.join(root, "image_class_labels.txt"), 2))
     known, images = _numbers(list(classes)), []
@@ -116,7 +106,7 @@ def cub(tree: FileTree, root: str) -> Listing:
 
 
 def cars(tree: FileTree, root: str) -> Listing:
-    """Cars196; what its annotations say of training and test is for classification and not used."""
+    """List Cars196; the training and test parts of its annotations are for classification and not used."""
     name = posixpath.join(root, "cars_annos.mat")
     require("scipy.io", extra="metric-learning")
     with parsing(f"{name} in {tree.path}", "the annotations of Cars196", "copy or download it again"):
@@ -133,7 +123,7 @@ def cars(tree: FileTree, root: str) -> Listing:
 
 
 def online_products(tree: FileTree, root: str) -> Listing:
-    """Stanford Online Products."""
+    """List Stanford Online Products."""
     rows = [
         (path, label, part)
         for file, part in (("Ebay_train.txt", TRAIN), ("Ebay_test.txt", TEST))
@@ -145,7 +135,7 @@ def online_products(tree: FileTree, root: str) -> Listing:
 
 
 def in_shop(tree: FileTree, root: str) -> Listing:
-    """In-shop Clothes Retrieval: the list lies in Eval/, the images that it calls ``img/...`` beside it in Img/ or img/."""
+    """List In-shop Clothes Retrieval: its list lies in Eval/, the images called ``img/...`` beside it in Img/ or img/."""
     name, top = posixpath.join(root, "list_eval_partition.txt"), posixpath.dirname(root)
     meaning = {"train": (TRAIN, BOTH), "query": (TEST, QUERY), "gallery": (TEST, GALLERY)}
     count, *rows = _lines(tree, name)
@@ -165,7 +155,7 @@ def in_shop(tree: FileTree, root: str) -> Listing:
 
 
 def cifar(tree: FileTree, root: str) -> Listing:
-    """The binary version of CIFAR-10."""
+    """List the binary version of CIFAR-10."""
     meta = posixpath.join(root, "batches.meta.txt")
     classes = [line.strip() for line in _lines(tree, meta)]
     images = []
@@ -182,17 +172,19 @@ def cifar(tree: FileTree, root: str) -> Listing:
 
 
 def cifar_pixels(data: bytes, row: int) -> np.ndarray:
-    """One image of a binary CIFAR file, uint8 (32, 32, 3) RGB."""
+    """Return one image of a binary CIFAR file, uint8 (32, 32, 3) RGB."""
     planes = np.frombuffer(data, np.uint8, _CIFAR_BYTES - 1, row * _CIFAR_BYTES + 1)
     return planes.reshape(3, _CIFAR_SIDE, _CIFAR_SIDE).transpose(1, 2, 0)
 
 
-LAYOUTS = {
-    "cub": Layout("image_class_labels.txt", cub, or_folders=True),
-    "cars": Layout("cars_annos.mat", cars, or_folders=True),
-    "sop": Layout("Ebay_train.txt", online_products),
-    "inshop": Layout("list_eval_partition.txt", in_shop),
-    "cifar": Layout("batches.meta.txt", cifar, or_folders=True),
+# The file by which a layout is known, its reader, which gets the folder of that file, and whether copies of the set are also
+# found as class folders.
+LAYOUTS: dict[str, tuple[str, Callable[[FileTree, str], Listing], bool]] = {
+    "cub": ("image_class_labels.txt", cub, True),
+    "cars": ("cars_annos.mat", cars, True),
+    "sop": ("Ebay_train.txt", online_products, False),
+    "inshop": ("list_eval_partition.txt", in_shop, False),
+    "cifar": ("batches.meta.txt", cifar, True),
 }
 
 
@@ -207,7 +199,7 @@ def _read(tree: FileTree, name: str) -> bytes:
 
 
 def _lines(tree: FileTree, name: str) -> list[str]:
-    """The lines of a list that are not blank; at least one."""
+    """Return the lines of a list that are not blank; at least one."""
     try:
         lines = [line for line in _read(tree, name).decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
-from patchprint.data import manifest
 from patchprint.data.patch_store import PatchStore
 
 SIDE = 64
@@ -33,7 +31,6 @@ def build(src: str | Path, out: str | Path, *, force: bool = False) -> None:
         out: store to write.
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     point = first_column(root / "info.txt")
     sheets = find_sheets(root, len(point))
@@ -57,7 +54,7 @@ def build(src: str | Path, out: str | Path, *, force: bool = False) -> None:
 
 
 def find_sheets(root: Path, count: int) -> list[Path]:
-    """The sheets of ``count`` patches; none may be missing, and none may be left over."""
+    """Return the sheets of ``count`` patches; none may be missing or left over."""
     found = sorted(root.glob("patches*.bmp"))
     expected = [root / f"patches{number:04d}.bmp" for number in range(-(-count // PER_SHEET))]
     for path in expected:
@@ -71,7 +68,7 @@ def find_sheets(root: Path, count: int) -> list[Path]:
 
 
 def read_sheets(sheets: list[Path], count: int) -> Iterator[np.ndarray]:
-    """Blocks of patches (B, 64, 64), sheet by sheet; the padding of the last one is left out."""
+    """Yield blocks of patches (B, 64, 64), sheet by sheet, without the padding of the last one."""
     for number, path in enumerate(progress(sheets, "reading sheets", "sheet")):
         data = path.read_bytes()
         if len(data) < int.from_bytes(data[2:6], "little") or data[:2] != b"BM":
@@ -84,7 +81,7 @@ def read_sheets(sheets: list[Path], count: int) -> Iterator[np.ndarray]:
 
 
 def read_pairs(path: Path, point: np.ndarray) -> np.ndarray:
-    """A pair list as (L, 3): patch a, patch b, whether they show the same point."""
+    """Read a pair list as (L, 3): patch a, patch b, whether they show the same point."""
     rows = _numbers(path, (0, 1, 3, 4))
     wrong = (rows[:, (0, 2)] < 0) | (rows[:, (0, 2)] >= len(point))
     if wrong.any():
@@ -94,7 +91,7 @@ def read_pairs(path: Path, point: np.ndarray) -> np.ndarray:
 
 
 def first_column(path: Path) -> np.ndarray:
-    """The first number of every line, (L,) int64."""
+    """Read the first number of every line, (L,) int64."""
     return _numbers(path, (0,))[:, 0]
 
 

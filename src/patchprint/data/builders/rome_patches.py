@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
-from patchprint.data import manifest, splits
+from patchprint.data import splits
 from patchprint.data.patch_store import PatchStore
 from patchprint.interop.image_files import list_images, read_gray
 
@@ -31,7 +30,6 @@ def build(src: str | Path, out: str | Path, *, patch_scale: float = 12.0, force:
         patch_scale: side of a patch in sigma, as far as it is known.
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     root = Path(src)
     parts = [root / "train", root / "test"]
     names = {folder: list_images(folder) for folder in parts}

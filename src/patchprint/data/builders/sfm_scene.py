@@ -45,7 +45,7 @@ class SfmScene:
     xyz: np.ndarray
 
     def project(self, image: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions (M, 2) and depths (M,) of world points (M, 3) in an image; not a number behind the camera."""
+        """Return positions (M, 2) and depths (M,) of world points (M, 3) in an image; nan behind the camera."""
         posed = self.images[image]
         in_camera = posed.cam_from_world() * points.astype(np.float64).reshape(-1, 3)
         depth = in_camera[:, 2]
@@ -56,11 +56,11 @@ class SfmScene:
         return xy, np.where(ahead, depth, np.nan)
 
     def seen_twice(self, rows: np.ndarray) -> np.ndarray:
-        """Those of the observations ``rows`` (V,) bool whose point keeps at least two of them, (V,) bool."""
+        """Return those of the observations ``rows`` (V,) bool whose point keeps at least two of them, (V,) bool."""
         return rows & (np.bincount(self.point[rows], minlength=len(self.xyz))[self.point] >= 2)
 
     def select(self, rows: np.ndarray) -> SfmScene:
-        """Only the observations ``rows`` (V,) bool, and the points that they show."""
+        """Return the scene with only the observations ``rows`` (V,) bool, and the points that they show."""
         if not rows.any():
             raise UserError("no point of the model is seen in two images with a keypoint of known scale")
         kept, dense = np.unique(self.point[rows], return_inverse=True)
@@ -68,7 +68,7 @@ class SfmScene:
         return SfmScene(self.names, self.images, image, index, xy, dense, self.xyz[kept])
 
     def with_images(self, kept: Sequence[int]) -> SfmScene:
-        """Only these images, by their numbers, and the points that two of them show."""
+        """Return the scene with only these images, by number, and the points that two of them show."""
         if len(kept) == len(self.names):
             return self
         number = np.full(len(self.names), -1)
@@ -79,7 +79,7 @@ class SfmScene:
 
 
 def read_scene(model_folder: Path) -> SfmScene:
-    """Points seen in at least two images, with one observation per image."""
+    """Read the points seen in at least two images, with one observation per image."""
     model = colmap_models.read_model(model_folder)
     images = sorted((posed for posed in model.images.values() if posed.has_pose), key=lambda posed: posed.name)
     row_of = {posed.image_id: row for row, posed in enumerate(images)}
@@ -109,37 +109,34 @@ def read_scene(model_folder: Path) -> SfmScene:
 
 
 def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[SfmScene, list[Path]]:
-    """The files of the images, and the scene without those that cannot be used.
+    """Return the scene without images that cannot be used, and the files of the others.
 
-    An image must be there, be readable and have the size that its camera has. Others are named and left out, or with ``strict``
-    the first is an error.
+    An image must exist, be readable and have the size of its camera. Others are named and left out; with ``strict`` the first
+    is an error.
     """
     paths = [inside(folder, name, "the model") for name in scene.names]
     if not any(path.is_file() for path in paths):
         raise UserError(f"{folder} holds none of the {len(paths)} images of the model, such as {scene.names[0]}")
     kept = []
     for number, (path, image) in enumerate(zip(paths, scene.images, strict=True)):
+        camera = image.camera
         try:
-            _check_image(path, image.camera)
+            if not path.is_file():
+                raise UserError(f"{path} is missing, but the model has tracks in it")
+            height, width = read_gray(path).shape
+            if (width, height) != (camera.width, camera.height):
+                raise UserError(
+                    f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
+                    "the image was resized after the model was made"
+                )
             kept.append(number)
         except (UserError, OSError) as error:
             leave_out(error, strict)
     return scene.with_images(kept), [paths[number] for number in kept]
 
 
-def _check_image(path: Path, camera: Any) -> None:
-    if not path.is_file():
-        raise UserError(f"{path} is missing, but the model has tracks in it")
-    height, width = read_gray(path).shape
-    if (width, height) != (camera.width, camera.height):
-        raise UserError(
-            f"{path} is {width}x{height}, but its camera in the model is {camera.width}x{camera.height}; "
-            f"the image was resized after the model was made"
-        )
-
-
 def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Scale (V,) and angle (V,) of every observation, from the keypoints of the database."""
+    """Return scale (V,) and angle (V,) of every observation from the keypoints of the database."""
     stored = {entry.name: entry.keypoints for entry in colmap_models.read_database(database)}
     scale, angle = np.zeros(len(scene.xy)), np.zeros(len(scene.xy))
     for image, name in enumerate(scene.names):
@@ -160,7 +157,7 @@ def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, n
 
 
 def frames_from_detection(scene: SfmScene, paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
-    """Scale (V,) and angle (V,) from the detected keypoint nearest to each observation; zero scale where none is near."""
+    """Return scale (V,) and angle (V,) of the detected keypoint nearest to each observation; zero scale if none is near."""
     scale, angle = np.zeros(len(scene.xy)), np.zeros(len(scene.xy))
     for image, path in enumerate(progress(paths, "detecting", "image")):
         rows = np.flatnonzero(scene.image == image)
@@ -175,5 +172,5 @@ def frames_from_detection(scene: SfmScene, paths: Sequence[Path]) -> tuple[np.nd
 
 
 def detect_keypoints(path: Path) -> Keypoints:
-    """As many keypoints as there are: their threshold is as low as COLMAP's."""
+    """Detect all keypoints, with a threshold as low as COLMAP's."""
     return detect(read_gray(path), "dog", max_keypoints=None, spread=False)

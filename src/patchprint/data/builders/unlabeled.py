@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import leave_out, progress
-from patchprint.data import manifest, splits, track_files
+from patchprint.data import splits, track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import check_detector, detect
 from patchprint.interop.image_files import limit, list_images, read_gray
@@ -44,11 +43,8 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
     check_detector(detector, max_keypoints)
-    if max_size < 1:
-        raise UserError(f"--max-size is {max_size}; it must be at least 1")
-    track_files.check_numbers(patch_scale, max_mb)
+    track_files.check_numbers(patch_scale, max_mb, max_size=max_size)
 
     def read(name: str) -> np.ndarray:
         return limit(read_gray(Path(src) / name), max_size)
