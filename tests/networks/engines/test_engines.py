@@ -28,7 +28,7 @@ from support.children import Ending
 from support.full_disk import files_limited_to
 
 # How far a component of a unit descriptor may be from the one in float32.
-TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2, "int8": 0.1}
+TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "openvino": 1e-2, "int8": 0.1}
 CPU = torch.device("cpu")
 NETWORKS = ("hardnet", "sosnet", "hynet", "sdgmnet", "tfeat", "doap-st", "l2net-cs")
 

@@ -17,7 +17,6 @@ from patchprint.common.registry import Registry
 from patchprint.networks import PatchNetwork
 from patchprint.networks.engines._engine import Engine
 from patchprint.networks.engines.cuda import CudaEngine
-from patchprint.networks.engines.onnxruntime import OnnxRuntimeEngine
 from patchprint.networks.engines.openvino import Int8Engine, OpenVinoEngine
 from patchprint.networks.engines.pytorch import BFloat16Engine, Float32Engine, multiplies_in_bfloat16
 
@@ -26,7 +25,6 @@ ENGINES: Registry[type[Engine]] = Registry(
     {
         "float32": Float32Engine,
         "bfloat16": BFloat16Engine,
-        "onnxruntime": OnnxRuntimeEngine,
         "openvino": OpenVinoEngine,
         "int8": Int8Engine,
         "cuda": CudaEngine,
