@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from patchprint.networks import ModelInfo, weights
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 from tools.markdown import read, table
 
 _OXFORD = ("map", "bikes", "boat", "graf", "leuven", "ubc", "wall")

@@ -1,4 +1,4 @@
-"""Weights that describe a patch in three sizes and say the mean, out of weights that learned in one (networks/pooled.py).
+"""Weights that describe a patch in three sizes and say the mean, out of weights that learned in one (networks/wrappers.py).
 
     python -m perf.release.pool_weights sdgmnet.large --out runs/pooled.safetensors
 

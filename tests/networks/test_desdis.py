@@ -7,7 +7,7 @@ import torch
 
 from patchprint import networks
 from patchprint.common.errors import UserError
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 from support.network_patches import smooth_patches
 
 

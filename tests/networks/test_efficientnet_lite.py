@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from patchprint.networks.efficientnet_lite import EfficientNetLite0, SamePaddedConv2d
+from patchprint.networks.backbones import EfficientNetLite0, SamePaddedConv2d
 
 
 @pytest.mark.parametrize(("size", "out"), [(32, 1), (128, 4), (227, 8)])

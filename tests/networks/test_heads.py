@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.networks.heads import BinaryHead, FloatHead, signs
+from patchprint.networks.blocks import BinaryHead, FloatHead, signs
 from patchprint.ops.distances import pack_bits
 from support.network_patches import smooth_patches, trained_looking
 

@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from patchprint import networks
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 
 # Pixels of a map times the weights that make one of them, from layer to layer.
 L2NET = (

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from patchprint import networks
 from patchprint.common.errors import UserError
 from patchprint.networks import weights
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 
 OPTIONS = {"width": 8, "input_norm": "standard"}
 

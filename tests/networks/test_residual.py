@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from patchprint.networks.residual import Residual, resnet18, resnet50
+from patchprint.networks.backbones import Residual, resnet18, resnet50
 
 
 @pytest.mark.parametrize(("make", "count", "features"), [(resnet18, 11_689_512, 512), (resnet50, 25_557_032, 2048)])

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from patchprint.networks import create
-from patchprint.networks.spatial_transformer import SpatialTransformer
+from patchprint.networks.wrappers import SpatialTransformer
 from support.network_patches import smooth_patches
 
 

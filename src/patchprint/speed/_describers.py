@@ -23,7 +23,7 @@ from patchprint.interop.kornia import to_lafs
 from patchprint.interop.opencv_features import create_beblid
 from patchprint.networks.blocks import FilterResponseNorm2d
 from patchprint.networks.engines import AUTO, available, chosen
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 from patchprint.speed._turns import Task
 from patchprint.types import Keypoints
 

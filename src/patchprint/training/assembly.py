@@ -10,9 +10,9 @@ from patchprint.losses import Distillation, Loss
 from patchprint.losses.ranking_loss import MatchRanking
 from patchprint.losses.sec import SEC, NormPenalty
 from patchprint.networks import weights
-from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.network import PatchNetwork
+from patchprint.networks.wrappers import CenterSurround
 from patchprint.training import optimizers
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig

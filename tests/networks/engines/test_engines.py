@@ -20,7 +20,7 @@ from patchprint.data.builders.homographies import ImagePair
 from patchprint.features import load
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork, engines
-from patchprint.networks.engines import _cache, openvino
+from patchprint.networks.engines import openvino
 from patchprint.networks.engines.pytorch import inference_copy, multiplies_in_bfloat16
 from patchprint.ops.distances import pair_distances
 from support import children
@@ -97,12 +97,12 @@ def test_patches_cut_on_the_way_are_described_as_others(engine: str) -> None:
 def test_what_is_cached_is_known_by_network_and_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network = narrow("hynet")
-    assert _cache.cached(network, "x", lambda: b"first") == b"first"
-    assert _cache.cached(network, "x", lambda: b"second") == b"first"
-    assert _cache.cached(narrow("hardnet"), "x", lambda: b"second") == b"second"
-    assert _cache.cached(network, "y", lambda: b"third") == b"third"
-    monkeypatch.setattr(_cache, "_code", lambda: "other layers")
-    assert _cache.cached(network, "x", lambda: b"fourth") == b"fourth"
+    assert openvino.cached(network, "x", lambda: b"first") == b"first"
+    assert openvino.cached(network, "x", lambda: b"second") == b"first"
+    assert openvino.cached(narrow("hardnet"), "x", lambda: b"second") == b"second"
+    assert openvino.cached(network, "y", lambda: b"third") == b"third"
+    monkeypatch.setattr(openvino, "_code", lambda: "other layers")
+    assert openvino.cached(network, "x", lambda: b"fourth") == b"fourth"
 
 
 def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
@@ -110,12 +110,12 @@ def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
 ) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network, content = narrow("hynet"), bytes(range(200))
-    _cache.cached(network, "x", lambda: content)
+    openvino.cached(network, "x", lambda: content)
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     whole = file.read_bytes()
     for damaged in (b"", whole[:10], whole[:-1], whole + b"!", whole[:100] + b"?" + whole[101:], b"?" + whole[1:]):
         file.write_bytes(damaged)
-        assert _cache.cached(network, "x", lambda: content) == content
+        assert openvino.cached(network, "x", lambda: content) == content
         assert file.read_bytes() == whole
 
 
@@ -157,7 +157,7 @@ def test_m3_on_a_full_disk_nothing_is_cached(monkeypatch: pytest.MonkeyPatch, tm
     network = narrow("hynet")
     for _ in range(2):
         with files_limited_to(1000):
-            assert len(_cache.cached(network, "x", lambda: bytes(5000))) == 5000
+            assert len(openvino.cached(network, "x", lambda: bytes(5000))) == 5000
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
