@@ -3,7 +3,7 @@
 from support import kernels
 
 NEAREST = """
-from patchprint import distances
+from patchprint.ops import distances
 for count, total, dim in ((70, 300, 128), (5, 2, 32), (64, 129, 40), (1, 500, 64)):
     queries, base = torch.randn(count, dim, device=device) * 300, torch.randn(total, dim, device=device) * 300
     for k in (1, 2):

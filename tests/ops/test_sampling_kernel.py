@@ -5,7 +5,7 @@ import pytest
 from support import kernels
 
 PYRAMIDS = """
-from patchprint import sampler
+from patchprint.ops import sampling as sampler
 # Few rows, each of which takes the interpreter long; the row of 600 is more than one program halves.
 sizes = ((37, 83), (20, 37), (16, 16), (15, 200), (70, 90), (16, 600))
 images = [torch.randint(0, 256, size, dtype=torch.uint8) for size in sizes]
@@ -24,7 +24,7 @@ if device.type == "cuda":  # one image is recorded, and its recording serves tho
 """
 
 PATCHES = """
-from patchprint import sampler
+from patchprint.ops import sampling as sampler
 from patchprint.types import Keypoints
 images = [torch.randint(0, 256, size, dtype=torch.uint8) for size in ((61, 83), (40, 37), (16, 16))]
 pyramids = sampler.ImagePyramids.build(images)

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry, check_kinds, check_options
-from patchprint.networks.backbones import create_backbone
 from patchprint.networks.desdis import DesDis
-from patchprint.networks.embedding import EmbeddingNetwork, LastNorm
+from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
 from patchprint.networks.network import Kind, PatchNetwork
@@ -79,19 +78,6 @@ def sdgmnet(
     return PooledNetwork(network) if pooled else network
 
 
-def embedding(
-    backbone: str = "efficientnet-lite0",
-    dim: int = 512,
-    input_size: int = 128,
-    feature_norm: bool = True,
-    last_norm: LastNorm = "none",
-    frozen_norm: bool = True,
-    backbone_rate: float = 1.0,
-) -> PatchNetwork:
-    trunk = create_backbone(backbone)
-    return EmbeddingNetwork(trunk, dim, input_size, feature_norm, last_norm, frozen_norm, backbone_rate)
-
-
 def desdis(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
     return DesDis(dim, width, dropout, kind)
 
@@ -124,7 +110,7 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
         "tfeat": TFeat,
         "desdis": desdis,
         "strided": strided,
-        "embedding": embedding,
+        "embedding": EmbeddingNetwork,
     },
 )
 

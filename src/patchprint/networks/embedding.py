@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from patchprint.common.errors import UserError
+from patchprint.networks.backbones import create_backbone
 from patchprint.networks.blocks import ViewBatchNorm2d
 from patchprint.networks.network import Maps, PatchNetwork
 
@@ -35,7 +36,7 @@ class EmbeddingNetwork(PatchNetwork):
 
     def __init__(
         self,
-        backbone: nn.Module,
+        backbone: str | nn.Module = "efficientnet-lite0",
         dim: int = 512,
         input_size: int = 128,
         feature_norm: bool = True,
@@ -46,8 +47,9 @@ class EmbeddingNetwork(PatchNetwork):
         super().__init__(dim, "float", input_size, channels=3)
         if last_norm not in ("none", "batch", "weight"):
             raise UserError(f"last_norm is none, batch or weight, not {last_norm!r}")
-        self.backbone, self.frozen_norm, self.backbone_rate = backbone, frozen_norm, backbone_rate
-        features = int(backbone.num_features)  # type: ignore[arg-type]
+        self.backbone = create_backbone(backbone) if isinstance(backbone, str) else backbone
+        self.frozen_norm, self.backbone_rate = frozen_norm, backbone_rate
+        features = int(self.backbone.num_features)  # type: ignore[arg-type]
         self.feature_norm = ViewBatchNorm2d(features, affine=True) if feature_norm else nn.Identity()
         self.embed: nn.Module = nn.Linear(features, dim)
         if last_norm == "weight":

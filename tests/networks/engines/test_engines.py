@@ -207,16 +207,16 @@ def test_all_cores_work_and_pytorch_keeps_its_number_of_threads(monkeypatch: pyt
         meet = threading.Barrier(3, timeout=30)
         network = narrow("hardnet")
         alone = network.raw(patches(network, 200))
-        computing = network.raw
+        computing = network.forward_features
 
-        def raw(given: Tensor) -> Tensor:
+        def forward_features(given: Tensor, with_maps: bool) -> tuple[Tensor, object]:
             if len(names) < 3:
                 names.add(threading.current_thread().name)
                 meet.wait()  # passes only when three threads are here at once
             assert torch.get_num_threads() == 1
-            return computing(given)
+            return computing(given, with_maps)
 
-        monkeypatch.setattr(network, "raw", raw)
+        monkeypatch.setattr(network, "forward_features", forward_features)
         found = engines.create(network, "float32").raw(patches(network, 200))
         assert len(names) == 3
         assert torch.equal(found, alone)

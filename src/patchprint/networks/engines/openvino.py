@@ -27,7 +27,7 @@ from patchprint.common.optional import require
 from patchprint.common.progress import note
 from patchprint.interop.onnx import as_array, onnx_bytes
 from patchprint.networks import PatchNetwork, weights
-from patchprint.networks.engines._engine import Compute, CpuEngine
+from patchprint.networks.engines.pytorch import Compute, CpuEngine
 from patchprint.networks.network import CHUNK_ON_CPU
 
 _CALIBRATION_PATCHES = 512
