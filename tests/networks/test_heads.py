@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.networks.blocks import BinaryHead, FloatHead, signs
+from patchprint.networks.blocks import BinaryHead, FloatHead
 from patchprint.ops.distances import pack_bits
 from support.network_patches import smooth_patches, trained_looking
 
 
 def test_zero_counts_as_minus_one_and_bit_zero():
     raw = torch.tensor([[0.0, -0.0, 1e-30, -1e-30, 2.0, -2.0, 0.0, 5.0]])
-    assert signs(raw).tolist() == [[-1, -1, 1, -1, 1, -1, -1, 1]]
+    assert BinaryHead().eval()(raw).sign().tolist() == [[-1, -1, 1, -1, 1, -1, -1, 1]]
     assert pack_bits(raw).tolist() == [[0b00101001]]
 
 
@@ -28,7 +28,7 @@ def test_binary_prints_are_tanh_in_training_and_signs_in_evaluation():
     raw = torch.randn(3, 16)
     head = BinaryHead()
     assert torch.allclose(head(raw), torch.nn.functional.normalize(torch.tanh(raw), dim=1), atol=1e-6)
-    assert torch.equal(head.eval()(raw), signs(raw) / 4)
+    assert torch.equal(head.eval()(raw), raw.sign() / 4)
 
 
 def test_dot_products_of_binary_prints_count_differing_bits():

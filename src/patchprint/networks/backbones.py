@@ -198,12 +198,8 @@ class Residual(nn.Module):
         return self.relu(result + self.downsample(maps))
 
 
-def resnet18(stem: Stem = "large", width: int = 64) -> ResNet:
-    return ResNet((2, 2, 2, 2), bottleneck=False, stem=stem, width=width)
-
-
-def resnet50(stem: Stem = "large", width: int = 64) -> ResNet:
-    return ResNet((3, 4, 6, 3), bottleneck=True, stem=stem, width=width)
+resnet18 = partial(ResNet, (2, 2, 2, 2), False)
+resnet50 = partial(ResNet, (3, 4, 6, 3), True)
 
 
 class TimmBackbone(nn.Module):

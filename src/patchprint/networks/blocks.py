@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -158,22 +159,15 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         mean = distributed.sum_over_ranks(local_mean) / world
         # Variance within the ranks plus between them, without the cancellation of E[x^2] - E[x]^2.
         variance = distributed.sum_over_ranks(local_variance + (local_mean - mean).square()) / world
-        self._track(mean.detach(), variance.detach(), count=world * x.numel() // x.shape[1])
-        scale = torch.rsqrt(variance + self.eps)
-        normalized = (wide - mean[:, None, None]) * scale[:, None, None]
+        cast(Tensor, self.num_batches_tracked).add_(1)
+        count = world * x.numel() // x.shape[1]
+        unbiased = variance * (count / max(count - 1, 1))
+        for running, now in ((self.running_mean, mean), (self.running_var, unbiased)):
+            cast(Tensor, running).lerp_(now.detach().to(cast(Tensor, running).dtype), cast(float, self.momentum))
+        normalized = (wide - mean[:, None, None]) * torch.rsqrt(variance + self.eps)[:, None, None]
         if self.affine:
             normalized = normalized * self.weight[:, None, None] + self.bias[:, None, None]
         return normalized.to(x.dtype)
-
-    def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.num_batches_tracked is not None
-        assert self.momentum is not None
-        self.num_batches_tracked.add_(1)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        unbiased = variance * (count / max(count - 1, 1))
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
 
 
 def set_num_views(network: nn.Module, num_views: int) -> None:
@@ -202,21 +196,8 @@ def unit_length(raw: Tensor) -> Tensor:
     return wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + 1e-10)
 
 
-def signs(raw: Tensor) -> Tensor:
-    """+1 where positive, -1 elsewhere: zero counts as -1.
-
-    Shape:
-        (..., D) -> (..., D), same dtype.
-    """
-    return torch.where(raw > 0, 1.0, -1.0).to(raw.dtype)
-
-
 class FloatHead(nn.Module):
-    """Unit vectors, of ``parts`` pieces of equal length.
-
-    Shape:
-        (N, D) -> (N, D) float32.
-    """
+    """Unit vectors, of ``parts`` pieces of equal length: (N, D) -> (N, D) float32."""
 
     def __init__(self, parts: int = 1) -> None:
         super().__init__()
@@ -229,14 +210,16 @@ class FloatHead(nn.Module):
 
 
 class BinaryHead(nn.Module):
-    """Unit tanh in training; signs / sqrt(D) in evaluation, whose dot product is 1 - 2 * Hamming / D.
+    """Unit tanh in training; signs / sqrt(D) in evaluation, whose dot product is 1 - 2 * Hamming / D. The sign of 0 is -1.
 
     Shape:
         (N, D) -> (N, D) float32.
     """
 
     def forward(self, raw: Tensor) -> Tensor:
-        return unit_length(torch.tanh(raw)) if self.training else signs(raw) / raw.shape[-1] ** 0.5
+        if self.training:
+            return unit_length(torch.tanh(raw))
+        return torch.where(raw > 0, 1.0, -1.0).to(raw.dtype) / raw.shape[-1] ** 0.5
 
 
 def create_head(kind: str, dim: int, parts: int = 1) -> nn.Module:

@@ -57,12 +57,6 @@ def doap_st(
     return TransformedNetwork(doap(dim, width, dropout, kind), padding=padding)
 
 
-def hynet(
-    dim: int = 128, width: int = 32, dropout: float = 0.3, input_norm: InputNorm = "frn", kind: Kind = "float"
-) -> PatchNetwork:
-    return HyNet(dim, width, dropout, input_norm, kind)
-
-
 def sdgmnet(
     dim: int = 128,
     width: int = 32,
@@ -76,10 +70,6 @@ def sdgmnet(
     """Create HyNet's trunk under the name of the paper on gradient modulation; see ``HyNet`` and ``PooledNetwork``."""
     network = HyNet(dim, width, dropout, input_norm, kind, fovea, extra)
     return PooledNetwork(network) if pooled else network
-
-
-def desdis(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
-    return DesDis(dim, width, dropout, kind)
 
 
 def strided(
@@ -100,7 +90,7 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
     {
         "hardnet": hardnet,
         "sosnet": SOSNet,
-        "hynet": hynet,
+        "hynet": HyNet,
         "sdgmnet": sdgmnet,
         "l2net": l2net,
         "l2net-cs": l2net_cs,
@@ -108,7 +98,7 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
         "doap-binary": doap_binary,
         "doap-st": doap_st,
         "tfeat": TFeat,
-        "desdis": desdis,
+        "desdis": DesDis,
         "strided": strided,
         "embedding": EmbeddingNetwork,
     },

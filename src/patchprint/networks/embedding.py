@@ -60,11 +60,7 @@ class EmbeddingNetwork(PatchNetwork):
                 norm.requires_grad_(False)
 
     def features(self, images: Tensor) -> Tensor:
-        """Compute the features of images, uint8 or float in [0, 1].
-
-        Shape:
-            (N, 3, S, S) -> (N, F).
-        """
+        """Compute the features of images, uint8 or float in [0, 1]: (N, 3, S, S) -> (N, F)."""
         return self.backbone(self._as_float(images))
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:

@@ -37,11 +37,7 @@ class WholeMapConv2d(nn.Conv2d):
 
 
 class PaddedInputConv2d(nn.Conv2d):
-    """A convolution of one channel, padded with empty channels.
-
-    Shape:
-        (N, 1, H, W) -> (N, D, H', W').
-    """
+    """A convolution of one channel, padded with empty channels: (N, 1, H, W) -> (N, D, H', W')."""
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         empty = (0, 0, 0, 0, 0, _CHANNELS_OF_TENSOR_CORES - input.shape[1])
@@ -49,11 +45,7 @@ class PaddedInputConv2d(nn.Conv2d):
 
 
 class FoldedConv2d(nn.Conv2d):
-    """A convolution with the frozen batch norm after it folded in.
-
-    Shape:
-        (N, C, H, W) -> (N, D, H', W').
-    """
+    """A convolution with the frozen batch norm after it folded in: (N, C, H, W) -> (N, D, H', W')."""
 
     # In a tuple, so that it is not registered as a child.
     norm: tuple[ViewBatchNorm2d]
@@ -76,11 +68,7 @@ class FoldedSamePaddedConv2d(FoldedConv2d, SamePaddedConv2d):
 
 
 class FoldedNorm2d(ViewBatchNorm2d):
-    """A frozen batch norm that is folded into the convolution before it.
-
-    Shape:
-        (N, C, H, W) -> the same.
-    """
+    """A frozen batch norm that is folded into the convolution before it: (N, C, H, W) -> the same."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x

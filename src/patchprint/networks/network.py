@@ -39,24 +39,22 @@ class TrainingRecord:
 
     def summary(self) -> str:
         """Describe the run in one line."""
+        config = self.config
         try:
-            return self._described(self.config) if self.config else self.recipe
-        except (KeyError, TypeError, ValueError):  # of another version, or made up
+            batch = f"{config['batch']} patches"
+            if config["views"] != 1:
+                batch = f"{config['batch']} points x {config['views']} views"
+            if config["batcher"] == "neighbors":
+                batch += f" in runs of {config['batcher_options']['run']} neighbors"
+            scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"
+            average = f", weights averaged ({config['average']:g})" if config["average"] else ""
+            return (
+                f"{self.recipe}: {_distillation(config) or 'loss ' + config['loss']} on network {config['network']}, "
+                f"{config['steps']:,} steps of {batch}{scale}, learning rate {config['schedule']}, "
+                f"augmentation {config['augmentation']}{average}, seed {config['seed']}"
+            )
+        except (KeyError, TypeError, ValueError):  # there is none, or of another version
             return self.recipe
-
-    def _described(self, config: dict[str, Any]) -> str:
-        batch = f"{config['batch']} patches"
-        if config["views"] != 1:
-            batch = f"{config['batch']} points x {config['views']} views"
-        if config["batcher"] == "neighbors":
-            batch += f" in runs of {config['batcher_options']['run']} neighbors"
-        scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"
-        average = f", weights averaged ({config['average']:g})" if config["average"] else ""
-        return (
-            f"{self.recipe}: {_distillation(config) or 'loss ' + config['loss']} on network {config['network']}, "
-            f"{config['steps']:,} steps of {batch}{scale}, learning rate {config['schedule']}, "
-            f"augmentation {config['augmentation']}{average}, seed {config['seed']}"
-        )
 
 
 def _distillation(config: dict[str, Any]) -> str:

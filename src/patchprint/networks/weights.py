@@ -60,7 +60,10 @@ def load_network(
         also_known: further names to suggest for an unknown one.
     """
     path = _find(name_or_file, also_known)
-    network = _load_safetensors(path) if _is_safetensors(path) else _network_from_published(_load_pickled(path), path)
+    with open(path, "rb") as stream:
+        has_header = stream.read(9)[8:] == b"{"  # of safetensors: eight bytes of length, then a JSON object
+    is_safetensors = path.suffix == ".safetensors" or has_header
+    network = _load_safetensors(path) if is_safetensors else _network_from_published(_load_pickled(path), path)
     if not network.info.sha256:
         network.info = dataclasses.replace(network.info, sha256=weights_sha256(network.state_dict()))
     return network.eval().to(device)
@@ -200,13 +203,6 @@ def _check_types(info: ModelInfo) -> None:
 def _is_kernel(name: str, value: Tensor) -> bool:
     """Whether this is the weight of a convolution or linear layer."""
     return name.endswith("weight") and value.ndim >= 2 and value.shape[0] > 1
-
-
-def _is_safetensors(path: Path) -> bool:
-    with open(path, "rb") as stream:
-        start = stream.read(9)
-    # Eight bytes of length, then a JSON object.
-    return path.suffix == ".safetensors" or start[8:] == b"{"
 
 
 def _load_safetensors(path: Path) -> PatchNetwork:

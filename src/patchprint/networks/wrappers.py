@@ -23,7 +23,7 @@ _QUARTERS = (4, 3, 2)
 
 
 class CenterSurround(PatchNetwork):
-    """Two towers: ``surround`` sees the whole patch at half size, ``center`` its middle.
+    """Two equal towers: ``surround`` sees the whole patch at half size, ``center`` its middle.
 
     The surround reads means of 2 x 2 pixels, as the single tower it starts from was trained (L2-Net's release shrinks
     bicubically). The two unit descriptors are concatenated and divided by the square root of 2, which L2-Net leaves out:
@@ -34,33 +34,27 @@ class CenterSurround(PatchNetwork):
     """
 
     def __init__(self, center: PatchNetwork, surround: PatchNetwork) -> None:
-        size = surround.input_size
-        super().__init__(center.dim + surround.dim, center.kind, input_size=2 * size, parts=2)
-        if center.dim != surround.dim or center.kind != surround.kind or center.input_size != size:
-            raise UserError("the two towers of a center-surround network must have the same dimension, kind and input")
+        super().__init__(2 * center.dim, center.kind, 2 * center.input_size, parts=2)
         self.center = center
         self.surround = surround
-        self.has_maps = center.has_maps and surround.has_maps
-        self.cancels_brightness = center.cancels_brightness and surround.cancels_brightness
+        self.has_maps, self.cancels_brightness = center.has_maps, center.cancels_brightness
         self.surround_frozen = False
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         border = self.input_size // 4
-        middle = patches[:, :, border:-border, border:-border]
-        whole = F.avg_pool2d(patches, 2)
-        raw_center, maps_center = self.center.encode(middle, with_maps)
-        raw_surround, maps_surround = self.surround.encode(whole, with_maps)
+        raw_center, maps_center = self.center.encode(patches[:, :, border:-border, border:-border], with_maps)
+        raw_surround, maps_surround = self.surround.encode(F.avg_pool2d(patches, 2), with_maps)
         raw = torch.cat([raw_center, raw_surround], 1)
         if maps_center is None or maps_surround is None:
             return raw, None
         return raw, tuple(torch.cat(both, 1) for both in zip(maps_center, maps_surround, strict=True))
 
-    def start_from(self, tower: PatchNetwork, freeze_surround: bool = True) -> None:
-        """Copy the weights of a trained tower into both; L2-Net then trains the center only."""
+    def start_from(self, tower: PatchNetwork) -> None:
+        """Copy the weights of a trained tower into both, and freeze the surround as L2-Net does."""
         for part in (self.center, self.surround):
             part.load_state_dict(tower.state_dict())
-        self.surround_frozen = freeze_surround
-        self.surround.requires_grad_(not freeze_surround)
+        self.surround_frozen = True
+        self.surround.requires_grad_(False)
         self.train(self.training)
 
     def train(self, mode: bool = True) -> CenterSurround:
@@ -159,11 +153,7 @@ class SpatialTransformer(nn.Module):
 
 
 class TransformedNetwork(PatchNetwork):
-    """A patch network behind a spatial transformer.
-
-    Shape:
-        (N, 1, 42, 42) -> (N, network.dim).
-    """
+    """A patch network behind a spatial transformer: (N, 1, 42, 42) -> (N, network.dim)."""
 
     def __init__(self, network: PatchNetwork, input_size: int = 42, padding: Padding = "border") -> None:
         super().__init__(network.dim, network.kind, input_size)

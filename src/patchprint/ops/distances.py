@@ -179,19 +179,11 @@ def _with_kernel(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]
     return distance[:, :k], index.gather(1, order)[:, :k]
 
 
-def _uses_kernel(queries: Tensor, base: Tensor, k: int) -> bool:
-    return (
-        runs_kernels(queries.device)
-        and len(queries) * len(base) >= _KERNEL_CELLS
-        and queries.is_floating_point()
-        and k <= 2 <= len(base)
-    )
-
-
 def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    if _uses_kernel(queries, base, k):
-        return _with_kernel(queries, base, k)
     bits = queries.dtype == torch.uint8
+    is_large = len(queries) * len(base) >= _KERNEL_CELLS
+    if runs_kernels(queries.device) and is_large and not bits and k <= 2 <= len(base):
+        return _with_kernel(queries, base, k)
     queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
     rows = max(1, _CHUNK_CELLS // len(base))

@@ -23,11 +23,7 @@ def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
 
 
 def jacobian(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """Compute the derivative of a homography at each point.
-
-    Shape:
-        homography (3, 3), xy (N, 2) -> (N, 2, 2) float64.
-    """
+    """Compute the derivative of a homography at each point: homography (3, 3), xy (N, 2) -> (N, 2, 2) float64."""
     w = xy @ homography[2, :2] + homography[2, 2]
     ahead = project(homography, xy)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -72,7 +72,7 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
     elif config.init not in (None, RANDOM):
         start = weights.load_network(config.init)
         if isinstance(network, CenterSurround) and not isinstance(start, CenterSurround):
-            network.start_from(start, freeze_surround=True)
+            network.start_from(start)
         else:
             _copy_weights(network, start, config.init)
     return network.train()
