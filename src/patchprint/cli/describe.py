@@ -74,9 +74,9 @@ def main(
         workers: processes that work side by side (default: 1, with a GPU all cores); under torchrun the photos are shared out
             as well
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
-            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed; ray: on all
-            cores or GPUs of a Ray cluster, in shards (ray:float32 says how it is computed there)
+        engine: how a network is computed; float32 is exact; auto: bfloat16 where the CPU has it, cuda on a GPU, int8 for 50
+            photos and more where OpenVINO is installed; ray: on all cores or GPUs of a Ray cluster, in shards (ray:float32 says
+            how it is computed there)
         address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
         progress: file for JSON lines that say how far it is
         force: replace what is there

@@ -18,12 +18,14 @@ from tyro.constructors import ConstructorRegistry, StructConstructorSpec, Struct
 
 from patchprint.detectors import DETECTORS
 from patchprint.features.model import BASELINES
+from patchprint.networks.engines import AUTO, ENGINES
 from patchprint.networks.weights import weight_names
 
 WEIGHTS = "{" + ",".join(weight_names()) + "}|FILE"
 # Values of flags that mean the same in every command.
 _VALUES = {
     "detector": "{" + ",".join(DETECTORS) + "}",
+    "engine": "{" + ",".join([AUTO, *ENGINES]) + "}",
     "model": "{" + ",".join([*weight_names(), *BASELINES]) + "}|FILE",
     "models": WEIGHTS,
 }

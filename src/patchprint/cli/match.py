@@ -81,8 +81,8 @@ def main(
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP); of two photos also a picture of the inliers
             (.png, .jpg), of many also a folder (a name without ending), which is read as one and goes on where it stopped
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
-            the CPU has it, cuda on a GPU; ray: many photos, on all cores or GPUs of a Ray cluster
+        engine: how a network is computed; float32 is exact; auto: bfloat16 where the CPU has it, cuda on a GPU; ray: many
+            photos, on all cores or GPUs of a Ray cluster
         address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
         progress: file for JSON lines that say how far it is
         force: replace what is there

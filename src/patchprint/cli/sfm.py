@@ -87,9 +87,9 @@ def main(
         mapper: how COLMAP puts photos together: incremental, one after the other; hierarchical, in parts, for thousands;
             global, all at once
         device: auto, cpu, cuda or mps
-        engine: how a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: bfloat16 where
-            the CPU has it, cuda on a GPU, int8 for 50 photos and more where OpenVINO is installed; ray: photos
-            are described and matched on all cores or GPUs of a Ray cluster
+        engine: how a network is computed; float32 is exact; auto: bfloat16 where the CPU has it, cuda on a GPU, int8 for 50
+            photos and more where OpenVINO is installed; ray: photos are described and matched on all cores or GPUs of a Ray
+            cluster
         address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
         progress: file for JSON lines that say how far it is
         seed: of everything random
