@@ -42,6 +42,8 @@ def test_bits_are_unpacked_in_the_order_they_were_packed() -> None:
     packed = pack_bits(raw)
     assert torch.equal(unpack_bits(packed).bool(), raw > 0)
     np.testing.assert_array_equal(packed.numpy(), np.packbits(raw.numpy() > 0, axis=1))
+    with pytest.raises(ValueError, match="multiple of 8"):
+        pack_bits(raw[:, :12])
 
 
 def test_constant_prints_are_all_equally_near() -> None:
