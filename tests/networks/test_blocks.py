@@ -57,13 +57,13 @@ def test_tlu_keeps_the_larger_of_input_and_threshold():
     assert result.tolist() == [[[[-1.0, 0.0, 2.0]], [[0.5, 0.5, 2.0]]]]
 
 
-def test_standardised_patches_have_mean_zero_and_unbiased_deviation_one():
+def test_standardized_patches_have_mean_zero_and_unbiased_deviation_one():
     result = PatchStandardization()(torch.rand(4, 1, 32, 32))
     assert torch.allclose(result.mean((1, 2, 3)), torch.zeros(4), atol=1e-6)
     assert torch.allclose(result.flatten(1).std(1), torch.ones(4), atol=1e-4)
 
 
-def test_standardisation_passes_no_gradient_through_its_statistics():
+def test_standardization_passes_no_gradient_through_its_statistics():
     patches = torch.rand(2, 1, 8, 8, requires_grad=True)
     PatchStandardization()(patches)[0, 0, 3, 3].backward()
     assert patches.grad is not None
@@ -152,14 +152,14 @@ def test_zero_counts_as_minus_one_and_bit_zero():
     assert pack_bits(raw).tolist() == [[0b00101001]]
 
 
-def test_binary_prints_are_tanh_in_training_and_signs_in_evaluation():
+def test_binary_descriptors_are_tanh_in_training_and_signs_in_evaluation():
     raw = torch.randn(3, 16)
     head = BinaryHead()
     assert torch.allclose(head(raw), torch.nn.functional.normalize(torch.tanh(raw), dim=1), atol=1e-6)
     assert torch.equal(head.eval()(raw), raw.sign() / 4)
 
 
-def test_dot_products_of_binary_prints_count_differing_bits():
+def test_dot_products_of_binary_descriptors_count_differing_bits():
     network = trained_looking("doap-binary", width=8)
     patches = smooth_patches(4)
     descriptors, packed = network(patches), network.describe(patches)

@@ -103,7 +103,7 @@ def test_hardnet_starts_orthogonal_with_gain_06():
     assert torch.allclose(weight @ weight.T, 0.36 * torch.eye(32), atol=1e-4)
 
 
-def test_hynet_as_published_feels_brightness_and_its_standardised_form_does_not():
+def test_hynet_as_published_feels_brightness_and_its_standardized_form_does_not():
     patches = smooth_patches(6).float() / 255
     moved = {}
     for norm, options in (("frn", {}), ("standard", {"input_norm": "standard"})):

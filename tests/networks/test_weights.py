@@ -41,7 +41,7 @@ def test_saved_weights_rebuild_the_network(name, tmp_path):
     assert torch.equal(loaded.describe(patches), network.describe(patches))
 
 
-def test_half_precision_storage_halves_the_file_and_keeps_the_prints(tmp_path):
+def test_half_precision_storage_halves_the_file_and_keeps_the_descriptors(tmp_path):
     network = trained_looking("hynet", width=16)
     full = weights.save(network, tmp_path / "full.safetensors")
     half = weights.save(network, tmp_path / "half.safetensors", half=True)
@@ -142,7 +142,7 @@ def test_foreign_files_are_refused_in_a_sentence(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["hardnet", "sosnet", "hynet", "tfeat", "desdis"])
 @pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "checkpoint"])
-def test_published_files_are_recognised_by_their_keys(name, wrapped, tmp_path):
+def test_published_files_are_recognized_by_their_keys(name, wrapped, tmp_path):
     """Plain state dicts, and checkpoints as HardNet's: wrapped, from DataParallel, from before batches were counted."""
     network = trained_looking(name)
     state = network.state_dict()

@@ -25,7 +25,7 @@ def test_the_surround_sees_what_the_network_it_starts_from_was_trained_on(tmp_pa
     assert torch.allclose(network(whole)[:, 128:] * 2**0.5, network.surround(half), atol=1e-5)
 
 
-def test_the_print_is_two_unit_prints_side_by_side_over_root_two():
+def test_the_descriptor_is_two_unit_descriptors_side_by_side_over_root_two():
     network = trained_looking("l2net-cs", width=8)
     patches = smooth_patches(3, 64).float() / 255
     center = network.center(patches[:, :, 16:48, 16:48])
@@ -51,7 +51,7 @@ def test_training_starts_from_one_tower_with_the_surround_frozen():
 OPTIONS = {"width": 8, "input_norm": "standard"}
 
 
-def test_the_print_is_the_mean_of_the_prints_of_three_nested_squares() -> None:
+def test_the_descriptor_is_the_mean_of_the_descriptors_of_three_nested_squares() -> None:
     torch.manual_seed(0)
     network = networks.create("sdgmnet", **OPTIONS, pooled=True).eval()
     patches = torch.rand(4, 1, 64, 64)

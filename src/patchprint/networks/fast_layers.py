@@ -58,7 +58,7 @@ class FoldedConv2d(nn.Conv2d):
         shift = norm.bias - norm.running_mean * scale
         weight = weight * scale[:, None, None, None]
         if self.kernel_size == (1, 1) and self.stride == (1, 1):
-            # As a matrix product, which adds the shift by the way; no copy is made where the maps lie channels last.
+            # A matrix product adds the shift too, and needs no copy where maps are channels last.
             return F.linear(input.permute(0, 2, 3, 1), weight.flatten(1), shift).permute(0, 3, 1, 2)
         return super()._conv_forward(input, weight, shift)
 

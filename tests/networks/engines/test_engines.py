@@ -46,7 +46,7 @@ def own_cache(exports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @functools.cache
 def stereo_pair(keypoints: int) -> ImagePair:
-    """Two photos of scikit-image."""
+    """Two images of scikit-image."""
     return bundled.stereo_pair(bundled.Settings(keypoints=keypoints))
 
 
@@ -191,7 +191,7 @@ def test_bits_are_nearly_the_same() -> None:
     ],
 )
 def test_matching_is_as_good_as_in_float32(model: str, keypoints: int, tolerance: float) -> None:
-    """On two photos of scikit-image; results/engines has the same of all Oxford sequences."""
+    """On two images of scikit-image; results/engines has the same of all Oxford sequences."""
     pair = stereo_pair(keypoints)
     exact = bundled.matching(load(model, engine="float32"), pair)["ap"]
     for engine in set(engines.available(CPU)) - {"float32"}:
@@ -301,7 +301,7 @@ def has_openvino() -> bool:
 
 
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
-def test_many_photos_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_images_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
     good = narrow("hardnet")
     assert engines.chosen_for_many(good) == "int8"
@@ -323,8 +323,8 @@ def test_a_network_that_loses_too_much_in_8_bits_is_refused(tmp_path: Path, monk
 
 @pytest.mark.slow
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
-def test_prints_in_8_bits_match_those_in_float32() -> None:
-    """A photo of the one kind with a photo of the other."""
+def test_descriptors_in_8_bits_match_those_in_float32() -> None:
+    """One image in float32, the other in 8 bits."""
     pair = stereo_pair(400)
     exact, rounded = (load("sdgmnet", engine=engine) for engine in ("float32", "int8"))
     same = bundled.matching(exact, pair)["ap"]
