@@ -214,25 +214,11 @@ class PatchNetwork(nn.Module):
             raise UserError(f"patches must be uint8 or floating point in [0, 1], got {patches.dtype}")
 
 
-@torch.no_grad()
 def multiply_adds(network: PatchNetwork) -> int:
     """Count the multiply-adds of convolutions and linear layers for one patch."""
-    counted = 0
+    from torch.utils.flop_counter import FlopCounterMode  # slow to import
 
-    def count(layer: nn.Module, _: tuple[Tensor, ...], output: Tensor) -> None:
-        nonlocal counted
-        weight = layer.weight
-        assert isinstance(weight, Tensor)
-        counted += output.numel() * weight[0].numel()
-
-    layers = [layer for layer in network.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
-    hooks = [layer.register_forward_hook(count) for layer in layers]
-    was_learning = network.training
-    try:
-        size = network.input_size
-        network.eval().raw(torch.zeros(1, 1, size, size, device=next(network.parameters()).device))
-    finally:
-        network.train(was_learning)
-        for hook in hooks:
-            hook.remove()
-    return counted
+    size, device = network.input_size, next(network.parameters()).device
+    with FlopCounterMode(display=False) as counter:
+        network.raw(torch.zeros(1, network.channels, size, size, device=device))
+    return counter.get_total_flops() // 2
