@@ -25,7 +25,7 @@ from patchprint.common.files import write_text
 from patchprint.common.table import Table
 from patchprint.features import list_models
 from patchprint.networks import ModelInfo, weights
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 from patchprint.pipelines.bench import stage_table
 from patchprint.report.result_comparison import read_results
 from patchprint.report.speed_accuracy import Bench, chart, points

@@ -1,4 +1,4 @@
-"""Make weights that average descriptors of three patch sizes, from weights trained with one (networks/pooled.py).
+"""Make weights that average descriptors of three patch sizes, from weights trained with one (networks/wrappers.py).
 
     python -m perf.release.pool_weights sdgmnet.large --out runs/pooled.safetensors
 

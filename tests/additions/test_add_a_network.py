@@ -50,7 +50,7 @@ def test_a_network_is_two_files(tmp_path: Path) -> None:
             "src/patchprint/networks/yours.py": NETWORK,
             "src/patchprint/networks/catalog.py": edits(
                 after("from patchprint.networks.tfeat", "from patchprint.networks.yours import Yours\n"),
-                after("return TFeat(", ENTRY),
+                after("return DesDis(", ENTRY),
                 after('"tfeat":', '        "yours": yours,\n'),
             ),
         },

@@ -1,9 +1,10 @@
-"""FRN, TLU, patch standardisation and batch norm against their formulas, and batch norm across processes."""
+"""Shared layers against their formulas, batch norm across processes, and heads."""
 
 from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,13 +13,17 @@ from patchprint import networks
 from patchprint.common.errors import UserError
 from patchprint.networks.blocks import (
     TLU,
+    BinaryHead,
     FilterResponseNorm2d,
+    FloatHead,
     Fovea,
     PatchStandardization,
     ViewBatchNorm2d,
     set_num_views,
 )
+from patchprint.ops.distances import pack_bits
 from support.batch_norm_rank import normalize_on_rank, part_of
+from support.network_patches import smooth_patches, trained_looking
 from support.processes import run_together
 
 
@@ -52,21 +57,13 @@ def test_tlu_keeps_the_larger_of_input_and_threshold():
     assert result.tolist() == [[[[-1.0, 0.0, 2.0]], [[0.5, 0.5, 2.0]]]]
 
 
-def test_standardised_patches_have_mean_zero_and_unbiased_deviation_one():
+def test_standardized_patches_have_mean_zero_and_unbiased_deviation_one():
     result = PatchStandardization()(torch.rand(4, 1, 32, 32))
     assert torch.allclose(result.mean((1, 2, 3)), torch.zeros(4), atol=1e-6)
     assert torch.allclose(result.flatten(1).std(1), torch.ones(4), atol=1e-4)
 
 
-def test_each_channel_is_standardised_by_itself():
-    patches = torch.rand(2, 3, 8, 8) * torch.tensor([1.0, 5.0, 0.1]).view(3, 1, 1)
-    together = PatchStandardization()(patches)
-    for channel in range(3):
-        alone = PatchStandardization()(patches[:, channel : channel + 1])
-        assert torch.allclose(together[:, channel : channel + 1], alone, atol=1e-6)
-
-
-def test_standardisation_passes_no_gradient_through_its_statistics():
+def test_standardization_passes_no_gradient_through_its_statistics():
     patches = torch.rand(2, 1, 8, 8, requires_grad=True)
     PatchStandardization()(patches)[0, 0, 3, 3].backward()
     assert patches.grad is not None
@@ -147,3 +144,36 @@ def test_statistics_are_those_of_all_ranks(tmp_path):
         assert torch.allclose(saved["grad"], part_of(whole.grad, rank, 2, 2), atol=1e-5)
         for key, value in alone.state_dict().items():
             assert torch.allclose(saved["state"][key].float(), value.float(), atol=1e-5), key
+
+
+def test_zero_counts_as_minus_one_and_bit_zero():
+    raw = torch.tensor([[0.0, -0.0, 1e-30, -1e-30, 2.0, -2.0, 0.0, 5.0]])
+    assert BinaryHead().eval()(raw).sign().tolist() == [[-1, -1, 1, -1, 1, -1, -1, 1]]
+    assert pack_bits(raw).tolist() == [[0b00101001]]
+
+
+def test_binary_descriptors_are_tanh_in_training_and_signs_in_evaluation():
+    raw = torch.randn(3, 16)
+    head = BinaryHead()
+    assert torch.allclose(head(raw), torch.nn.functional.normalize(torch.tanh(raw), dim=1), atol=1e-6)
+    assert torch.equal(head.eval()(raw), raw.sign() / 4)
+
+
+def test_dot_products_of_binary_descriptors_count_differing_bits():
+    network = trained_looking("doap-binary", width=8)
+    patches = smooth_patches(4)
+    descriptors, packed = network(patches), network.describe(patches)
+    bits = np.unpackbits(packed.numpy(), axis=1)
+    hamming = (bits[:, None] != bits[None]).sum(-1)
+    assert torch.allclose(descriptors @ descriptors.T, 1 - 2 * torch.from_numpy(hamming) / 256.0, atol=1e-5)
+
+
+def test_zero_vectors_stay_finite_with_gradient():
+    raw = torch.zeros(2, 8, requires_grad=True)
+    FloatHead()(raw).sum().backward()
+    assert torch.isfinite(raw.grad).all()
+
+
+def test_parts_have_equal_length():
+    descriptors = FloatHead(parts=2)(torch.randn(3, 10) * torch.tensor([1.0] * 5 + [100.0] * 5))
+    assert torch.allclose(descriptors.unflatten(1, (2, 5)).norm(dim=2), torch.full((3, 2), 0.5**0.5))

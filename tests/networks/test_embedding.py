@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from patchprint.common.errors import UserError
-from patchprint.networks import create, embedding, weights
-from patchprint.networks.embedding import BACKBONES, EmbeddingNetwork, register_backbone
+from patchprint.networks import backbones, create, weights
+from patchprint.networks.backbones import BACKBONES, register_backbone
+from patchprint.networks.embedding import EmbeddingNetwork
 
 SMALL = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32}
 
@@ -29,7 +30,7 @@ class Patchwork(nn.Module):
 
 @pytest.fixture
 def patchwork(monkeypatch):
-    monkeypatch.setattr(embedding, "BACKBONES", dict(BACKBONES))
+    monkeypatch.setattr(backbones, "BACKBONES", dict(BACKBONES))
     register_backbone("patchwork", Patchwork)
 
 
@@ -110,7 +111,7 @@ def test_any_module_is_a_backbone(patchwork, tmp_path):
 
 def test_a_file_with_an_unknown_backbone_says_what_to_do(patchwork, monkeypatch, tmp_path):
     weights.save(create("embedding", backbone="patchwork", dim=4, input_size=8), tmp_path / "a.safetensors")
-    embedding.BACKBONES.pop("patchwork")
+    backbones.BACKBONES.pop("patchwork")
     with pytest.raises(UserError, match=r"patchwork.*register_backbone"):
         weights.load_network(tmp_path / "a.safetensors")
 

@@ -1,4 +1,4 @@
-"""HardNet, SOSNet, HyNet and TFeat: same keys and same prints as kornia's, whichever side the weights come from."""
+"""HardNet, SOSNet, HyNet and TFeat: same state-dict keys and same descriptors as in kornia."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_kornias_weights_here(name):
     assert_same_descriptors(ours, peer)
 
 
-def test_the_published_tfeat_file_gives_kornias_prints_on_a_photograph(shared):
+def test_the_published_tfeat_file_gives_kornias_descriptors_on_an_image(shared):
     file = shared("peers/tfeat-liberty.params")
     image = torch.from_numpy(pytest.importorskip("skimage.data").camera())
     patches = image.unfold(0, 32, 32).unfold(1, 32, 32).reshape(-1, 1, 32, 32)

@@ -1,4 +1,4 @@
-"""What every network must do, asked of every name in the catalogue."""
+"""Properties of every network in the catalog."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def patches_for(network, count=6):
     return smooth_patches(count, network.input_size)
 
 
-def test_prints_have_the_stated_shape_and_unit_length(name):
+def test_descriptors_have_the_stated_shape_and_unit_length(name):
     network = trained(name)
     descriptors = network(patches_for(network))
     assert descriptors.shape == (6, network.dim)
@@ -35,7 +35,7 @@ def test_prints_have_the_stated_shape_and_unit_length(name):
     assert torch.allclose(descriptors.norm(dim=1), torch.ones(6), atol=1e-5)
 
 
-def test_a_patch_alone_and_in_a_batch_give_the_same_print(name):
+def test_a_patch_alone_and_in_a_batch_give_the_same_descriptor(name):
     network = trained(name)
     patches = patches_for(network)
     together = network(patches)
@@ -43,7 +43,7 @@ def test_a_patch_alone_and_in_a_batch_give_the_same_print(name):
     assert torch.allclose(together, alone, atol=1e-6)
 
 
-def test_bytes_and_floats_give_the_same_print(name):
+def test_bytes_and_floats_give_the_same_descriptor(name):
     network = trained(name)
     patches = patches_for(network)
     assert torch.equal(network(patches), network(patches.float() / 255))
@@ -58,7 +58,7 @@ def test_contrast_and_where_promised_brightness_hardly_move_the_descriptor(name,
     assert (moved.max() <= 1e-3) == (offset == 0.0 or network.cancels_brightness)
 
 
-def test_different_patches_have_different_prints(name):
+def test_different_patches_have_different_descriptors(name):
     network = trained(name)
     descriptors = network(patches_for(network))
     assert torch.pdist(descriptors).min() > 1e-2
@@ -73,7 +73,7 @@ def test_gradients_reach_every_parameter(name):
         assert torch.isfinite(parameter.grad).all(), key
 
 
-def test_no_patches_give_no_prints_of_the_right_width(name):
+def test_no_patches_give_no_descriptors_of_the_right_width(name):
     network = trained(name)
     none = patches_for(network)[:0]
     assert network(none).shape == (0, network.dim)
@@ -111,15 +111,8 @@ def test_flat_patches_are_finite(name):
             assert torch.isfinite(network(flat)).all(), dtype
 
 
-def test_state_dict_round_trip(name):
-    source, target = trained(name, seed=1), untrained(name).eval()
-    target.load_state_dict(source.state_dict(), strict=True)
-    patches = patches_for(source)
-    assert torch.equal(source(patches), target(patches))
-
-
 def test_views_in_one_pass_equal_two_passes(name):
-    """Anchors and positives side by side give what HardNet's two passes give: prints and running statistics."""
+    """Anchors and positives side by side give the descriptors of HardNet's two passes, and the running statistics."""
     once, twice = untrained(name, seed=3), untrained(name, seed=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a batch norm that cannot be told of views
@@ -131,7 +124,7 @@ def test_views_in_one_pass_equal_two_passes(name):
         assert torch.allclose(once.state_dict()[key].float(), value.float(), atol=1e-6), key
 
 
-def test_maps_are_the_first_and_last_normalised_ones(name):
+def test_maps_are_the_first_and_last_normalized_ones(name):
     network, normalized = untrained(name), []
     for module in network.modules():
         if "Norm" in type(module).__name__:

@@ -23,7 +23,7 @@ def test_every_recipe_of_shipped_weights_has_them_and_all_are_small() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_card_says_licence_photos_recipe_and_ratio(name: str) -> None:
+def test_every_card_says_license_images_recipe_and_ratio(name: str) -> None:
     info = weights.load_network(name).info
     assert info.name == name
     assert info.license == "Apache-2.0"
@@ -34,7 +34,7 @@ def test_every_card_says_licence_photos_recipe_and_ratio(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_prints_forget_brightness_and_contrast(name: str) -> None:
+def test_descriptors_forget_brightness_and_contrast(name: str) -> None:
     network = weights.load_network(name)
     size = network.input_size
     patches = torch.rand(16, 1, size, size, generator=torch.Generator().manual_seed(0)) * 0.5
@@ -60,7 +60,7 @@ def test_the_default_matches_better_than_rootsift_offline(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_flat_patches_have_finite_prints_in_half_precision(name: str, dtype: torch.dtype) -> None:
+def test_flat_patches_have_finite_descriptors_in_half_precision(name: str, dtype: torch.dtype) -> None:
     network = weights.load_network(name)
     size = network.input_size
     flat = torch.stack([torch.full((1, size, size), value) for value in (0.0, 1e-6, 0.5, 1.0)])

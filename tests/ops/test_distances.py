@@ -1,4 +1,4 @@
-"""Distances between prints: equal prints must be exactly equally far, bits are compared by Hamming distance."""
+"""Distances between descriptors: equal descriptors are exactly equally far, bits have Hamming distances."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ def test_bits_are_unpacked_in_the_order_they_were_packed() -> None:
     packed = pack_bits(raw)
     assert torch.equal(unpack_bits(packed).bool(), raw > 0)
     np.testing.assert_array_equal(packed.numpy(), np.packbits(raw.numpy() > 0, axis=1))
+    with pytest.raises(ValueError, match="multiple of 8"):
+        pack_bits(raw[:, :12])
 
 
-def test_constant_prints_are_all_equally_near() -> None:
+def test_constant_descriptors_are_all_equally_near() -> None:
     constant = torch.nn.functional.normalize(torch.rand(1, 128), dim=1).expand(3001, 128)
     assert len(distance_matrix(constant[:700], constant).unique()) == 1
 
 
-def test_chance_of_the_right_neighbour() -> None:
+def test_chance_of_the_right_neighbor() -> None:
     a = np.eye(3, dtype=np.float32)
     b = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 1]], np.float32)
     _, chance = chance_of_same_index(a, b)

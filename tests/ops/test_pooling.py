@@ -14,7 +14,7 @@ NAMES = [f"{scene}{view}" for scene in "abc" for view in range(4)]
 
 
 def made(name: str, dim: int = 16) -> Tensor:
-    """Descriptors of a photo: three quarters belong to its scene and are seen with noise, the others are its own."""
+    """Descriptors of an image: three quarters are of its scene, with noise; the others are its own."""
     scene = torch.Generator().manual_seed(ord(name[0]))
     own = torch.Generator().manual_seed(100 * ord(name[0]) + int(name[1]))
     common = torch.randn(150, dim, generator=scene) + 0.2 * torch.randn(150, dim, generator=own)

@@ -20,7 +20,7 @@ from patchprint.benchmarks._labeled_images import for_every_image, open_images, 
 from patchprint.common.errors import UserError
 from patchprint.data.image_store import GALLERY, QUERY
 from patchprint.metrics.recall import recall_at
-from patchprint.networks.heads import unit_length
+from patchprint.networks.blocks import unit_length
 
 RANKS = (1, 2, 4, 8)
 GALLERY_RANKS = (1, 10, 20, 30, 40, 50)  # of In-shop Clothes

@@ -46,7 +46,7 @@ class Common:
     signs: bool = False
     # cpu, cuda or auto.
     device: str = "auto"
-    # How a network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what users of match get.
+    # How a network is computed; float32 is exact; auto: what users of match get.
     engine: str = EXACT
     # Folder for predictions; PATCHPRINT_CACHE or ~/.cache/patchprint if not given.
     cache: Path | None = None

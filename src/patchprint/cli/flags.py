@@ -24,6 +24,7 @@ WEIGHTS = "{" + ",".join(weight_names()) + "}|FILE"
 # Values of flags that mean the same in every command.
 _VALUES: dict[str, Callable[[], str]] = {
     "detector": lambda: _names_in("detectors", "DETECTORS"),
+    "engine": lambda: "{auto," + _names_in("networks.engines", "ENGINES")[1:],
     "matcher": lambda: _names_in("matching.matchers", "MATCHERS"),
     "model": lambda: f"{WEIGHTS.removesuffix('}|FILE')},{_names_in('features.model', 'BASELINES')[1:]}|FILE",
     "models": lambda: WEIGHTS,

@@ -314,7 +314,7 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", *
         model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is returned as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
-        engine: how a network that is read is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda, or
+        engine: how a network that is read is computed: a name in `patchprint.networks.engines.ENGINES`, or
             auto: bfloat16 on a CPU that multiplies in it, cuda on a GPU (`patchprint.networks.engines.chosen`).
             A given network is computed in float32.
 

@@ -48,7 +48,7 @@ class DescribeSettings(DetectSettings):
     model: str = DEFAULT_MODEL
     # auto, cpu, cuda or mps.
     device: str = "auto"
-    # How the network is computed: float32 (exact), bfloat16, onnxruntime, openvino, int8, cuda; auto: what the machine has.
+    # How the network is computed (`networks.engines.ENGINES`); float32 is exact; auto: what the machine has.
     engine: str = AUTO
 
 

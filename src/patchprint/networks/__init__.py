@@ -1,4 +1,4 @@
-"""Patch in, vector out: trunks, heads, and the registry of trained weights."""
+"""Networks from patches to descriptors, their registry, weights and engines."""
 
 from patchprint.networks.blocks import set_num_views
 from patchprint.networks.catalog import NETWORKS, create

@@ -1,8 +1,9 @@
-"""Layers that the patch networks share: input normalisation, FRN, TLU, and batch norm that knows about views."""
+"""Shared layers: input normalization, FRN, TLU, batch norm that knows about views, and the heads."""
 
 from __future__ import annotations
 
 import warnings
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +12,15 @@ from patchprint.common import distributed
 from patchprint.common.errors import UserError
 
 
-class PatchStandardization(nn.Module):
-    """Zero mean and unit (unbiased) deviation of each channel of a patch; the statistics carry no gradient (HardNet).
+def at_least_float32(x: Tensor) -> Tensor:
+    """Return ``x`` in float32, or in float64 where it is."""
+    return x if x.dtype == torch.float64 else x.float()
 
-    The epsilon beside the standard deviation is kornia's 1e-6 (HardNet's first release has 1e-7), so that both
-    agree on flat patches too. Brightness ``x + b`` and contrast ``a * x`` cancel.
+
+class PatchStandardization(nn.Module):
+    """Zero mean and unit (unbiased) deviation of each channel of a patch; no gradient flows through the statistics (HardNet).
+
+    Brightness ``x + b`` and contrast ``a * x`` cancel. The epsilon is kornia's 1e-6, so that both agree on flat patches.
 
     Shape:
         (N, C, S, S) -> (N, C, S, S), float32 inside.
@@ -34,11 +39,10 @@ class PatchStandardization(nn.Module):
 
 
 class Fovea(nn.Module):
-    """A patch seen in nested squares around its middle, as channels: all of it, three quarters of the side, and a half.
+    """Nested squares around the middle of a patch as channels: the whole side, three quarters of it, and half.
 
-    Squares have half the patch's pixels a side, so that the smallest keeps its pixels; in the others a pixel is the mean over
-    its area. ``count`` 2 leaves out the one between. Each is standardized by itself, as `PatchStandardization` does it,
-    since what surrounds a place may be lit otherwise.
+    Each square is resampled to half the pixels a side and standardized by itself, since surroundings may be lit differently.
+    ``count`` 2 leaves out the one in the middle.
 
     Shape:
         (N, 1, S, S) -> (N, count, S / 2, S / 2), S a multiple of 8.
@@ -52,13 +56,13 @@ class Fovea(nn.Module):
         self.standardize = PatchStandardization()
 
     def forward(self, patches: Tensor) -> Tensor:
-        # Without a channel until they are put together: for one of them OpenVINO lays maps out in a way that it copies slowly.
+        # The channel dimension is added last: with a single channel OpenVINO chooses a layout that is slow to copy.
         squares = [middle_square(patches[:, 0], quarters) for quarters in self.quarters]
         return self.standardize(torch.stack(squares, 1))
 
 
 def middle_square(patches: Tensor, quarters: int) -> Tensor:
-    """The middle of patches, so many quarters of the side (4, 3 or 2), in half the pixels a side.
+    """Crop the middle ``quarters`` / 4 of the side (4, 3 or 2) and resample it to half the patch's pixels a side.
 
     Shape:
         (N, S, S) -> (N, S / 2, S / 2), S a multiple of 8.
@@ -66,28 +70,27 @@ def middle_square(patches: Tensor, quarters: int) -> Tensor:
     size = patches.shape[-1]
     border = size * (4 - quarters) // 8
     middle = patches[:, border : size - border, border : size - border]
-    # Sums of rows, turned, and of rows again: a few times faster on a CPU than pooling, or than columns in OpenVINO.
+    # Sums of rows, transposed, and again: a few times faster on a CPU than pooling, and than columns in OpenVINO.
     if quarters == 4:
         return _one_of_two(_one_of_two(middle).mT).mT / 4
     return _two_of_three(_two_of_three(middle).mT).mT / 9 if quarters == 3 else middle
 
 
 def _one_of_two(maps: Tensor) -> Tensor:
-    """Sums of two rows, (N, R, S) -> (N, R / 2, S)."""
+    """Sum pairs of rows, (N, R, S) -> (N, R / 2, S)."""
     return maps[:, ::2] + maps[:, 1::2]
 
 
 def _two_of_three(maps: Tensor) -> Tensor:
-    """Three times the means over areas of two rows where there were three, (N, R, S) -> (N, 2 / 3 R, S)."""
+    """Resample three rows to two by area, times three, (N, R, S) -> (N, 2 / 3 R, S)."""
     first, second, third = maps.unflatten(1, (-1, 3)).unbind(2)
     return torch.stack([2 * first + second, second + 2 * third], 2).flatten(1, 2)
 
 
 class FilterResponseNorm2d(nn.Module):
-    """FRN: ``weight * x / sqrt(mean(x^2 over the map) + |eps|) + bias``, per sample and channel, no mean subtraction.
+    """FRN: ``weight * x / sqrt(mean(x^2 over the map) + |eps|) + bias`` per sample and channel.
 
-    Statistics and scaling are float32 whatever the precision of the input, since scale and bias nearly cancel in
-    trained networks.
+    Computed in float32 at least, since scale and bias nearly cancel in trained networks.
 
     Shape:
         (N, C, H, W) -> (N, C, H, W), same dtype.
@@ -102,13 +105,13 @@ class FilterResponseNorm2d(nn.Module):
         self.register_buffer("eps", torch.tensor([eps]))
 
     def forward(self, x: Tensor) -> Tensor:
-        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        wide = at_least_float32(x)
         scale = torch.rsqrt(wide.square().mean((2, 3), keepdim=True) + self.eps.abs())
         return torch.addcmul(self.bias, wide, self.weight * scale).to(x.dtype)
 
 
 class TLU(nn.Module):
-    """Thresholded linear unit ``max(x, tau)``, one learned tau per channel, starting at -1 (HyNet; the FRN paper has 0).
+    """Thresholded linear unit ``max(x, tau)``, one learned tau per channel, starting at -1 as in HyNet.
 
     Shape:
         (N, C, H, W) -> (N, C, H, W), same dtype.
@@ -123,13 +126,11 @@ class TLU(nn.Module):
 
 
 class ViewBatchNorm2d(nn.BatchNorm2d):
-    """Batch norm that normalises every view of a training batch alone; patch networks have no affine part.
+    """Batch norm that normalizes each view of a view-major training batch by itself.
 
-    The published networks send anchors and positives through in two passes, so that batch norm sees each half alone.
-    With ``num_views`` K a batch laid out view-major (all points of view 0, then all of view 1, ...) gives the same
-    result in one pass: outputs and running statistics are those of K passes in that order. Where torch.distributed
-    is initialised, the statistics are those of the batch over all ranks (every rank must hold equally many patches),
-    and gradients flow through them. In evaluation the running statistics are used and views do not matter.
+    Outputs and running statistics of a batch of ``num_views`` views are those of as many passes, as the published networks
+    have it. With several processes, statistics are those of the batch over all ranks, which must hold equally many patches,
+    and gradients flow through them.
 
     Shape:
         (K * P, C, H, W) -> (K * P, C, H, W), same dtype; statistics in float32.
@@ -153,34 +154,24 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
 
     def _over_all_ranks(self, x: Tensor) -> Tensor:
         world = distributed.world_size()
-        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        wide = at_least_float32(x)
         local_variance, local_mean = torch.var_mean(wide, (0, 2, 3), correction=0)
         mean = distributed.sum_over_ranks(local_mean) / world
-        # Parallel variance: within the ranks plus between them, without the cancellation of E[x^2] - E[x]^2.
+        # Variance within the ranks plus between them, without the cancellation of E[x^2] - E[x]^2.
         variance = distributed.sum_over_ranks(local_variance + (local_mean - mean).square()) / world
-        self._track(mean.detach(), variance.detach(), count=world * x.numel() // x.shape[1])
-        scale = torch.rsqrt(variance + self.eps)
-        normalized = (wide - mean[:, None, None]) * scale[:, None, None]
+        cast(Tensor, self.num_batches_tracked).add_(1)
+        count = world * x.numel() // x.shape[1]
+        unbiased = variance * (count / max(count - 1, 1))
+        for running, now in ((self.running_mean, mean), (self.running_var, unbiased)):
+            cast(Tensor, running).lerp_(now.detach().to(cast(Tensor, running).dtype), cast(float, self.momentum))
+        normalized = (wide - mean[:, None, None]) * torch.rsqrt(variance + self.eps)[:, None, None]
         if self.affine:
             normalized = normalized * self.weight[:, None, None] + self.bias[:, None, None]
         return normalized.to(x.dtype)
 
-    def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.num_batches_tracked is not None
-        assert self.momentum is not None
-        self.num_batches_tracked.add_(1)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        unbiased = variance * (count / max(count - 1, 1))
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
-
 
 def set_num_views(network: nn.Module, num_views: int) -> None:
-    """Tell every batch norm in ``network`` how many views a training batch holds (view-major).
-
-    Other batch norms that learn cannot be told: a warning names them.
-    """
+    """Tell every batch norm how many views a training batch holds; warn of batch norms that cannot be told."""
     plain = []
     for name, module in network.named_modules():
         if isinstance(module, ViewBatchNorm2d):
@@ -193,3 +184,50 @@ def set_num_views(network: nn.Module, num_views: int) -> None:
             "use patchprint.networks.blocks.ViewBatchNorm2d",
             stacklevel=2,
         )
+
+
+def unit_length(raw: Tensor) -> Tensor:
+    """Divide by the L2 norm, with 1e-10 under the root, in float32 at least.
+
+    Shape:
+        (..., D) -> (..., D). A zero vector stays zero.
+    """
+    wide = at_least_float32(raw)
+    return wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + 1e-10)
+
+
+class FloatHead(nn.Module):
+    """Unit vectors, of ``parts`` pieces of equal length: (N, D) -> (N, D) float32."""
+
+    def __init__(self, parts: int = 1) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def forward(self, raw: Tensor) -> Tensor:
+        if self.parts == 1:
+            return unit_length(raw)
+        return unit_length(raw.unflatten(-1, (self.parts, -1))).flatten(-2) / self.parts**0.5
+
+
+class BinaryHead(nn.Module):
+    """Unit tanh in training; signs / sqrt(D) in evaluation, whose dot product is 1 - 2 * Hamming / D. The sign of 0 is -1.
+
+    Shape:
+        (N, D) -> (N, D) float32.
+    """
+
+    def forward(self, raw: Tensor) -> Tensor:
+        if self.training:
+            return unit_length(torch.tanh(raw))
+        return torch.where(raw > 0, 1.0, -1.0).to(raw.dtype) / raw.shape[-1] ** 0.5
+
+
+def create_head(kind: str, dim: int, parts: int = 1) -> nn.Module:
+    """Create the head for ``kind`` "float" or "binary"."""
+    if kind == "float":
+        return FloatHead(parts)
+    if kind != "binary":
+        raise UserError(f"a network's kind is 'float' or 'binary', not {kind!r}")
+    if dim % 8:
+        raise UserError(f"a binary network needs a dimension that is a multiple of 8, not {dim}")
+    return BinaryHead()

@@ -1,7 +1,8 @@
-"""The networks by name: one small function each, whose arguments are the options of ``create``."""
+"""Registry of networks: a function or class each, whose arguments are the options of ``create``."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,23 +12,17 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry, check_kinds, check_options
-from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.desdis import DesDis
-from patchprint.networks.embedding import EmbeddingNetwork, LastNorm, create_backbone
+from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.hynet import HyNet, InputNorm
 from patchprint.networks.l2net import L2Net, MapLayers, SOSNet
-from patchprint.networks.network import Kind, ModelInfo, PatchNetwork
-from patchprint.networks.pooled import PooledNetwork
-from patchprint.networks.spatial_transformer import Padding, TransformedNetwork
+from patchprint.networks.network import Kind, PatchNetwork
 from patchprint.networks.tfeat import TFeat
+from patchprint.networks.wrappers import CenterSurround, Padding, PooledNetwork, TransformedNetwork
 
 
 def hardnet(dim: int = 128, width: int = 32, dropout: float = 0.3, kind: Kind = "float") -> PatchNetwork:
     return L2Net(dim, width, dropout, kind=kind)
-
-
-def sosnet(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
-    return SOSNet(dim, width, dropout, kind)
 
 
 def l2net(
@@ -38,13 +33,13 @@ def l2net(
     learned_norm: bool = False,
     maps: MapLayers = "ends",
 ) -> PatchNetwork:
-    """``learned_norm`` and ``maps="all"`` are curves C and D of the paper's Fig. 3a: see ``L2Net``."""
+    # The options learned_norm and maps="all" are curves C and D of the paper's Fig. 3a.
     return L2Net(dim, width, dropout, bias=True, bn_eps=1e-4, kind=kind, learned_norm=learned_norm, maps=maps)
 
 
 def l2net_cs(dim: int = 256, width: int = 32, dropout: float = 0.0, kind: Kind = "float") -> PatchNetwork:
     if dim % 2:
-        raise UserError(f"a centre-surround network needs an even dimension, not {dim}")
+        raise UserError(f"a center-surround network needs an even dimension, not {dim}")
     return CenterSurround(l2net(dim // 2, width, dropout, kind), l2net(dim // 2, width, dropout, kind))
 
 
@@ -62,12 +57,6 @@ def doap_st(
     return TransformedNetwork(doap(dim, width, dropout, kind), padding=padding)
 
 
-def hynet(
-    dim: int = 128, width: int = 32, dropout: float = 0.3, input_norm: InputNorm = "frn", kind: Kind = "float"
-) -> PatchNetwork:
-    return HyNet(dim, width, dropout, input_norm, kind)
-
-
 def sdgmnet(
     dim: int = 128,
     width: int = 32,
@@ -78,34 +67,9 @@ def sdgmnet(
     extra: int = 0,
     pooled: bool = False,
 ) -> PatchNetwork:
-    """HyNet's trunk, by the name of the paper that trains it by gradient modulation. The shipped weights have
-    ``input_norm="standard"``: patches are standardized first, so that brightness does not move the descriptor. For ``fovea``,
-    ``extra`` and ``pooled``, which are ours, see ``HyNet`` and ``PooledNetwork``."""
+    """Create HyNet's trunk under the name of the paper on gradient modulation; see ``HyNet`` and ``PooledNetwork``."""
     network = HyNet(dim, width, dropout, input_norm, kind, fovea, extra)
     return PooledNetwork(network) if pooled else network
-
-
-def embedding(
-    backbone: str = "efficientnet-lite0",
-    dim: int = 512,
-    input_size: int = 128,
-    feature_norm: bool = True,
-    last_norm: LastNorm = "none",
-    frozen_norm: bool = True,
-    backbone_rate: float = 1.0,
-) -> PatchNetwork:
-    """Whole images: see ``EmbeddingNetwork``."""
-    trunk = create_backbone(backbone)
-    return EmbeddingNetwork(trunk, dim, input_size, feature_norm, last_norm, frozen_norm, backbone_rate)
-
-
-def tfeat(dim: int = 128, width: int = 32, kind: Kind = "float", standardize: bool = False) -> PatchNetwork:
-    """``standardize`` is HardTFeat's way to prepare a patch: see ``TFeat``."""
-    return TFeat(dim, width, kind, standardize)
-
-
-def desdis(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
-    return DesDis(dim, width, dropout, kind)
 
 
 def strided(
@@ -117,8 +81,7 @@ def strided(
     fovea: int = 0,
     size: int = 64,
 ) -> PatchNetwork:
-    """DesDis's trunk on standardized patches, for students of distillation: a thirtieth of ``hardnet`` at width 16. ``extra``
-    adds as many layers to each of the two smaller sizes; for ``fovea`` and ``size`` see ``DesDis``."""
+    """Create DesDis's trunk on standardized patches, for students of distillation."""
     return DesDis(dim, width, dropout, kind, standardize=True, extra=extra, fovea=fovea, size=size)
 
 
@@ -126,26 +89,26 @@ NETWORKS: Registry[Callable[..., PatchNetwork]] = Registry(
     "network",
     {
         "hardnet": hardnet,
-        "sosnet": sosnet,
-        "hynet": hynet,
+        "sosnet": SOSNet,
+        "hynet": HyNet,
         "sdgmnet": sdgmnet,
         "l2net": l2net,
         "l2net-cs": l2net_cs,
         "doap": doap,
         "doap-binary": doap_binary,
         "doap-st": doap_st,
-        "tfeat": tfeat,
-        "desdis": desdis,
+        "tfeat": TFeat,
+        "desdis": DesDis,
         "strided": strided,
-        "embedding": embedding,
+        "embedding": EmbeddingNetwork,
     },
 )
 
 
 def create_like(state: Mapping[str, Tensor], name: str, **options: Any) -> PatchNetwork:
-    """`create` for weights that are at hand, or UserError where they do not fit.
+    """Create a network for given weights; UserError where they do not fit.
 
-    The network is made without memory first, since options that come from a file may ask for any size.
+    It is created without memory first, since options of a file may ask for any size.
     """
     with torch.device("meta"):
         expected = create(name, **options).state_dict()
@@ -159,14 +122,12 @@ def create_like(state: Mapping[str, Tensor], name: str, **options: Any) -> Patch
 
 
 def create(name: str, **options: Any) -> PatchNetwork:
-    """A network with random weights, in training mode.
+    """Create a network with random weights, in training mode.
 
-    Options are the arguments of the network's function here. All of ours take ``dim`` and ``width`` (channels of the first
-    layer, 32 as published; 8 is quick on a CPU); most take ``dropout`` and ``kind`` ("float" or "binary"); ``hynet`` and
-    ``sdgmnet`` take ``input_norm`` ("frn" or "standard"), ``sdgmnet`` and ``strided`` ``fovea`` and ``extra``, ``sdgmnet``
-    ``pooled``, ``l2net`` ``learned_norm`` and ``maps`` ("ends" or "all"), ``doap-st`` ``padding`` ("border" or "zeros"),
-    ``tfeat`` ``standardize``.
-    ``embedding`` is for whole images and takes a ``backbone``.
+    Args:
+        name: a name in ``NETWORKS``.
+        **options: arguments of its entry there. All patch networks take ``dim`` and ``width`` (channels of the first layer),
+            most ``dropout`` and ``kind`` ("float" or "binary"); ``embedding``, for whole images, takes a ``backbone``.
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)
@@ -178,16 +139,8 @@ def create(name: str, **options: Any) -> PatchNetwork:
     bound = signature.bind(**options)
     bound.apply_defaults()
     network = NETWORKS[name](**bound.arguments)
-    # Convolutions are 1.2 to 1.7 times faster in this layout on the CPU, and on a GPU in bfloat16.
+    # Convolutions are 1.2 to 1.7 times faster in this layout, on the CPU and on a GPU in bfloat16.
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # All options are recorded, so that weights saved today rebuild the same network under other defaults.
-    network.info = ModelInfo(
-        name=name,
-        network=name,
-        options=dict(bound.arguments),
-        dim=network.dim,
-        kind=network.kind,
-        input_size=network.input_size,
-        channels=network.channels,
-    )
+    network.info = dataclasses.replace(network.info, name=name, network=name, options=dict(bound.arguments))
     return network

@@ -1,4 +1,4 @@
-"""DesDis's trunk, which halves the patch in each of its first three convolutions: small and fast."""
+"""DesDis: a small and fast network with a stride in each of its first three convolutions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 
 class DesDis(PatchNetwork):
-    """DesDis (Liu and Dong 2024); ``width`` is the number in the names of the published files, whose state-dict keys these are.
+    """DesDis (Liu and Dong 2024); state-dict keys are those of the published files, whose names have the ``width``.
 
-    Three options are ours: ``standardize`` divides by the standard deviation where DesDis has instance normalization, which
-    bounds it from below; ``extra`` is how many 3x3 layers are added to each of the two smaller sizes, 8x8 and 4x4; with a
-    ``fovea`` the first layer sees so many nested squares of a larger patch, each standardized (see `Fovea`), whose side is
-    ``size`` pixels: 64, or 48, which are little more than half as many to cut.
+    Args:
+        standardize: divide by the standard deviation instead of instance normalization.
+        extra: number of 3 x 3 layers added at each of the two smaller sizes, 8 x 8 and 4 x 4.
+        fovea: number of nested squares that the first layer sees of a larger patch (see `Fovea`); 0 for none.
+        size: side of the patch with a fovea, 64 or 48.
 
     Shape:
         (N, 1, 32, 32), with a fovea (N, 1, size, size) -> (N, dim).
@@ -38,9 +39,7 @@ class DesDis(PatchNetwork):
             raise UserError(f"the patch of a fovea has 48 or 64 pixels a side, not {size}")
         if extra < 0:
             raise UserError(f"extra is a number of layers, not {extra}")
-        prepare: nn.Module = PatchStandardization() if standardize else nn.InstanceNorm2d(1)
-        if fovea:
-            prepare = Fovea(fovea)
+        prepare = Fovea(fovea) if fovea else PatchStandardization() if standardize else nn.InstanceNorm2d(1)
         self.layer1 = nn.Sequential(prepare, *_block(max(fovea, 1), width, stride=2))
         self.layer2 = nn.Sequential(*_block(width, 2 * width, stride=2), *_blocks(2 * width, extra))
         self.layer3 = nn.Sequential(*_block(2 * width, 4 * width, stride=2), *_blocks(4 * width, 1 + extra))

@@ -1,15 +1,8 @@
-"""Networks for whole images: a backbone, and a head that embeds its features.
-
-Any module that turns images (N, 3, S, S) in [0, 1] into features (N, F) and says F as ``num_features`` is a backbone:
-``register_backbone`` gives it a name, under which files of weights find it again. Names like ``timm:resnet50.a1_in1k`` are
-networks of timm, where that is installed.
-"""
+"""Networks for whole images: a backbone and a linear embedding of its features."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,40 +10,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from patchprint.common.errors import UserError, suggest
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError
+from patchprint.networks.backbones import create_backbone
 from patchprint.networks.blocks import ViewBatchNorm2d
-from patchprint.networks.efficientnet_lite import EfficientNetLite0
 from patchprint.networks.network import Maps, PatchNetwork
-from patchprint.networks.residual import resnet18, resnet50
 
 LastNorm = Literal["none", "batch", "weight"]
-
-BACKBONES: dict[str, Callable[[], nn.Module]] = {
-    "efficientnet-lite0": EfficientNetLite0,
-    "resnet18": resnet18,
-    "resnet50": resnet50,
-    # For images of 32 pixels, and narrow ones for tests and tries on a CPU.
-    "resnet18-small": partial(resnet18, stem="small"),
-    "resnet50-small": partial(resnet50, stem="small"),
-    "resnet18-narrow": partial(resnet18, stem="small", width=8),
-}
-
-
-def register_backbone(name: str, make: Callable[[], nn.Module]) -> None:
-    """Make a backbone known by ``name``, to ``networks.create("embedding", backbone=name)`` and to files that use it."""
-    if name in BACKBONES:
-        raise UserError(f"there is a backbone {name!r} already; choose another name")
-    BACKBONES[name] = make
 
 
 class EmbeddingNetwork(PatchNetwork):
     """Backbone, linear embedding, unit length (SEC's metric learning, and SimCLR with its linear projection).
 
-    ``feature_norm`` puts batch norm between features and embedding, as the paper has it. ``last_norm`` is the paper's ablation:
-    "batch" normalises the embedding before it is brought to unit length, "weight" is weight norm of the last layer.
-    ``frozen_norm`` keeps the batch norms of the backbone as they are, statistics and affine part. ``backbone_rate`` is the
-    learning rate of the backbone in units of that of the head.
+    Args:
+        feature_norm: batch norm between features and embedding, as in SEC.
+        last_norm: SEC's ablation: "batch" norm of the embedding, or "weight" norm of the last layer.
+        frozen_norm: keep statistics and affine parts of the backbone's batch norms.
+        backbone_rate: learning rate of the backbone in units of that of the head.
 
     Shape:
         images (N, 3, S, S) -> (N, dim) float32, unit length.
@@ -61,7 +36,7 @@ class EmbeddingNetwork(PatchNetwork):
 
     def __init__(
         self,
-        backbone: nn.Module,
+        backbone: str | nn.Module = "efficientnet-lite0",
         dim: int = 512,
         input_size: int = 128,
         feature_norm: bool = True,
@@ -72,8 +47,9 @@ class EmbeddingNetwork(PatchNetwork):
         super().__init__(dim, "float", input_size, channels=3)
         if last_norm not in ("none", "batch", "weight"):
             raise UserError(f"last_norm is none, batch or weight, not {last_norm!r}")
-        self.backbone, self.frozen_norm, self.backbone_rate = backbone, frozen_norm, backbone_rate
-        features = int(backbone.num_features)  # type: ignore[arg-type]
+        self.backbone = create_backbone(backbone) if isinstance(backbone, str) else backbone
+        self.frozen_norm, self.backbone_rate = frozen_norm, backbone_rate
+        features = int(self.backbone.num_features)  # type: ignore[arg-type]
         self.feature_norm = ViewBatchNorm2d(features, affine=True) if feature_norm else nn.Identity()
         self.embed: nn.Module = nn.Linear(features, dim)
         if last_norm == "weight":
@@ -84,11 +60,7 @@ class EmbeddingNetwork(PatchNetwork):
                 norm.requires_grad_(False)
 
     def features(self, images: Tensor) -> Tensor:
-        """What the backbone makes of the images, uint8 or float in [0, 1].
-
-        Shape:
-            (N, 3, S, S) -> (N, F).
-        """
+        """Compute the features of images, uint8 or float in [0, 1]: (N, 3, S, S) -> (N, F)."""
         return self.backbone(self._as_float(images))
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
@@ -103,7 +75,7 @@ class EmbeddingNetwork(PatchNetwork):
         return self
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Backbone and head have rates of their own; batch norm and biases are not decayed."""
+        """Return groups by learning rate and decay; batch norm and biases are not decayed."""
         groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
         for name, parameter in self.named_parameters():
             rate = self.backbone_rate if name.startswith("backbone.") else 1.0
@@ -111,10 +83,9 @@ class EmbeddingNetwork(PatchNetwork):
         return [{"params": params, "lr_factor": rate, "decays": decays} for (rate, decays), params in groups.items()]
 
     def load_imagenet(self) -> None:
-        """Fill the backbone with weights learned on ImageNet, where there are any on this machine."""
-        load = getattr(self.backbone, "load_imagenet", None)
-        if load is not None:
-            load()
+        """Load ImageNet weights into the backbone, where this machine has them."""
+        if hasattr(self.backbone, "load_imagenet"):
+            self.backbone.load_imagenet()  # type: ignore[operator]
             return
         package = getattr(self.backbone, "weights_package", None)
         if package is None:
@@ -132,43 +103,3 @@ class EmbeddingNetwork(PatchNetwork):
 
     def _backbone_norms(self) -> list[nn.Module]:
         return [norm for norm in self.backbone.modules() if isinstance(norm, nn.modules.batchnorm._BatchNorm)]
-
-
-class TimmBackbone(nn.Module):
-    """A network of timm without its classifier, with the normalisation that it was trained with.
-
-    Shape:
-        (N, 3, S, S) in [0, 1] -> (N, num_features).
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-        self.network = self._create(pretrained=False)
-        self.num_features = int(self.network.num_features)
-        facts = self.network.pretrained_cfg
-        self.register_buffer("mean", torch.tensor(facts["mean"])[:, None, None], persistent=False)
-        self.register_buffer("std", torch.tensor(facts["std"])[:, None, None], persistent=False)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.network((images - self.mean) / self.std)
-
-    def load_imagenet(self) -> None:
-        self.network.load_state_dict(self._create(pretrained=True).state_dict())
-
-    def _create(self, pretrained: bool) -> Any:
-        return require("timm", extra=None).create_model(self.name, pretrained=pretrained, num_classes=0)
-
-
-def create_backbone(name: str) -> nn.Module:
-    """A backbone with random weights, by name."""
-    if name.startswith("timm:"):
-        return TimmBackbone(name.removeprefix("timm:"))
-    if name not in BACKBONES:
-        raise UserError(
-            f"there is no backbone {name!r}; {suggest(name, BACKBONES)} (networks.register_backbone makes others known)"
-        )
-    return BACKBONES[name]()

@@ -1,10 +1,8 @@
-"""Bias, FRN and TLU as one GPU kernel for each direction, where the compiler would read every map several times.
+"""Triton kernels for bias, FRN and TLU fused, one for each direction.
 
-Training a HyNet trunk is bound by memory: the maps of a batch are far larger than the weights. The kernels read a map
-once forwards, and the map and its gradient once backwards, with all arithmetic in float32. One program holds all pixels of
-some channels of one patch in registers, which needs maps whose side and channels are powers of two, channels last.
-
-This file needs Triton, which comes with PyTorch's builds for GPUs; ``HyNet.fuse`` imports it where it is wanted.
+Training HyNet is bound by memory: the kernels read a map once forwards, and map and gradient once backwards, in float32. One
+program holds all pixels of some channels of one patch in registers, which needs maps whose side and channels are powers of
+two, channels last. Triton comes with PyTorch's builds for GPUs.
 """
 
 from __future__ import annotations
@@ -56,23 +54,19 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
 
 
 def bias_frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> Tensor:
-    """As ``frn_function.bias_frn_tlu``, on a GPU.
-
-    Shape:
-        x (N, C, H, W), shift (C,), weight, bias, tau (1, C, 1, 1), eps (1,) -> (N, C, H, W), same dtype.
-    """
+    """Do as ``hynet.bias_frn_tlu``, on a GPU."""
     return torch.ops.patchprint.frn_tlu(x, shift, weight, bias, tau, eps)[0]
 
 
 def _layout(x: Tensor) -> tuple[int, int, int, int]:
-    """Patches, channels, pixels, and channels for each program."""
+    """Return the numbers of patches, channels, pixels, and channels for each program."""
     count, channels, height, width = x.shape
     return count, channels, height * width, max(1, min(channels, _PIXELS_IN_REGISTERS // (height * width)))
 
 
 @torch.library.custom_op("patchprint::frn_tlu", mutates_args=())
 def frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
-    """``max(weight * z / sqrt(mean(z^2) + |eps|) + bias, tau)`` of ``z = x + shift``, and the factor ``1 / sqrt(...)``.
+    """Compute ``bias_frn_tlu`` and the factor ``1 / sqrt(mean(z^2) + |eps|)``.
 
     Shape:
         x (N, C, H, W) channels last, shift (C,), weight, bias, tau (1, C, 1, 1), eps (1,)
@@ -91,7 +85,7 @@ def frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor,
 def frn_tlu_backward(
     gradient: Tensor, x: Tensor, shift: Tensor, scale: Tensor, weight: Tensor, bias: Tensor, tau: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradient of x, and those of shift, weight, bias and tau.
+    """Compute the gradients of x, and of shift, weight, bias and tau.
 
     Shape:
         gradient, x (N, C, H, W), shift (C,), scale (N, C), weight, bias, tau (1, C, 1, 1) -> (N, C, H, W), (4, C) float32.

@@ -1,4 +1,4 @@
-"""The L2-Net trunk: seven convolutions with batch norm. L2-Net, HardNet, SOSNet and DOAP differ in details only."""
+"""The L2-Net trunk of seven convolutions with batch norm, for L2-Net, HardNet, SOSNet and DOAP."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MapLayers = Literal["ends", "all"]
 def l2net_layers(
     width: int, dim: int, dropout: float, bias: bool, eps: float, learned_norm: bool = False
 ) -> list[nn.Module]:
-    """Convolution, batch norm and ReLU six times, then dropout, the 8x8 convolution and the last batch norm.
+    """Create convolution, batch norm and ReLU six times, then dropout, the 8 x 8 convolution and the last batch norm.
 
-    ``learned_norm``: scale and shift of all batch norms but the first and the last are learned.
+    With ``learned_norm``, all batch norms but the first and the last are affine.
     """
     layers: list[nn.Module] = []
     channels = 1
@@ -33,7 +33,7 @@ def l2net_layers(
 
 
 def initialize(network: nn.Module, init: Init) -> None:
-    """Start values of all convolutions: orthogonal with gain 0.6 (HardNet) or 1 (SOSNet), or He's normal (DOAP)."""
+    """Initialize all convolutions: orthogonal with gain 0.6 (HardNet) or 1 (SOSNet), or He's normal (DOAP)."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             if init == "he":
@@ -47,14 +47,13 @@ def initialize(network: nn.Module, init: Init) -> None:
 def run_layers(
     layers: Iterable[nn.Module], x: Tensor, with_maps: bool, keep: MapLayers = "ends"
 ) -> tuple[Tensor, Maps | None]:
-    """Go through the trunk, keeping the outputs of the first and last batch norm, or of all; the last one leaves autocast's
-    type behind.
+    """Run the trunk, and keep the outputs of the first and the last batch norm, or of all.
 
     Shape:
         x (N, 1, 32, 32) -> raw (N, D), maps ((N, 32 * 32 * width), ..., (N, D)) or None.
     """
     maps: list[Tensor] = []
-    dtype = x.dtype  # that of the weights; under autocast the convolutions return a shorter one
+    dtype = x.dtype  # that of the weights, which autocast shortens and the last batch norm needs
     *body, last_norm = layers
     for layer in body:
         x = layer(x)
@@ -65,13 +64,14 @@ def run_layers(
 
 
 class L2Net(PatchNetwork):
-    """L2-Net's trunk behind per-patch standardisation: L2-Net, HardNet and DOAP by their settings.
+    """L2-Net, HardNet and DOAP by their settings; state-dict keys are those of kornia's HardNet.
 
-    State-dict keys are those of kornia's HardNet. L2-Net's release also subtracts the mean image of its training
-    patches; that image is nearly flat, and subtracting it would make the print depend on contrast, so it is left out.
+    L2-Net's release also subtracts the mean image of its training patches, which is nearly flat and would make descriptors
+    depend on contrast; it is left out.
 
-    Two options are the paper's experiments with batch norm and intermediate maps (its Fig. 3a): ``learned_norm`` learns scale
-    and shift of the batch norms that no map is taken from, ``maps="all"`` hands the maps after every batch norm to the loss.
+    Args:
+        learned_norm: learn scale and shift of the batch norms that no map is taken from (L2-Net's Fig. 3a).
+        maps: return the maps after every batch norm with "all" (ibid.).
 
     Shape:
         (N, 1, 32, 32) -> (N, dim).
@@ -106,7 +106,7 @@ class L2Net(PatchNetwork):
 
 
 class SOSNet(PatchNetwork):
-    """L2-Net's trunk behind instance normalisation of the patch. State-dict keys are those of kornia's SOSNet.
+    """L2-Net's trunk behind instance normalization; state-dict keys are those of kornia's SOSNet.
 
     Shape:
         (N, 1, 32, 32) -> (N, dim).

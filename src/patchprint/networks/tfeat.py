@@ -9,10 +9,9 @@ from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 
 class TFeat(PatchNetwork):
-    """TFeat; the published network ends in tanh, which is ``raw`` here, and prints are that brought to unit length.
+    """TFeat, whose final tanh is ``raw`` here; state-dict keys are those of kornia's TFeat.
 
-    State-dict keys are those of kornia's TFeat. There is no normalisation layer but the first, hence no maps. HardTFeat
-    (``standardize``) divides by the standard deviation where TFeat has instance normalization, which bounds it from below.
+    HardTFeat (``standardize``) divides by the standard deviation where TFeat has instance normalization.
 
     Shape:
         (N, 1, 32, 32) -> (N, dim).

@@ -1,8 +1,8 @@
-"""Trained weights: finding them by name, reading and writing them with all that is known about them.
+"""Load and save trained weights with their metadata.
 
-Weights are safetensors files whose metadata (JSON strings) hold the fields of ``ModelInfo``. The package's own lie in
-``patchprint/networks/pretrained/NAME.safetensors``. Files published by the authors of other methods
-(``networks.published``) are read too.
+Weights are safetensors files whose metadata (JSON strings) hold the fields of ``ModelInfo``; the package's own are
+``patchprint/networks/pretrained/NAME.safetensors``. Files that the authors of HardNet, SOSNet, HyNet, TFeat, HardTFeat and
+DesDis publish are read too; those in ``PUBLISHED`` by name, once they lie in the cache folder.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import math
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -22,51 +23,68 @@ from safetensors.torch import save as serialize
 from torch import Tensor
 
 from patchprint.common.errors import UserError, suggest
-from patchprint.common.files import atomic_file
+from patchprint.common.files import atomic_file, cache_folder
 from patchprint.common.safe_io import parsing
 from patchprint.networks.catalog import NETWORKS, create_like
 from patchprint.networks.network import ModelInfo, PatchNetwork, TrainingRecord
-from patchprint.networks.published import PUBLISHED, find_published, network_from_published
 
 WEIGHTS_FOLDER = Path(__file__).resolve().parent / "pretrained"
 _FORMAT = "patchprint"
 _WHAT = "a safetensors file"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
 
+# File and source of published weights, by name.
+PUBLISHED = {
+    "tfeat.liberty": ("tfeat-liberty.params", "https://github.com/vbalnt/tfeat"),
+    "hardtfeat": ("HardTFeat.pth", "https://github.com/ducha-aiki/affnet"),
+    **{f"desdis-{width}": (f"DesDis-{width}.pth", "https://github.com/liuyuzhenn/DesDis") for width in (8, 16, 24, 32)},
+}
+# Keys by which published files are recognized: of the first convolution and of the layer that sets the dimension; license.
+_SIGNATURES = {
+    "hardnet": ("features.0.weight", "features.19.weight", "MIT"),
+    "sosnet": ("layers.1.weight", "layers.20.weight", "none stated by the authors"),
+    "hynet": ("layer1.2.weight", "layer7.1.weight", "MIT"),
+    "tfeat": ("features.1.weight", "descr.0.weight", "MIT"),
+    "desdis": ("layer1.1.weight", "desc.1.weight", "MIT"),
+}
+
 
 def load_network(
     name_or_file: str | Path, device: torch.device | str = "cpu", also_known: Iterable[str] = ()
 ) -> PatchNetwork:
-    """A trained network in evaluation mode, by the name of shipped weights or from a file.
+    """Load a trained network in evaluation mode.
 
     Args:
-        name_or_file: ``"sdgmnet"``, a name in ``published.PUBLISHED`` (``"desdis-32"``) whose file lies in the cache, or
-            the path of a safetensors file written by ``save`` or of a published file.
-        device: where the network is put.
-        also_known: further names that a user may have meant.
+        name_or_file: name of shipped weights (``"sdgmnet"``) or published ones (``"desdis-32"``), or a weight file.
+        device: device of the network.
+        also_known: further names to suggest for an unknown one.
     """
     path = _find(name_or_file, also_known)
-    network = _load_safetensors(path) if _is_safetensors(path) else network_from_published(_load_pickled(path), path)
+    with open(path, "rb") as stream:
+        has_header = stream.read(9)[8:] == b"{"  # of safetensors: eight bytes of length, then a JSON object
+    is_safetensors = path.suffix == ".safetensors" or has_header
+    network = _load_safetensors(path) if is_safetensors else _network_from_published(_load_pickled(path), path)
     if not network.info.sha256:
         network.info = dataclasses.replace(network.info, sha256=weights_sha256(network.state_dict()))
     return network.eval().to(device)
 
 
 def weight_names() -> list[str]:
-    """The names of the weights that come with the package, sorted."""
+    """Return the names of the weights that come with the package, sorted."""
     return sorted(path.stem for path in WEIGHTS_FOLDER.glob("*.safetensors"))
 
 
 def list_weights() -> list[ModelInfo]:
-    """The weights that come with the package, sorted by name."""
+    """Return the metadata of the weights that come with the package, sorted by name."""
     return [read_info(WEIGHTS_FOLDER / f"{name}.safetensors") for name in weight_names()]
 
 
 def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None, half: bool = False) -> ModelInfo:
-    """Write weights and ``info`` (by default the network's own) as safetensors; returns the info with its checksum.
+    """Write a network and its metadata as safetensors, and return the metadata with the checksum.
 
-    What the network itself knows (architecture, options, dimension, kind, input size) is taken from the network.
-    With ``half``, weights of convolutions and linear layers are stored as float16; statistics stay float32.
+    Args:
+        info: metadata, by default the network's own; what the network itself knows is taken from the network.
+        half: store weights of convolutions and linear layers as float16.
     """
     if not network.info.network:
         raise UserError(
@@ -91,7 +109,7 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
 
 
 def read_info(path: str | Path) -> ModelInfo:
-    """What a safetensors file says about its weights, without reading them."""
+    """Read the metadata of a safetensors file, without its weights."""
     metadata = _metadata(Path(path))
     if metadata.get("format") != _FORMAT:
         raise UserError(f"{path} was not written by patchprint")
@@ -104,13 +122,13 @@ def read_info(path: str | Path) -> ModelInfo:
 
 
 def rewrite_info(path: str | Path, info: ModelInfo) -> None:
-    """Replace what a safetensors file of patchprint says about its weights; the weights themselves stay as they are."""
+    """Replace the metadata of a safetensors file."""
     state = _read_state(Path(path))
     _write(path, state, dataclasses.replace(info, sha256=weights_sha256(state)))
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
-    """Checksum of weights: names, types, shapes and bytes in the order of names, whatever file they are kept in."""
+    """Compute the checksum of weights: names, types, shapes and bytes in the order of names."""
     digest = hashlib.sha256()
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()
@@ -120,13 +138,13 @@ def weights_sha256(state: Mapping[str, Tensor]) -> str:
 
 
 def to_bytes(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
-    """A safetensors file, of equal bytes for equal contents: the library leaves metadata in an order that changes."""
+    """Serialize to safetensors with sorted metadata, so that equal contents have equal bytes."""
     written = serialize(tensors, metadata=metadata)
     start = 8 + int.from_bytes(written[:8], "little")
     header = json.loads(written[8:start])
     header["__metadata__"] = dict(sorted(metadata.items()))
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
+    text += b" " * (-len(text) % 8)  # alignment of the tensors
     return len(text).to_bytes(8, "little") + text + written[start:]
 
 
@@ -151,7 +169,7 @@ def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
     if isinstance(name_or_file, str) and name_or_file in shipped:
         return shipped[name_or_file]
     if isinstance(name_or_file, str) and name_or_file in PUBLISHED:
-        return find_published(name_or_file)
+        return _find_published(name_or_file)
     path = Path(name_or_file)
     if path.is_file():
         return path
@@ -168,7 +186,7 @@ def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
 
 
 def _check_types(info: ModelInfo) -> None:
-    """Metadata are JSON of anybody's making: each must be of the kind that its default has."""
+    """Raise UserError for metadata of another type than the default's."""
     for record, usual in ((info, ModelInfo("", "")), (info.training, TrainingRecord())):
         for field in dataclasses.fields(record):
             value, kind = getattr(record, field.name), type(getattr(usual, field.name))
@@ -183,21 +201,14 @@ def _check_types(info: ModelInfo) -> None:
 
 
 def _is_kernel(name: str, value: Tensor) -> bool:
-    """Whether this is the weight of a convolution or linear layer, not a scale, a threshold or a statistic."""
+    """Whether this is the weight of a convolution or linear layer."""
     return name.endswith("weight") and value.ndim >= 2 and value.shape[0] > 1
-
-
-def _is_safetensors(path: Path) -> bool:
-    with open(path, "rb") as stream:
-        start = stream.read(9)
-    # Eight bytes of length, then a JSON object.
-    return path.suffix == ".safetensors" or start[8:] == b"{"
 
 
 def _load_safetensors(path: Path) -> PatchNetwork:
     state = _read_state(path)
     if _metadata(path).get("format") != _FORMAT:
-        return network_from_published(state, path)
+        return _network_from_published(state, path)
     info = read_info(path)
     if weights_sha256(state) != info.sha256:
         raise UserError(f"{path} is damaged: the checksum of its weights is not the one it was written with")
@@ -219,9 +230,82 @@ def _load_pickled(path: Path) -> object:
             with zipfile.ZipFile(path) as bundle:
                 if sum(member.file_size for member in bundle.infolist()) > path.stat().st_size:
                     raise ValueError("it unpacks to more than it holds")
-        # From memory, where a length in the file cannot ask for more than there is.
+        # From memory, where a forged length cannot ask for more than there is.
         return torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
-    # Damaged files make the reader fail with whatever it stumbles on (OSError, IndexError, AssertionError, ...), and with the
-    # advice to load them without care, which nobody shall read.
+    # Damaged files raise anything (OSError, IndexError, AssertionError, ...), with the advice to load them unsafely.
     except Exception as error:
         raise UserError(f"{path} is damaged or no weight file that can be read safely") from error
+
+
+def _find_published(name: str) -> Path:
+    (file, source), folder = PUBLISHED[name], cache_folder("weights")
+    if not (folder / file).is_file():
+        raise UserError(
+            f"the weights {name} are published by others and not here: put {file} from {source} into {folder}, "
+            "or give the path of the file"
+        )
+    return folder / file
+
+
+def _network_from_published(content: Any, path: Path) -> PatchNetwork:
+    """Build the network of a published checkpoint."""
+    state = _unwrap(content)
+    if state is None:
+        raise UserError(f"{path} holds no weights of a patch network")
+    # A tensor may repeat few bytes over any shape.
+    if sum(value.numel() * value.element_size() for value in state.values()) > path.stat().st_size:
+        raise UserError(f"{path} holds weights that are larger than the file; take the one that its authors publish")
+    with parsing(path, "a weight file of a patch network"):
+        state, options = _from_hardtfeat(state) if "classifier.1.weight" in state else (state, {})
+        fitting = [
+            name
+            for name, (first, last, _) in _SIGNATURES.items()
+            if first in state and last in state and state[first].ndim == 4
+        ]
+    if not fitting:
+        raise UserError(f"{path} holds weights of another network; known files are {', '.join(_SIGNATURES)}")
+    name = fitting[0]
+    first, last, license = _SIGNATURES[name]
+    with parsing(path, f"a weight file that fits network {name!r}"):
+        network = create_like(state, name, width=state[first].shape[0], dim=state[last].shape[0], **options)
+        counts = {key: value for key, value in network.state_dict().items() if key.endswith("num_batches_tracked")}
+        network.load_state_dict(counts | state)
+    network.info = dataclasses.replace(
+        network.info,
+        name=_name_of(path, name),
+        license=license,
+        training=TrainingRecord(data="see the publisher of the file"),
+        notes=f"published weights, read from {path.name}",
+    )
+    return network
+
+
+def _unwrap(content: Any) -> dict[str, Tensor] | None:
+    """Return the state dict of a checkpoint, without DataParallel's prefix, or None."""
+    if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
+        content = content["state_dict"]
+    if not isinstance(content, Mapping) or not content:
+        return None
+    if not all(isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()):
+        return None
+    return {key.removeprefix("module."): value for key, value in content.items()}
+
+
+def _from_hardtfeat(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Convert HardTFeat to TFeat's keys and options; its linear layer is a convolution, and SIFT is in the file too."""
+    names = {"features.0": "features.1", "features.3": "features.4", "classifier.1": "descr.0"}
+    renamed = {}
+    for key, value in state.items():
+        layer, _, kind = key.rpartition(".")
+        if not key.startswith("SIFT."):
+            renamed[f"{names.get(layer, layer)}.{kind}"] = value.flatten(1) if key == "classifier.1.weight" else value
+    return renamed, {"standardize": True}
+
+
+def _name_of(path: Path, network: str) -> str:
+    """Return the name of a published file; that of another ``tfeat-mine.pth`` is ``tfeat.mine``."""
+    for known, (file, _) in PUBLISHED.items():
+        if file == path.name:
+            return known
+    tag = path.stem.removeprefix(f"{network}-")
+    return path.stem if tag == path.stem else f"{network}.{tag}"

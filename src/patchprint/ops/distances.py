@@ -1,14 +1,11 @@
-"""Distances between descriptors, of pairs, of all with all, and to the nearest: Euclidean for vectors, Hamming for packed bits.
+"""Distances between descriptors and nearest neighbors: Euclidean for vectors, Hamming for packed bits.
 
-Packed bits are uint8, the first bit of eight in the highest place, as numpy.packbits has it. What finds neighbours returns
-(distance, index), in this order.
+Packed bits are uint8 in the order of numpy.packbits.
 
-There are two ways to compute them. `nearest` by itself is for use: float32, with torch for vectors and FAISS for bits; on a GPU
-the two nearest are found in half precision. torch is
-faster than FAISS on vectors at the sizes of one image, FAISS's popcount several times faster than any product of vectors
-(``python -m perf.speed.contest --stages match``); without FAISS, bits go through torch as well. Scores are computed from
-*exact* distances: float64, squares rounded to 1e-9. A matrix product adds numbers in another order near its borders, and
-without rounding such noise would break ties, and rank constant descriptors by their place in the file.
+Matching uses float32: torch for vectors, which is faster than FAISS at the sizes of one image, and FAISS's popcount for bits
+where it is installed (``python -m perf.speed.contest --stages match``); on a GPU the two nearest are found in half
+precision. Scores use *exact* distances: float64, squares rounded to 1e-9, since rounding errors of a matrix product would
+break ties.
 """
 
 from __future__ import annotations
@@ -28,30 +25,26 @@ Backend = Literal["auto", "torch", "faiss"]
 Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
-_KERNEL_CELLS = 1 << 24  # distances from which on a kernel that keeps none of them is faster than a product
+_KERNEL_CELLS = 1 << 24  # distances from which on the kernel is faster than a matrix product
 _CHUNK = 2048  # pairs whose exact distances are computed at a time
 _EXACT_CELLS = 1 << 19  # exact distances held at a time
 _STEP = 2.0**-30
 
 
 def pack_bits(raw: Tensor) -> Tensor:
-    """Sign bits, eight to a byte; zero and negative give bit 0.
+    """Pack sign bits, eight to a byte; zero and negative give bit 0.
 
     Shape:
         (N, D) -> (N, D // 8) uint8; D is a multiple of 8.
     """
     if raw.shape[-1] % 8:
         raise UserError(f"{raw.shape[-1]} bits do not fill whole bytes; use a dimension that is a multiple of 8")
-    place = 1 << torch.arange(7, -1, -1, device=raw.device)  # made there: a CUDA graph cannot copy it
+    place = 1 << torch.arange(7, -1, -1, device=raw.device)  # no copy, which a CUDA graph could not hold
     return ((raw > 0).unflatten(-1, (-1, 8)) * place.to(torch.uint8)).sum(-1, dtype=torch.uint8)
 
 
 def unpack_bits(packed: Tensor) -> Tensor:
-    """The bits of `pack_bits` as 0 and 1.
-
-    Shape:
-        (..., B) uint8 -> (..., 8 B) uint8.
-    """
+    """Unpack the bits of `pack_bits` to 0 and 1: (..., B) uint8 -> (..., 8 B) uint8."""
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
     return ((packed[..., None] >> shifts) & 1).flatten(-2)
 
@@ -59,21 +52,27 @@ def unpack_bits(packed: Tensor) -> Tensor:
 def nearest(
     queries: Tensor, base: Tensor, k: int = 1, backend: Backend = "auto", exact: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The k nearest base descriptors of every query.
+    """Find the k nearest base descriptors of every query, on the CPU or the GPU of the queries.
+
+    Descriptors with NaN or infinity have no neighbors and are nobody's.
 
     Args:
-        exact: tie-safe distances in float64, as scores want them; of equally near ones the first.
+        exact: tie-safe distances for scores, in float64; of equally near ones the first.
 
     Shape:
         queries (N, D), base (M, D) -> distance (N, k) float32 (float64 if exact) in ascending order, index (N, k) int64, on the
-        CPU. Where M < k the distance is infinite and the index -1. Descriptors with NaN or infinity have no neighbors and are
-        nobody's.
+        CPU; infinity and -1 where there are fewer than k.
     """
     if queries.shape[1] != base.shape[1] or queries.dtype != base.dtype:
-        raise UserError(f"cannot compare descriptors of {_describe(queries)} with descriptors of {_describe(base)}")
+        units = {torch.uint8: "bytes of packed bits"}
+        kinds = [
+            f"{each.shape[1]} {units.get(each.dtype, f'{each.dtype} values')}".replace("torch.", "")
+            for each in (queries, base)
+        ]
+        raise UserError(f"cannot compare descriptors of {kinds[0]} with descriptors of {kinds[1]}")
     distance = torch.full((len(queries), k), torch.inf, dtype=torch.float64 if exact else torch.float32)
     index = torch.full((len(queries), k), -1, dtype=torch.int64)
-    # A NaN is larger than all, so that one descriptor with it would be the nearest of every other.
+    # NaN is larger than all numbers: such a descriptor would be the nearest of every other.
     asking, answering = _is_finite(queries), _is_finite(base)
     if not (asking.all() and answering.all()):
         nearer, number = nearest(queries[asking], base[answering], k, backend, exact)
@@ -90,11 +89,11 @@ def nearest(
 
 
 def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tensor, radius: float) -> Tensor:
-    """Distance to the nearest base descriptor that lies farther than ``radius`` pixels from the first neighbor.
+    """Find the distance to the nearest base descriptor farther than ``radius`` pixels from the first neighbor.
 
     Shape:
-        first (N,) int64 index of the first neighbor; xy (M, 2) positions of the base -> (N,) float32, infinite where nothing
-        lies that far away.
+        first (N,) int64 index of the first neighbor; xy (M, 2) positions of the base -> (N,) float32, infinite where there is
+        none.
     """
     result = []
     bits = queries.dtype == torch.uint8
@@ -104,7 +103,7 @@ def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tenso
     rows = max(1, _CHUNK_CELLS // max(1, len(base)))
     for part, chosen in zip(queries.split(rows), first.split(rows), strict=True):
         score = part @ base.T - half_norm
-        # The exact mode: pixel positions are large numbers, and the matrix product loses whole pixels of their distance.
+        # Pixel positions are large numbers: the matrix product would lose whole pixels of their distance.
         away = torch.cdist(xy[chosen], xy, compute_mode="donot_use_mm_for_euclid_dist")
         score[away <= radius] = -torch.inf
         score[:, unusable] = -torch.inf
@@ -114,11 +113,7 @@ def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tenso
 
 
 def pair_distances(a: Descriptors, b: Descriptors) -> np.ndarray:
-    """Exact distance of row i of a to row i of b, in chunks.
-
-    Shape:
-        (N, D), (N, D) -> (N,) float64.
-    """
+    """Compute exact distances of row i of a to row i of b: (N, D), (N, D) -> (N,) float64."""
     parts = [
         _rounded(((_exact_vectors(x) - _exact_vectors(y)) ** 2).sum(1), x)
         for x, y in zip(torch.as_tensor(a).split(_CHUNK), torch.as_tensor(b).split(_CHUNK), strict=True)
@@ -127,17 +122,13 @@ def pair_distances(a: Descriptors, b: Descriptors) -> np.ndarray:
 
 
 def distance_matrix(a: Descriptors, b: Descriptors) -> Tensor:
-    """All exact distances.
-
-    Shape:
-        (N, D), (M, D) -> (N, M) float64.
-    """
+    """Compute all exact distances: (N, D), (M, D) -> (N, M) float64."""
     x, y = _exact_vectors(a), _exact_vectors(b)
     return _rounded((x**2).sum(1)[:, None] + (y**2).sum(1)[None] - 2.0 * (x @ y.T), torch.as_tensor(a))
 
 
 def chance_of_same_index(a: Descriptors, b: Descriptors) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the nearest neighbor of row i of a is row i of b; where k rows are equally near, the chance 1 / k.
+    """Compute whether the nearest neighbor of row i of a is row i of b; among k equally near rows, the chance 1 / k.
 
     Shape:
         (N, D), (N, D) -> distance of the nearest (N,), chance (N,) in [0, 1].
@@ -155,7 +146,7 @@ def chance_of_same_index(a: Descriptors, b: Descriptors) -> tuple[np.ndarray, np
 
 
 def _exactly(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    # Made before the chunks: small results that come to lie between large ones would keep their memory from being used again.
+    # Allocated before the chunks, whose memory small results would fragment.
     distances = torch.empty(len(queries), k, dtype=torch.float64, device=queries.device)
     indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
     step = _exact_rows(base)
@@ -172,12 +163,12 @@ def _exactly(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _exact_rows(base: Descriptors) -> int:
-    """How many rows of exact distances to all of ``base`` are held at a time."""
+    """Return how many rows of exact distances to ``base`` are held at a time."""
     return max(1, _EXACT_CELLS // max(1, len(base)))
 
 
 def _with_kernel(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """On a GPU: found in half precision, measured in float32."""
+    """Find neighbors in half precision on a GPU, with distances in float32."""
     from patchprint.ops.distances_kernel import two_nearest
 
     index = two_nearest(queries.float(), base.float())
@@ -189,19 +180,11 @@ def _with_kernel(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]
     return distance[:, :k], index.gather(1, order)[:, :k]
 
 
-def _uses_kernel(queries: Tensor, base: Tensor, k: int) -> bool:
-    return (
-        runs_kernels(queries.device)
-        and len(queries) * len(base) >= _KERNEL_CELLS
-        and queries.is_floating_point()
-        and k <= 2 <= len(base)
-    )
-
-
 def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    if _uses_kernel(queries, base, k):
-        return _with_kernel(queries, base, k)
     bits = queries.dtype == torch.uint8
+    is_large = len(queries) * len(base) >= _KERNEL_CELLS
+    if runs_kernels(queries.device) and is_large and not bits and k <= 2 <= len(base):
+        return _with_kernel(queries, base, k)
     queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
     rows = max(1, _CHUNK_CELLS // len(base))
@@ -216,17 +199,14 @@ def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Top k by repeated maxima, which beat torch.topk on a CPU for the small k of matching; overwrites ``score``."""
+    """Find the top k; repeated maxima beat torch.topk on a CPU for the small k of matching. Overwrites ``score``."""
     if k > 4:
-        best, index = score.topk(k, dim=1)
-        return best, index
-    values, indices = [], []
+        return score.topk(k, dim=1)
+    found = []
     for _ in range(k):
-        value, index = score.max(1, keepdim=True)
-        score.scatter_(1, index, -torch.inf)
-        values.append(value)
-        indices.append(index)
-    return torch.cat(values, 1), torch.cat(indices, 1)
+        found.append(score.max(1, keepdim=True))
+        score.scatter_(1, found[-1].indices, -torch.inf)
+    return torch.cat([best.values for best in found], 1), torch.cat([best.indices for best in found], 1)
 
 
 def _with_faiss(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -251,30 +231,24 @@ def _use_faiss(queries: Tensor, backend: Backend) -> bool:
 
 
 def _is_finite(descriptors: Tensor) -> Tensor:
-    """Which rows hold numbers only, (N,) bool."""
+    """Return which rows have no NaN or infinity, (N,) bool."""
     if not descriptors.is_floating_point():
         return torch.ones(len(descriptors), dtype=torch.bool, device=descriptors.device)
     return descriptors.sum(1, dtype=torch.float64).isfinite()
 
 
 def as_vectors(descriptors: Tensor) -> Tensor:
-    """float32 vectors; packed bits become signs."""
+    """Convert descriptors to float32 vectors, packed bits to signs."""
     return unpack_bits(descriptors).float() * 2 - 1 if descriptors.dtype == torch.uint8 else descriptors.float()
 
 
 def _exact_vectors(descriptors: Descriptors) -> Tensor:
-    """float64 vectors; packed bits become 0 and 1, whose squared distance is the Hamming distance."""
+    """Convert descriptors to float64, packed bits to 0 and 1, whose squared distance is the Hamming distance."""
     values = torch.as_tensor(descriptors)
     return unpack_bits(values).double() if values.dtype == torch.uint8 else values.double()
 
 
 def _rounded(squared: Tensor, descriptors: Tensor) -> Tensor:
-    """Distances from their squares: Euclidean for vectors, the square itself for packed bits."""
+    """Compute distances from squares: the root for vectors, the square itself for packed bits."""
     tidy = ((squared / _STEP).round() * _STEP).clamp(min=0.0)
     return tidy if descriptors.dtype == torch.uint8 else tidy.sqrt()
-
-
-def _describe(descriptors: Tensor) -> str:
-    bits = descriptors.dtype == torch.uint8
-    unit = "bytes of packed bits" if bits else f"{descriptors.dtype} values".replace("torch.", "")
-    return f"{descriptors.shape[1]} {unit}"

@@ -1,10 +1,8 @@
-"""The nearest and second nearest of many vectors as one GPU kernel, in half precision.
+"""Triton kernel for the two nearest neighbors, in half precision.
 
-The table of all similarities is as large as the product of both numbers, and is read several times when it lies in memory. Here
-a program goes through all of ``base`` for some queries, and keeps the two best of each in registers. Half precision may swap
-two that are equally near up to 0.001: distances are computed again in float32 by whoever asked.
-
-This file needs Triton, which comes with PyTorch's builds for GPUs.
+Each program compares some queries with all of ``base`` and keeps the two best in registers, so that the similarity matrix is
+never written to memory. Half precision may swap neighbors whose distances agree to 0.001; callers compute distances again in
+float32. Triton comes with PyTorch's builds for GPUs.
 """
 
 from __future__ import annotations
@@ -47,14 +45,14 @@ def _two_best_kernel(  # type: ignore[no-untyped-def]
 
 
 def two_nearest(queries: Tensor, base: Tensor) -> Tensor:
-    """Numbers of the two base vectors nearest to each query.
+    """Return the indices of the two base vectors nearest to each query.
 
     Shape:
-        queries (N, D), base (M, D), M at least 2 -> (N, 2) int64. D is filled up to a power of two.
+        queries (N, D), base (M, D), M at least 2 -> (N, 2) int64. D is padded to a power of two.
     """
     largest = torch.maximum(queries.abs().amax(), base.abs().amax()).clamp(min=1e-12)
     dim = max(16, triton.next_power_of_2(queries.shape[1]))
-    # Brought to [-1, 1], so that no product leaves the range of half precision.
+    # Scaled to [-1, 1], so that no product overflows half precision.
     asked, others = (
         torch.nn.functional.pad(each / largest, (0, dim - each.shape[1])).half().contiguous()
         for each in (queries, base)

@@ -1,4 +1,4 @@
-"""Plane and space geometry that all rooms share: homographies of points and keypoints, similarities, two cameras.
+"""Homographies of points and keypoints, similarities, and the geometry of two cameras.
 
 Arrays are NumPy float64, because positions in large images need the digits.
 """
@@ -15,7 +15,7 @@ from patchprint.types import Keypoints, Pose
 
 
 def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """Points through a homography; those on or beyond the horizon become infinite.
+    """Map points by a homography; those on or beyond the horizon become infinite.
 
     Shape:
         homography (3, 3), xy (N, 2) -> (N, 2) float64.
@@ -26,11 +26,7 @@ def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
 
 
 def jacobian(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """How a homography stretches the surroundings of each point.
-
-    Shape:
-        homography (3, 3), xy (N, 2) -> (N, 2, 2) float64.
-    """
+    """Compute the derivative of a homography at each point: homography (3, 3), xy (N, 2) -> (N, 2, 2) float64."""
     w = xy @ homography[2, :2] + homography[2, 2]
     ahead = project(homography, xy)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -38,7 +34,7 @@ def jacobian(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:
 
 
 def transport(keypoints: Keypoints, homography: np.ndarray) -> Keypoints:
-    """Where keypoints go under a homography, with scale and angle by its derivative at each of them."""
+    """Map keypoints by a homography, with scale and angle by its derivative."""
     xy = keypoints.xy.cpu().double().numpy()
     stretch = jacobian(homography, xy)
     angle = keypoints.angle.cpu().double().numpy()
@@ -49,27 +45,19 @@ def transport(keypoints: Keypoints, homography: np.ndarray) -> Keypoints:
 
 
 def inside(xy: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Whether points lie on the pixels of an image of shape (H, W).
-
-    Shape:
-        xy (N, 2) -> (N,) bool.
-    """
+    """Whether points lie on the pixels of an image of shape (H, W): (N, 2) -> (N,) bool."""
     right, bottom = shape[1] - 0.5, shape[0] - 0.5
     return (xy[:, 0] >= -0.5) & (xy[:, 1] >= -0.5) & (xy[:, 0] <= right) & (xy[:, 1] <= bottom)
 
 
 def rotation(angle: np.ndarray | float) -> np.ndarray:
-    """Rotations of the plane from the x axis towards the y axis.
-
-    Shape:
-        angle (...) radians -> (..., 2, 2).
-    """
+    """Create rotations from the x axis towards the y axis: angle (...) in radians -> (..., 2, 2)."""
     cosine, sine = np.cos(angle), np.sin(angle)
     return np.stack([np.stack([cosine, -sine], -1), np.stack([sine, cosine], -1)], -2)
 
 
 def align_similarity(source: np.ndarray, target: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Umeyama's similarity: ``scale * turn @ source + shift`` is nearest to the target in the sense of least squares.
+    """Fit Umeyama's similarity: least squares of ``scale * turn @ source + shift`` to the target.
 
     Shape:
         source (N, 3), target (N, 3) -> scale, turn (3, 3), shift (3,).
@@ -84,7 +72,7 @@ def align_similarity(source: np.ndarray, target: np.ndarray) -> tuple[float, np.
 
 
 def homography_errors(homography: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Sampson's distance of matches from a homography: how far, to first order, both points together must move to obey it.
+    """Compute Sampson's distance of matches from a homography: how far both points together must move, to first order.
 
     Shape:
         homography (3, 3), a (N, 2), b (N, 2) -> (N,) pixels.
@@ -98,7 +86,7 @@ def homography_errors(homography: np.ndarray, a: np.ndarray, b: np.ndarray) -> n
 
 
 def epipolar_errors(fundamental: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Sampson's distance of matches from an epipolar geometry: how far both points together must move to obey it.
+    """Compute Sampson's distance of matches from an epipolar geometry: how far both points together must move.
 
     Shape:
         fundamental (3, 3), a (..., 2), b (..., 2) -> (...,) pixels.
@@ -111,10 +99,10 @@ def epipolar_errors(fundamental: np.ndarray, a: np.ndarray, b: np.ndarray) -> np
 
 
 def relative_pose(a: Pose, b: Pose) -> tuple[np.ndarray, np.ndarray]:
-    """How a second camera stands to a first: a point x of the first's space is ``rotation @ x + translation`` in the second's.
+    """Compute the pose of b relative to a: a point x of a's space is ``rotation @ x + translation`` in b's.
 
     Shape:
-        -> rotation (3, 3), translation (3,), the center of the first as the second sees it.
+        -> rotation (3, 3), translation (3,).
     """
     return b.rotation @ a.rotation.T, b.rotation @ (a.center - b.center)
 
@@ -122,7 +110,7 @@ def relative_pose(a: Pose, b: Pose) -> tuple[np.ndarray, np.ndarray]:
 def fundamental_matrix(
     rotation: np.ndarray, translation: np.ndarray, intrinsics_a: np.ndarray, intrinsics_b: np.ndarray
 ) -> np.ndarray:
-    """The epipolar geometry of two cameras, from the pixels of the first to lines in the second.
+    """Compute the fundamental matrix, from pixels of the first camera to lines in the second.
 
     Shape:
         rotation (3, 3), translation (3,) as `relative_pose` gives them, intrinsics (3, 3) -> (3, 3).

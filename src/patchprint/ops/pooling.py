@@ -1,11 +1,7 @@
-"""One vector for a whole image, pooled from its local descriptors, and the pairs of images that look alike by it.
+"""Global image vectors (VLAD, Jegou et al. 2010) from local descriptors, and pairs of similar images.
 
-The vector is a VLAD (Jegou et al. 2010): descriptors are compared with a few centers, and what is kept for each center is the
-sum of how its descriptors deviate from it. The centers are learned on the images at hand, so that it works for any descriptor
-and nothing has to be fetched.
-
-Neighbors are found exactly among few images, and by an index of FAISS among many: a graph (HNSW), then lists (IVF), which are
-quicker to build and take less memory.
+The centers are learned on the given images, so that it works for any descriptor. Neighbors are found exactly among few images,
+and by an index of FAISS among many: a graph (HNSW), then lists (IVF), which build faster and take less memory.
 """
 
 from __future__ import annotations
@@ -25,30 +21,25 @@ from patchprint.ops.distances import as_vectors, nearest
 CENTERS = 64
 NEIGHBORS = 30  # images that each one is paired with
 _SAMPLE = 50_000  # descriptors that the centers are learned from
-_SAMPLED_IMAGES = 1_000  # at most, from which they come
-_WHOLE = 1_000  # images whose vectors are kept as they are; those of more are made shorter
-_SHORT = 512  # numbers of a shortened vector
-EXACT = 20_000  # images among which neighbors are found without an index
+_SAMPLED_IMAGES = 1_000  # most images that they come from
+_WHOLE = 1_000  # images up to which vectors are not projected
+_SHORT = 512  # size of a projected vector
+EXACT = 20_000  # images up to which neighbors are found without an index
 GRAPH = 200_000  # images up to which the index is a graph
-_ROUNDS = 15  # of k-means; more change the pairs no further
+_ROUNDS = 15  # of k-means; more do not change the pairs
 
-# Descriptors (N, D) of an image by its name: floats, or uint8 packed bits. Asked for one image at a time.
-Read = Callable[[str], Tensor]
+Read = Callable[[str], Tensor]  # descriptors (N, D) of an image by its name: floats or uint8 packed bits
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Centers of descriptors.
-
-    Shape:
-        centers (C, D) float32.
-    """
+    """Centers (C, D) float32 of descriptors."""
 
     centers: Tensor
 
     @staticmethod
     def learn(sample: Tensor, centers: int = CENTERS, seed: int = 0) -> Vocabulary:
-        """The k-means centers of a sample of descriptors, (N, D); fewer where there are fewer descriptors."""
+        """Learn k-means centers from descriptors (N, D); fewer where there are fewer descriptors."""
         values = as_vectors(sample)
         order = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed))
         found = values[order[:centers]].clone()
@@ -60,39 +51,37 @@ class Vocabulary:
         return Vocabulary(found)
 
     def pool(self, descriptors: Tensor) -> Tensor:
-        """The vector of one image.
-
-        Shape:
-            (N, D) -> (C * D,) float32 of unit length; zero where there are no descriptors.
-        """
+        """Compute the VLAD of an image: (N, D) -> (C * D,) float32 of unit length, zero without descriptors."""
         values = as_vectors(descriptors)
         _, index = nearest(values, self.centers)
         total = torch.zeros_like(self.centers).index_add_(0, index[:, 0], values - self.centers[index[:, 0]])
-        # Each center counts alike (Arandjelovic and Zisserman 2013), or one repeated window would decide.
+        # Intra-normalization (Arandjelovic and Zisserman 2013), or one repeated window would decide.
         return F.normalize(F.normalize(total, dim=1).flatten(), dim=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Pooling:
-    """How images become vectors: by a vocabulary, and for many images then by their principal directions.
-
-    Shape:
-        directions (K, C * D) float32, orthonormal rows, or None.
-    """
+    """Vectors of images by a vocabulary and, for many images, principal directions (K, C * D) float32."""
 
     vocabulary: Vocabulary
     directions: Tensor | None = None
 
     def __call__(self, descriptors: Tensor) -> Tensor:
-        """The vector of one image: (N, D) -> (C * D,) or (K,) float32."""
+        """Compute the vector of an image: (N, D) -> (C * D,) or (K,) float32."""
         whole = self.vocabulary.pool(descriptors)
         return whole if self.directions is None else self.directions @ whole
 
 
 def learn_pooling(names: Sequence[str], read: Read, seed: int = 0) -> Pooling:
-    """A pooling that suits these images; of many, it looks at some that are spread evenly among them."""
+    """Learn a pooling on images; of many, on some that are spread evenly among them."""
     some = spread_evenly(names, _SAMPLED_IMAGES)
-    vocabulary = learn_vocabulary(some, read, seed)
+    generator = torch.Generator().manual_seed(seed)
+    share = max(1, _SAMPLE // max(1, len(some)))
+    parts = []
+    for name in some:
+        found = read(name)
+        parts.append(found[torch.randperm(len(found), generator=generator)[:share]])
+    vocabulary = Vocabulary.learn(torch.cat(parts), seed=seed)
     if len(names) <= _WHOLE:
         return Pooling(vocabulary)
     _, _, directions = torch.linalg.svd(pool_images(some, read, vocabulary.pool), full_matrices=False)
@@ -100,34 +89,23 @@ def learn_pooling(names: Sequence[str], read: Read, seed: int = 0) -> Pooling:
 
 
 def spread_evenly(names: Sequence[str], most: int) -> list[str]:
-    """At most ``most`` of the names, from the first to the last at equal distances."""
+    """Return at most ``most`` of the names at equal distances."""
     return [names[index * len(names) // most] for index in range(most)] if len(names) > most else list(names)
 
 
-def learn_vocabulary(names: Sequence[str], read: Read, seed: int = 0) -> Vocabulary:
-    """A vocabulary from the same number of descriptors of each image."""
-    generator = torch.Generator().manual_seed(seed)
-    share = max(1, _SAMPLE // max(1, len(names)))
-    parts = []
-    for name in names:
-        found = read(name)
-        parts.append(found[torch.randperm(len(found), generator=generator)[:share]])
-    return Vocabulary.learn(torch.cat(parts), seed=seed)
-
-
 def pool_images(names: Sequence[str], read: Read, pool: Callable[[Tensor], Tensor]) -> Tensor:
-    """Vectors of images, one a row; ``pool`` is a `Pooling`, or `Vocabulary.pool`."""
+    """Compute the vectors of images, one a row; ``pool`` is a `Pooling` or `Vocabulary.pool`."""
     return torch.stack([pool(read(name)) for name in names])
 
 
 def similar_pairs(names: Sequence[str], read: Read, neighbors: int = NEIGHBORS, seed: int = 0) -> list[tuple[str, str]]:
-    """Each image with the ``neighbors`` that look most like it; every pair once, in the order of ``names``."""
+    """Pair each image with its most similar ones; every pair once, in the order of ``names``."""
     return pair_up(names, pool_images(names, read, learn_pooling(names, read, seed)), neighbors, seed)
 
 
 def pair_up(names: Sequence[str], vectors: Tensor, neighbors: int = NEIGHBORS, seed: int = 0) -> list[tuple[str, str]]:
-    """The same for images whose vectors (I, K) are known."""
-    # Nearest of all is the image itself, unless another has the same vector.
+    """Do as `similar_pairs` for images whose vectors (I, K) are known."""
+    # The nearest is the image itself, unless another has the same vector.
     index = neighbors_of_all(vectors, min(neighbors + 1, len(names)), seed).numpy()
     images = np.broadcast_to(np.arange(len(names))[:, None], index.shape)
     is_other = (index != images) & (index >= 0)
@@ -138,11 +116,7 @@ def pair_up(names: Sequence[str], vectors: Tensor, neighbors: int = NEIGHBORS, s
 
 
 def neighbors_of_all(vectors: Tensor, count: int, seed: int = 0) -> Tensor:
-    """The nearest vectors of each vector, itself among them.
-
-    Shape:
-        (I, K) float32 -> (I, count) int64, the nearest first; -1 where an index found no more.
-    """
+    """Find the nearest vectors of each, itself among them: (I, K) float32 -> (I, count) int64, -1 where there are fewer."""
     if len(vectors) <= EXACT:
         return nearest(vectors, vectors, count)[1]
     faiss = require("faiss", extra="cluster")
@@ -158,12 +132,12 @@ def neighbors_of_all(vectors: Tensor, count: int, seed: int = 0) -> Tensor:
 
 
 def _index(faiss: Any, values: np.ndarray, count: int, seed: int) -> Any:
-    """A graph for some, lists for more."""
+    """Build an index: a graph for some vectors, lists for more."""
     number, size = values.shape
     if number <= GRAPH:
         graph = faiss.index_factory(size, "HNSW32")
         graph.hnsw.efConstruction, graph.hnsw.efSearch = 80, max(64, 2 * count)
-        faiss.omp_set_num_threads(1)  # several would build another graph each time
+        faiss.omp_set_num_threads(1)  # several threads are not deterministic
         graph.add(values)
         return graph
     lists = faiss.index_factory(size, f"IVF{int(4 * number**0.5)},Flat")

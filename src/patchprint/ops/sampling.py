@@ -29,8 +29,8 @@ _CHUNK = 2048
 _CHUNK_PIXELS = 1 << 19  # of patches that one core of a CPU cuts at a time
 _STRIP_PIXELS = 1 << 22
 _MOST_PIXELS_IN_FLOATS = 1 << 25
-_MOST_PIXELS_RECORDED = 1 << 22  # larger images take longer than the queueing of what is done to them
-_turn = threading.Lock()  # for recordings, which have one place for what goes in and comes out
+_MOST_PIXELS_RECORDED = 1 << 22  # larger images take longer than it takes to queue their kernels
+_turn = threading.Lock()  # a recording has one input and one output buffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +50,19 @@ class ImagePyramids:
 
     @staticmethod
     def build(images: Iterable[np.ndarray | Tensor], device: torch.device | str = "cpu") -> ImagePyramids:
-        """Pyramids of images (H, W), uint8, or float32 in [0, 255] with a gradient; they are halved on ``device``."""
+        """Build pyramids of images (H, W), uint8, or float32 in [0, 255] with a gradient, on ``device``."""
         given = [_checked(torch.as_tensor(image)) for image in images]
         if not given:
             raise UserError("no images were given to cut patches from")
         sizes = [_level_sizes(*image.shape) for image in given]
-        if len(given) == 1 and _records(given[0], torch.device(device)):
-            return _recorded(given[0], torch.device(device))
-        if any(image.requires_grad for image in given):
-            flat = [level.reshape(-1) for image in given for level in _with_gradient(image.to(device))]
-            pixels = torch.cat([level.float() for level in flat])
+        with_gradient = any(image.requires_grad for image in given)
+        few_pixels = len(given) == 1 and given[0].numel() <= _MOST_PIXELS_RECORDED
+        if few_pixels and not with_gradient and runs_kernels(torch.device(device)):
+            with _turn:  # small kernels take less time than queueing them: they are recorded for images of one size
+                recording, tables = _recording(*given[0].shape, torch.device(device))
+                return ImagePyramids(recording(given[0]).clone(), *tables)
+        if with_gradient:
+            pixels = torch.cat([level.reshape(-1) for image in given for level in _with_gradient(image.to(device))])
         else:
             counts = [sum(h * w for h, w in levels) for levels in sizes]
             pixels = torch.empty(sum(counts), dtype=torch.uint8, device=device)
@@ -75,25 +78,16 @@ class ImagePyramids:
         return self.pixels.device
 
     def level(self, number: int) -> Tensor:
-        """A level of the first image as floats in [0, 1], (1, 1, H, W)."""
-        if self.differentiable:  # each use has its own way back
-            return self._floats(number)
-        if number not in self._known:
-            self._known[number] = self._floats(number)
-        return self._known[number]
+        """Return a level of the first image as floats in [0, 1], (1, 1, H, W)."""
+        known = {} if self.pixels.requires_grad else self._known  # a gradient goes through each use once
+        if number not in known:
+            start, width, height = (int(table[0, number]) for table in (self.offset, self.width, self.height))
+            known[number] = self.pixels[start : start + width * height].view(1, 1, height, width) / 255.0
+        return known[number]
 
     @functools.cached_property
     def _known(self) -> dict[int, Tensor]:
         return {}
-
-    def _floats(self, number: int) -> Tensor:
-        start, width, height = (int(table[0, number]) for table in (self.offset, self.width, self.height))
-        return self.pixels[start : start + width * height].view(1, 1, height, width) / 255.0
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether a gradient goes through the pixels."""
-        return self.pixels.requires_grad
 
     def to(self, device: torch.device | str) -> ImagePyramids:
         tables = (self.pixels, self.offset, self.width, self.height, self.num_levels)
@@ -166,8 +160,8 @@ def _read_level_by_level(pyramids: ImagePyramids, level: Tensor, center: Tensor,
 
 def _read_level(pixels: Tensor, center: Tensor, frame: Tensor, u: Tensor) -> Tensor:
     count, size, (height, width) = len(center), len(u), pixels.shape[2:]
-    # It counts from -1 in the middle of the first pixel to 1 in the middle of the last one. All x lie before all y: both are
-    # written in one go, and read in one row.
+    # Coordinates are -1 in the middle of the first pixel and 1 in the middle of the last one. All x lie before all y in
+    # memory, which is faster to write and to read.
     grid = torch.empty(2, count, size, size)
     for axis, per_pixel in enumerate((2.0 / max(width - 1, 1), 2.0 / max(height - 1, 1))):
         _along(center[:, axis] * per_pixel - 1, frame[:, axis] * per_pixel, u, grid[axis])
@@ -176,17 +170,17 @@ def _read_level(pixels: Tensor, center: Tensor, frame: Tensor, u: Tensor) -> Ten
 
 
 def keypoint_frames(keypoints: Keypoints, patch_scale: float) -> Tensor:
-    """Half-side frames (N, 2, 2) in pixels of the patches of ``keypoints``."""
+    """Return half-side frames (N, 2, 2) in pixels of the patches of keypoints."""
     return keypoints.frames() * (patch_scale / 2.0)
 
 
 def cut_patches(
     pyramids: ImagePyramids, image: int | Tensor, keypoints: Keypoints, patch_scale: float, size: int
 ) -> Tensor:
-    """Patches of keypoints, (N, 1, size, size) on the pyramids' device, cut in chunks so that memory stays bounded."""
-    # In one piece, since each way to a GPU takes its time.
+    """Sample the patches of keypoints, (N, 1, size, size) on the pyramids' device, in chunks that bound memory."""
+    # In one tensor, since each copy to a GPU takes its time.
     place = torch.cat([keypoints.xy, keypoint_frames(keypoints, patch_scale).flatten(1)], 1).to(pyramids.device)
-    learns = place.requires_grad or pyramids.differentiable
+    learns = place.requires_grad or pyramids.pixels.requires_grad
     if runs_kernels(pyramids.device) and size & (size - 1) == 0 and not learns:
         from patchprint.ops import sampling_kernel
 
@@ -227,7 +221,7 @@ def lazy_patches(
 
 
 def _of_one_size(keypoints: Keypoints) -> Tensor:
-    """Their rows, those of one size together, since they come from the same level."""
+    """Return the rows of keypoints by size, since those of one size come from the same level."""
     return keypoints.scale.argsort()
 
 
@@ -244,7 +238,7 @@ def _checked(image: Tensor) -> Tensor:
 
 
 def _level_sizes(height: int, width: int) -> list[tuple[int, int]]:
-    """Height and width of an image and its halved copies, down to a side of about 8 pixels."""
+    """Return height and width of an image and its halved copies, down to a side of about 8 pixels."""
     sizes = [(height, width)]
     while min(sizes[-1]) >= 2 * _SMALLEST_SIDE:
         sizes.append((sizes[-1][0] // 2, sizes[-1][1] // 2))
@@ -252,32 +246,31 @@ def _level_sizes(height: int, width: int) -> list[tuple[int, int]]:
 
 
 def _tables(sizes: list[list[tuple[int, int]]], device: torch.device | str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """offset, width and height (I, L) and num_levels (I,) of pyramids whose levels lie one after the other."""
+    """Create offset, width and height (I, L) and num_levels (I,) of pyramids whose levels follow each other."""
     depth = max(len(levels) for levels in sizes)
     rows, position = [], 0
     for levels in sizes:
-        offsets = [position]
+        found = []
         for height, width in levels:
-            offsets.append(offsets[-1] + height * width)
-        position = offsets.pop()
-        numbers = [min(number, len(levels) - 1) for number in range(depth)]
-        row = [*(offsets[n] for n in numbers), *(levels[n][1] for n in numbers), *(levels[n][0] for n in numbers)]
-        rows.append([*row, len(levels)])
-    table = torch.tensor(rows).to(device)  # in one piece, since each way to a GPU takes its time
+            found.append((position, width, height))
+            position += height * width
+        found += [found[-1]] * (depth - len(levels))
+        rows.append([*(value for column in zip(*found, strict=True) for value in column), len(levels)])
+    table = torch.tensor(rows).to(device)  # in one tensor, since each copy to a GPU takes its time
     first, second, third = (table[:, start : start + depth].contiguous() for start in range(0, 3 * depth, depth))
     return first, second, third, table[:, -1].contiguous()
 
 
 def _with_gradient(image: Tensor) -> list[Tensor]:
-    """An image (H, W) and its halved copies, in floats."""
-    levels = [image]
+    """Return an image (H, W) and its halved copies in floats."""
+    levels = [image.float()]
     while min(levels[-1].shape) >= 2 * _SMALLEST_SIDE:
         levels.append(_halved(levels[-1]))
     return levels
 
 
 def _halve_into(pixels: Tensor, image: Tensor) -> None:
-    """Write an image (H, W) and its halved copies, each rounded from what was not, one after the other into ``pixels``."""
+    """Write an image (H, W) and its halved copies into ``pixels``; each is halved before it is rounded."""
     sizes = _level_sizes(*image.shape)
     first, *rest = (part.view(size) for part, size in zip(pixels.split([h * w for h, w in sizes]), sizes, strict=True))
     current = first.copy_(image)
@@ -289,18 +282,6 @@ def _halve_into(pixels: Tensor, image: Tensor) -> None:
         else:
             current = _halved(current)
             level.copy_(current.round())
-
-
-def _records(image: Tensor, device: torch.device) -> bool:
-    """Whether the pyramid of an image is recorded: on a GPU, where small kernels are done before the next one is queued."""
-    return runs_kernels(device) and image.numel() <= _MOST_PIXELS_RECORDED and not image.requires_grad
-
-
-def _recorded(image: Tensor, device: torch.device) -> ImagePyramids:
-    """The pyramid of an image (H, W) uint8, of which others of the same size may have come before."""
-    with _turn:
-        recording, tables = _recording(*image.shape, device)
-        return ImagePyramids(recording(image).clone(), *tables)
 
 
 @functools.lru_cache(maxsize=8)
@@ -316,7 +297,7 @@ def _recording(height: int, width: int, device: torch.device) -> tuple[Recording
 
 
 def _halved(image: Tensor) -> Tensor:
-    """Half the size, (H, W) -> (H // 2, W // 2) float32; in strips, since a filter needs many times the memory of its input."""
+    """Halve an image, (H, W) -> (H // 2, W // 2) float32, in strips that bound memory."""
     height, width = image.shape
     strip = max(16, _STRIP_PIXELS // width // 2)
     parts = []
@@ -329,9 +310,9 @@ def _halved(image: Tensor) -> Tensor:
 
 
 def _halved_rows(rows: Tensor) -> Tensor:
-    """32 times the rows halved, (2 N + 4, W) -> (N, W): a binomial filter around the edge that two rows share.
+    """Halve rows, times 32, (2 N + 4, W) -> (N, W): a binomial filter around the edge that two rows share.
 
-    The pixel of the next level sits there. Sums of slices are a few times faster than a convolution of one channel.
+    Sums of slices are a few times faster than a convolution of one channel.
     """
     count = len(rows) // 2 - 2
     taps = [rows[start : start + 2 * count - 1 : 2] for start in range(6)]

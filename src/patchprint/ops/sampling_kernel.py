@@ -1,9 +1,7 @@
-"""Pyramids and patches as GPU kernels: one launch for a level, one for all patches, where PyTorch needs tens for each.
+"""Triton kernels for pyramids and patches: one launch for a level and one for all patches.
 
-At a few hundred keypoints the launches are most of the time. The values are those of ``sampler`` up to
-roundings; a patch is the same alone and among others.
-
-This file needs Triton, which comes with PyTorch's builds for GPUs; ``sampler`` imports it where it is wanted.
+PyTorch needs tens of launches for each, which take most of the time at a few hundred keypoints. Values are those of `sampling`
+up to rounding; a patch is the same alone and in a batch. Triton comes with PyTorch's builds for GPUs.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ _COLUMNS = 256  # of a level that one program writes
 
 @triton.jit
 def _across(source, line, column, width, inside):  # type: ignore[no-untyped-def]
-    """32 times a line of ``source`` halved at ``column``, as ``sampler._halved_rows`` has it."""
+    """32 times a line of ``source`` halved at ``column``, as ``sampling._halved_rows``."""
     start, last = 2 * column - 2, width - 1
     a = tl.load(source + line * width + tl.minimum(tl.maximum(start, 0), last), inside, 0).to(tl.float32)
     b = tl.load(source + line * width + tl.minimum(tl.maximum(start + 1, 0), last), inside, 0).to(tl.float32)
@@ -66,7 +64,7 @@ def _sampling_kernel(  # type: ignore[no-untyped-def]
     entry = number * LEVELS + level
     start, columns, rows = tl.load(offset + entry), tl.load(width + entry), tl.load(height + entry)
 
-    # In a level, pixels are 2**level times as large, and the outer edge of the picture (-0.5) stays where it is.
+    # In a level, pixels are 2**level times as large, and the outer edge of the image (-0.5) stays where it is.
     shrink = tl.exp2(-level.to(tl.float32))
     pixel = tl.arange(0, SIZE * SIZE)
     u = ((pixel % SIZE) * 2 + 1).to(tl.float32) / SIZE - 1
@@ -87,7 +85,7 @@ def _sampling_kernel(  # type: ignore[no-untyped-def]
 
 
 def halve(image: Tensor, rounded: Tensor) -> Tensor:
-    """Half the size, as numbers for the next level, and as bytes into ``rounded``.
+    """Halve an image: return floats for the next level, and write bytes into ``rounded``.
 
     Shape:
         (H, W) uint8 or float32, (H // 2, W // 2) uint8 -> (H // 2, W // 2) float32.
@@ -102,7 +100,7 @@ def halve(image: Tensor, rounded: Tensor) -> Tensor:
 def sample(
     pixels: Tensor, tables: tuple[Tensor, Tensor, Tensor, Tensor], image: int | Tensor, place: Tensor, size: int
 ) -> Tensor:
-    """What ``sampler.sample_patches`` cuts; ``size`` is a power of two.
+    """Do as ``sampling.sample_patches``; ``size`` is a power of two.
 
     Shape:
         pixels (B,) uint8; tables: offset, width, height (I, L) and num_levels (I,) int64; image (N,) int64, or the one of all;

@@ -33,7 +33,7 @@ from patchprint.features import extract, load
 from patchprint.features.model import NetworkModel
 from patchprint.interop.image_files import list_images, read_gray
 from patchprint.networks.engines import AUTO, MANY, available, chosen
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 from patchprint.networks.weights import weight_names
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.types import Keypoints

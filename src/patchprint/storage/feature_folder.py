@@ -19,7 +19,7 @@ from patchprint.interop.image_files import find_mask, image_in, list_images
 from patchprint.interop.object_storage import is_url
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 from patchprint.storage import feature_files
 from patchprint.storage.describe_jobs import Job, run_jobs
 from patchprint.storage.feature_files import FeatureFolder

@@ -10,9 +10,9 @@ from patchprint.losses import Distillation, Loss
 from patchprint.losses.ranking_loss import MatchRanking
 from patchprint.losses.sec import SEC, NormPenalty
 from patchprint.networks import weights
-from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.network import PatchNetwork
+from patchprint.networks.wrappers import CenterSurround
 from patchprint.training import optimizers
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
@@ -72,7 +72,7 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
     elif config.init not in (None, RANDOM):
         start = weights.load_network(config.init)
         if isinstance(network, CenterSurround) and not isinstance(start, CenterSurround):
-            network.start_from(start, freeze_surround=True)
+            network.start_from(start)
         else:
             _copy_weights(network, start, config.init)
     return network.train()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from patchprint.common.errors import UserError
 from patchprint.data.patch_source import PatchSource
 from patchprint.networks import weights
-from patchprint.networks.heads import unit_length
+from patchprint.networks.blocks import unit_length
 from patchprint.networks.network import CHUNK_ON_CPU, PatchNetwork
 from patchprint.training.config import TrainConfig
 

@@ -1,4 +1,4 @@
-"""Descriptions on NVIDIA GPUs: those of the network, whatever the number of patches and of threads."""
+"""The engine for NVIDIA GPUs agrees with the network; its kernels agree with PyTorch's layers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from patchprint.common.errors import UserError
 from patchprint.features import load
 from patchprint.networks import engines
 from patchprint.networks.engines import cuda
+from support import kernels
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 # One, a few, a recording and one more, several of the large recording and some.
@@ -67,3 +68,72 @@ def test_threads_do_not_mix() -> None:
         for _ in range(5):
             for found, alone in zip(pool.map(model.describe_patches, batches), expected, strict=True):
                 assert torch.equal(found, alone)
+
+
+LAYERS = """
+import torch.nn.functional as F
+from patchprint.networks.engines.cuda_kernels import Layer
+
+def by_layers(x, layer):
+    weight = layer.kernel.float().permute(2, 1, 0).unflatten(2, (3, 3))
+    y = F.conv2d(x.float().permute(0, 3, 1, 2), weight, layer.shift, stride=layer.stride, padding=1)
+    if layer.frn is None:
+        return y.relu().permute(0, 2, 3, 1)
+    slope, offset, floor = (each[:, None, None] for each in layer.frn[:3])
+    y = y * torch.rsqrt(y.square().mean((2, 3), keepdim=True) + layer.frn[3].abs()) * slope + offset
+    return torch.maximum(y, floor).permute(0, 2, 3, 1)
+
+# Patches, side, channels in and out, stride; more small maps than a program takes, and fewer.
+for count, side, inputs, channels, stride in (
+    (3, 32, 1, 32, 1), (2, 32, 1, 16, 2), (2, 32, 32, 32, 1), (2, 16, 32, 64, 2), (5, 8, 64, 64, 1), (3, 8, 128, 128, 1),
+):
+    for is_frn in (False, True):
+        x = torch.randn(count, side, side, inputs, device=device)
+        kernel = torch.randn(9, inputs, channels, device=device) / (9 * inputs) ** 0.5
+        if inputs > 1:
+            x, kernel = x.half(), kernel.half()
+        shift, slope, offset, floor = torch.randn(4, channels, device=device)
+        frn = (slope, offset, floor, torch.tensor([1e-6], device=device)) if is_frn else None
+        layer = Layer(kernel, shift, stride, frn, torch.float16)
+        found, expected = layer(x), by_layers(x, layer)
+        assert found.shape == expected.shape and found.dtype == torch.float16
+        assert torch.allclose(found.float(), expected, rtol=2e-3, atol=2e-3), (found - expected).abs().max()
+"""
+
+CHAINS = """
+from patchprint import networks
+from patchprint.networks.engines import cuda
+cuda.runs_kernels = lambda device: True
+for name, is_chain, *options in CASES:
+    network = networks.create(name, **({"width": 16} if is_chain else {}), **dict(options)).to(device).eval()
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):  # as if it had learned something
+            module.running_mean.normal_(0, 0.1), module.running_var.uniform_(0.5, 2)
+        for value in (getattr(module, "tau", None), module.bias if type(module).__name__ == "FilterResponseNorm2d" else None):
+            if value is not None:
+                torch.nn.init.normal_(value, 0, 0.3)
+    raw = cuda.half_precision(network, torch.float16)
+    assert isinstance(raw, cuda._Chain) == is_chain, name
+    patches = torch.rand(3, 1, network.input_size, network.input_size, device=device)
+    if is_chain or device.type == "cuda":
+        with torch.no_grad():
+            found, expected = network.head(raw(patches)), network.describe(patches)
+        assert torch.allclose(found, expected, atol=3e-3), (name, (found - expected).abs().max())
+"""
+
+
+def test_layers_equal_pytorch() -> None:
+    kernels.run(LAYERS)
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [("hardnet", True), ("sosnet", True), ("desdis", True)],
+        [("hynet", True), ("tfeat", False), ("l2net-cs", False), ("doap-st", False)],
+        [("sdgmnet", True, ("input_norm", "standard")), ("sdgmnet", True, ("input_norm", "standard"), ("fovea", 2))],
+    ],
+    ids=["batch norm", "others", "sdgmnet"],
+)
+def test_networks_that_are_chains_go_through_the_kernels(cases: list[tuple]) -> None:
+    kernels.run(f"CASES = {cases}\n{CHAINS}")

@@ -1,4 +1,4 @@
-"""Every engine says what the network says, alone or among others, from several threads, and is refused where it cannot work."""
+"""Every engine agrees with the network, alone and in a batch, from several threads, and is refused where it cannot work."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from patchprint.data.builders.homographies import ImagePair
 from patchprint.features import load
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork, engines
-from patchprint.networks.engines import _cache, openvino
-from patchprint.networks.engines.pytorch import inference_copy, multiplies_in_bfloat16
+from patchprint.networks.engines import openvino
+from patchprint.networks.engines.pytorch import Float32Engine, inference_copy, multiplies_in_bfloat16
 from patchprint.ops.distances import pair_distances
 from support import children
 from support.children import Ending
 from support.full_disk import files_limited_to
 
 # How far a component of a unit descriptor may be from the one in float32.
-TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "onnxruntime": 1e-5, "openvino": 1e-2, "int8": 0.1}
+TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "openvino": 1e-2, "int8": 0.1}
 CPU = torch.device("cpu")
 NETWORKS = ("hardnet", "sosnet", "hynet", "sdgmnet", "tfeat", "doap-st", "l2net-cs")
 
@@ -46,7 +46,7 @@ def own_cache(exports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @functools.cache
 def stereo_pair(keypoints: int) -> ImagePair:
-    """Two photos of scikit-image."""
+    """Two images of scikit-image."""
     return bundled.stereo_pair(bundled.Settings(keypoints=keypoints))
 
 
@@ -97,12 +97,12 @@ def test_patches_cut_on_the_way_are_described_as_others(engine: str) -> None:
 def test_what_is_cached_is_known_by_network_and_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network = narrow("hynet")
-    assert _cache.cached(network, "x", lambda: b"first") == b"first"
-    assert _cache.cached(network, "x", lambda: b"second") == b"first"
-    assert _cache.cached(narrow("hardnet"), "x", lambda: b"second") == b"second"
-    assert _cache.cached(network, "y", lambda: b"third") == b"third"
-    monkeypatch.setattr(_cache, "_code", lambda: "other layers")
-    assert _cache.cached(network, "x", lambda: b"fourth") == b"fourth"
+    assert openvino.cached(network, "x", lambda: b"first") == b"first"
+    assert openvino.cached(network, "x", lambda: b"second") == b"first"
+    assert openvino.cached(narrow("hardnet"), "x", lambda: b"second") == b"second"
+    assert openvino.cached(network, "y", lambda: b"third") == b"third"
+    monkeypatch.setattr(openvino, "_code", lambda: "other layers")
+    assert openvino.cached(network, "x", lambda: b"fourth") == b"fourth"
 
 
 def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
@@ -110,12 +110,12 @@ def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
 ) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network, content = narrow("hynet"), bytes(range(200))
-    _cache.cached(network, "x", lambda: content)
+    openvino.cached(network, "x", lambda: content)
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     whole = file.read_bytes()
     for damaged in (b"", whole[:10], whole[:-1], whole + b"!", whole[:100] + b"?" + whole[101:], b"?" + whole[1:]):
         file.write_bytes(damaged)
-        assert _cache.cached(network, "x", lambda: content) == content
+        assert openvino.cached(network, "x", lambda: content) == content
         assert file.read_bytes() == whole
 
 
@@ -157,7 +157,7 @@ def test_m3_on_a_full_disk_nothing_is_cached(monkeypatch: pytest.MonkeyPatch, tm
     network = narrow("hynet")
     for _ in range(2):
         with files_limited_to(1000):
-            assert len(_cache.cached(network, "x", lambda: bytes(5000))) == 5000
+            assert len(openvino.cached(network, "x", lambda: bytes(5000))) == 5000
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -191,7 +191,7 @@ def test_bits_are_nearly_the_same() -> None:
     ],
 )
 def test_matching_is_as_good_as_in_float32(model: str, keypoints: int, tolerance: float) -> None:
-    """On two photos of scikit-image; results/engines has the same of all Oxford sequences."""
+    """On two images of scikit-image; results/engines has the same of all Oxford sequences."""
     pair = stereo_pair(keypoints)
     exact = bundled.matching(load(model, engine="float32"), pair)["ap"]
     for engine in set(engines.available(CPU)) - {"float32"}:
@@ -207,16 +207,16 @@ def test_all_cores_work_and_pytorch_keeps_its_number_of_threads(monkeypatch: pyt
         meet = threading.Barrier(3, timeout=30)
         network = narrow("hardnet")
         alone = network.raw(patches(network, 200))
-        computing = network.raw
+        computing = network.forward_features
 
-        def raw(given: Tensor) -> Tensor:
+        def forward_features(given: Tensor, with_maps: bool) -> tuple[Tensor, object]:
             if len(names) < 3:
                 names.add(threading.current_thread().name)
                 meet.wait()  # passes only when three threads are here at once
             assert torch.get_num_threads() == 1
-            return computing(given)
+            return computing(given, with_maps)
 
-        monkeypatch.setattr(network, "raw", raw)
+        monkeypatch.setattr(network, "forward_features", forward_features)
         found = engines.create(network, "float32").raw(patches(network, 200))
         assert len(names) == 3
         assert torch.equal(found, alone)
@@ -301,7 +301,7 @@ def has_openvino() -> bool:
 
 
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
-def test_many_photos_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_images_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
     good = narrow("hardnet")
     assert engines.chosen_for_many(good) == "int8"
@@ -323,8 +323,8 @@ def test_a_network_that_loses_too_much_in_8_bits_is_refused(tmp_path: Path, monk
 
 @pytest.mark.slow
 @pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
-def test_prints_in_8_bits_match_those_in_float32() -> None:
-    """A photo of the one kind with a photo of the other."""
+def test_descriptors_in_8_bits_match_those_in_float32() -> None:
+    """One image in float32, the other in 8 bits."""
     pair = stereo_pair(400)
     exact, rounded = (load("sdgmnet", engine=engine) for engine in ("float32", "int8"))
     same = bundled.matching(exact, pair)["ap"]
@@ -377,3 +377,20 @@ def test_ctrl_c_after_openvino_is_no_crash() -> None:
     pytest.importorskip("openvino")
     done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "stopped by Ctrl-C"), done.stderr[-500:]
+
+
+def test_convolutions_off_the_cpu_keep_all_bits(monkeypatch):
+    network = networks.create("hardnet", width=4, dim=32).eval()
+    engine, seen = Float32Engine(network), []
+    patches = torch.rand(2, 1, 32, 32)
+
+    def raw(given):
+        seen.append(torch.backends.cudnn.allow_tf32)
+        return given
+
+    monkeypatch.setattr(network, "raw", raw)
+    monkeypatch.setattr(network, "parameters", lambda: iter([torch.empty(0, device="meta")]))
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    engine.raw(patches)
+    assert seen == [False]
+    assert torch.backends.cudnn.allow_tf32

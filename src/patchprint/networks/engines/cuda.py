@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: bfloat16 on the tensor cores, every layer one kernel, and the work of a chunk recorded once and replayed."""
+"""Engine for NVIDIA GPUs: bfloat16, one kernel for each layer, and chunks computed by replayed CUDA graphs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from torch import Tensor, nn
 from patchprint.common.devices import Recording, runs_kernels
 from patchprint.networks import PatchNetwork, fast_layers
 from patchprint.networks.blocks import TLU, FilterResponseNorm2d, Fovea, PatchStandardization
-from patchprint.networks.engines._engine import Engine
-from patchprint.networks.engines.pytorch import inference_copy
+from patchprint.networks.engines.pytorch import Engine, inference_copy
 
 if TYPE_CHECKING:
     from patchprint.networks.engines.cuda_kernels import Entry, Layer
 
-# Patches of a recording, the rest is filled up: the more, the better the GPU is used, and the longer a few of them take.
+# Sizes of recorded chunks, which smaller ones are padded to.
 CHUNKS = (64, 512, 2048, 4096)
-_FEWEST_INPUTS = 16  # channels that tensor cores multiply by; where there are fewer, zeros fill up
-_ON_DEVICE = 1 << 16  # patches that are brought to the device at a time
+_FEWEST_INPUTS = 16  # channels that tensor cores multiply by; fewer are padded with zeros
+_ON_DEVICE = 1 << 16  # patches copied to the device at a time
 
 
 class CudaEngine(Engine):
-    """Descriptors differ from those in float32 by at most 0.01 in any component."""
+    """Engine whose descriptors differ from float32 by at most 0.01 in any component."""
 
     devices = ("cuda",)
 
@@ -38,17 +37,18 @@ class CudaEngine(Engine):
         self._raw = half_precision(network)
         self._size = network.input_size
         self._recordings: dict[int, Recording] = {}
-        self._turn = threading.Lock()  # recordings have one place for what goes in and comes out
+        self._turn = threading.Lock()  # a recording has one input and one output buffer
 
     @torch.no_grad()
     def describe(self, patches: Tensor) -> Tensor:
         with self._turn:
-            return _brought_here(self._described(patches), len(patches))
+            return _to_host(self._described(patches), len(patches))
 
     def _described(self, patches: Tensor) -> Iterator[Tensor]:
-        """Parts of the descriptors, in order and on the device; each is overwritten when the next is asked for."""
-        for there in patches.split(_ON_DEVICE):
-            rest = _as_float(there, self._device)
+        """Yield parts of the descriptors on the device; each is overwritten by the next."""
+        for part in patches.split(_ON_DEVICE):
+            there = part.to(self._device, non_blocking=True)
+            rest = there.float() / 255 if there.dtype == torch.uint8 else there.float()
             while len(rest):
                 size = next((each for each in CHUNKS if len(rest) <= each), CHUNKS[-1])
                 yield self._recording(size)(rest[:size])[: len(rest)]
@@ -61,12 +61,12 @@ class CudaEngine(Engine):
         return self._recordings[count]
 
 
-def _brought_here(parts: Iterator[Tensor], count: int) -> Tensor:
-    """Parts (n, D) that lie on a GPU as one tensor (``count``, D) of this machine."""
+def _to_host(parts: Iterator[Tensor], count: int) -> Tensor:
+    """Copy parts (n, D) from a GPU into one tensor (``count``, D) on the CPU."""
     out, done = None, 0
     for part in parts:
         if out is None:
-            # Page-locked, so that no part waits for the copy of another.
+            # Page-locked, for asynchronous copies.
             out = torch.empty(count, *part.shape[1:], dtype=part.dtype, pin_memory=True)
         out[done : done + len(part)].copy_(part, non_blocking=True)
         done += len(part)
@@ -75,9 +75,9 @@ def _brought_here(parts: Iterator[Tensor], count: int) -> Tensor:
 
 
 def half_precision(network: PatchNetwork, dtype: torch.dtype = torch.bfloat16) -> Callable[[Tensor], Tensor]:
-    """A function from float patches (N, 1, S, S) on the network's device to raw vectors (N, D) float32.
+    """Return a function from float patches (N, 1, S, S) on the network's device to raw vectors (N, D) float32.
 
-    Chains of 3 x 3 convolutions go through our kernels, other networks through PyTorch's.
+    Chains of 3 x 3 convolutions are computed by our kernels, other networks by PyTorch's.
     """
     copied = inference_copy(network)
     chain = _Chain.of(copied, dtype) if runs_kernels(next(network.parameters()).device) else None
@@ -97,13 +97,13 @@ class _Chain:
 
     def __init__(self, before: Sequence[nn.Module], layers: Sequence[Layer], last: nn.Conv2d, norm: nn.Module) -> None:
         self._before, self._layers, self._norm = nn.Sequential(*before), layers, norm
-        # Of maps (S, S, C), the way in which they lie.
+        # For maps that lie in memory as (S, S, C).
         self._product = last.weight.permute(0, 2, 3, 1).flatten(1).to(layers[-1].dtype)
         self._shift = None if last.bias is None else last.bias.to(layers[-1].dtype)
 
     @staticmethod
     def of(network: PatchNetwork, dtype: torch.dtype) -> _Chain | None:
-        """The chain of a copy for use, or None where it is made of other parts or its sizes are not powers of two."""
+        """Return the chain of an inference copy, or None for other layers and for sizes that are not powers of two."""
         modules = [each for each in network.chain() or () if not isinstance(each, (nn.Identity, nn.Dropout))]
         convolutions = [number for number, each in enumerate(modules) if isinstance(each, nn.Conv2d)]
         if len(convolutions) < 3 or convolutions[-1] != len(modules) - 2:
@@ -137,7 +137,7 @@ class _Chain:
 
 
 def _entry(before: Sequence[nn.Module]) -> Entry | None:
-    """What is done to patches before the first convolution, where the kernel of that layer can do it as it reads them."""
+    """Return what precedes the first convolution where the kernel of that layer can do it, else None."""
     from patchprint.networks.engines.cuda_kernels import Entry
 
     eps: float | None = None
@@ -156,7 +156,7 @@ def _frn(norm: nn.Module, unit: nn.Module) -> tuple[Tensor, Tensor, Tensor, Tens
 
 
 def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
-    """A convolution and what follows it as one kernel."""
+    """Return a convolution and what follows it as one kernel, or None."""
     from patchprint.networks.engines.cuda_kernels import Layer
 
     convolution, *rest = block
@@ -183,8 +183,3 @@ def _fits(layer: Layer, side: int) -> bool:
     if not (powers and side >= 2 * layer.stride and channels >= 16 and (inputs == 1 or inputs >= _FEWEST_INPUTS)):
         return False
     return inputs == 1 or layer.plan(side).stages > 0
-
-
-def _as_float(patches: Tensor, device: torch.device) -> Tensor:
-    there = patches.to(device, non_blocking=True)
-    return there.float() / 255 if there.dtype == torch.uint8 else there.float()

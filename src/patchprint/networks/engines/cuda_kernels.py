@@ -1,12 +1,8 @@
-"""Convolutions of small maps as GPU kernels, each with the bias, norm and activation that follow it.
+"""Triton kernels for convolutions of small maps, each fused with bias, norm and activation.
 
-The maps of a patch are large and the work on them is small: cuDNN reads and writes each once, and what follows does so again.
-Here one program holds all pixels of some channels of one patch (or of a few, where maps are small) in registers until they are
-finished, which also gives filter response normalization its mean over the map for nothing. The first layer normalizes the patch
-as it reads it. Sums and norms are in float32. Sides and numbers of channels are powers of two, channels at least 16; maps lie
-channels last.
-
-This file needs Triton, which comes with PyTorch's builds for GPUs; ``cuda`` imports it where it is wanted.
+Memory bandwidth is the limit: one program holds all pixels of some channels of one patch (or of a few, where maps are small) in
+registers until they are finished. The first layer normalizes the patch as it reads it. Sums and norms are in float32; sides and
+channels are powers of two, channels at least 16; maps are channels last. Triton comes with PyTorch's builds for GPUs.
 """
 
 from __future__ import annotations
@@ -98,8 +94,7 @@ def _convolution_kernel(  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Entry:
-    """What is done to a patch before the first convolution: it is standardized, with ``eps`` beside the deviation (None: not),
-    then FRN and TLU follow as `Layer` has them, of one channel (None: not)."""
+    """What precedes the first convolution: standardization with ``eps``, or None; FRN and TLU of one channel, or None."""
 
     eps: float | None = None
     frn: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
@@ -107,7 +102,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Layer:
-    """A 3 x 3 convolution and what follows it; ``entry`` is for one channel, the first layer.
+    """A 3 x 3 convolution fused with what follows it and, in a first layer of one channel, with ``entry``.
 
     Shape:
         kernel (9, C_in, C_out) of ``dtype``, or float32 where C_in is 1; shift (C_out,); frn for FRN and TLU: weight, bias,
@@ -122,11 +117,7 @@ class Layer:
     entry: Entry = Entry()
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Maps of square patches, channels last without a name for it.
-
-        Shape:
-            (N, S, S, C_in) -> (N, S / stride, S / stride, C_out) of ``dtype``; what goes in is as the kernel.
-        """
+        """Compute maps: (N, S, S, C_in) of the kernel's type -> (N, S / stride, S / stride, C_out) of ``dtype``."""
         count, side = x.shape[:2]
         _, inputs, channels = self.kernel.shape
         rest = self.frn or (self.shift,) * 4  # not read
@@ -151,7 +142,7 @@ class Layer:
         return out
 
     def plan(self, side: int) -> Plan:
-        """How maps of ``side`` are divided among programs: what was fastest on an H200."""
+        """Return how maps of ``side`` are divided among programs, as was fastest on an H200."""
         _, inputs, channels = self.kernel.shape
         pixels = (side // self.stride) ** 2
         patches = max(1, (128 if self.stride == 2 else 64) // pixels)
@@ -166,7 +157,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Plan:
-    """Patches and channels of one program, its warps, and how many of its loads are under way; no stages: it does not fit."""
+    """Patches, channels, warps and pipeline stages of one program; with no stages it does not fit."""
 
     patches: int
     block: int
@@ -176,7 +167,7 @@ class Plan:
 
 @functools.lru_cache
 def _shared_memory(device: torch.device) -> int:
-    """Bytes that a program may use; the interpreter has no limit."""
+    """Return the shared memory of a program in bytes; the interpreter has no limit."""
     if device.type != "cuda":
         return 1 << 30
     number = torch.cuda.current_device() if device.index is None else device.index

@@ -1,38 +1,45 @@
-"""OpenVINO: in bfloat16 where the processor multiplies in it, else in float32; or with convolutions of 8-bit integers."""
+"""OpenVINO engines: bfloat16 where the CPU has it, else float32, and convolutions quantized to 8 bits.
+
+Exported networks and activation ranges are kept in the cache folder; damaged entries are made again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from patchprint import __version__, networks
 from patchprint.common.errors import UserError
+from patchprint.common.files import atomic_file, cache_folder
 from patchprint.common.optional import require
-from patchprint.interop.onnx import as_array
-from patchprint.networks import PatchNetwork
-from patchprint.networks.engines._cache import cached, exported
-from patchprint.networks.engines._dead_leaves import dead_leaves
-from patchprint.networks.engines._engine import Compute, CpuEngine
+from patchprint.common.progress import note
+from patchprint.interop.onnx import as_array, onnx_bytes
+from patchprint.networks import PatchNetwork, weights
+from patchprint.networks.engines.pytorch import Compute, CpuEngine
 from patchprint.networks.network import CHUNK_ON_CPU
 
-_SHOWN = 512  # patches by which the ranges of 8-bit activations are found
-_LEAST_AGREEMENT = 0.98  # mean cosine with what the network says about them
+_CALIBRATION_PATCHES = 512
+_LEAST_AGREEMENT = 0.98  # mean cosine between quantized and exact descriptors of the calibration patches
+_DIGEST = hashlib.sha256().digest_size  # bytes before the content of a cached file
 
 
 class OpenVinoEngine(CpuEngine):
-    """Compiled for chunks of one size, the rest is filled up.
+    """Engine compiled for chunks of one size; smaller chunks are padded.
 
-    A forked child computes with PyTorch in float32 instead: the threads that would compute stayed with its parent, and whatever
-    OpenVINO held at that moment is held for ever, so that even a new start may not end.
+    A forked child computes with PyTorch in float32 instead: OpenVINO's threads stay with the parent, and its locks may be held
+    for ever.
     """
 
     package = "openvino"
@@ -55,14 +62,13 @@ class OpenVinoEngine(CpuEngine):
             {
                 "INFERENCE_PRECISION_HINT": "bf16" if in_bfloat16 else "f32",
                 "INFERENCE_NUM_THREADS": torch.get_num_threads(),
-                # A stream is a core: every thread of ours computes alone.
-                "NUM_STREAMS": torch.get_num_threads(),
+                "NUM_STREAMS": torch.get_num_threads(),  # one for each of our threads
             },
         )
 
     def _model(self, network: PatchNetwork) -> Any:
-        """What is compiled."""
-        return _core().read_model(exported(network))
+        onnx = cached(network, "onnx", lambda: onnx_bytes(_Raw(network), network.input_size, {}))
+        return _core().read_model(onnx)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -70,8 +76,7 @@ class OpenVinoEngine(CpuEngine):
             yield self._network.raw
             return
         batch = np.zeros(self._shape, np.float32)
-        # Tensors are handed over once, by one thread at a time: where two did so for each chunk, they once waited for each
-        # other for ever, inside of OpenVINO.
+        # Tensors are handed over once and by one thread at a time: doing it for each chunk led to a deadlock inside OpenVINO.
         with self._setting_up:
             request = self._compiled.create_infer_request()
             request.set_input_tensor(self._openvino.Tensor(batch, shared_memory=True))
@@ -87,42 +92,55 @@ class OpenVinoEngine(CpuEngine):
 
 
 class Int8Engine(OpenVinoEngine):
-    """Weights and inputs of all convolutions have 8 bits; the rest is as without.
+    """Engine with weights and inputs of all convolutions quantized to 8 bits.
 
-    Weights are rounded by output channel, inputs within the range that they have for patches which look like photos
-    (`dead_leaves`), so that the same weights give the same engine everywhere. A network that loses too much by it is refused.
+    Weights are quantized by output channel, inputs by their range on synthetic patches (`dead_leaves`), so that equal weights
+    give equal engines everywhere. Networks that lose too much are refused.
     """
 
     def _model(self, network: PatchNetwork) -> Any:
         model = super()._model(network)
-        found = json.loads(cached(network, "int8.json", lambda: json.dumps(self._measure(network)).encode()))
+        found = json.loads(cached(network, "int8.json", lambda: json.dumps(self._calibrate(network)).encode()))
         if found["agreement"] < _LEAST_AGREEMENT:
             raise UserError(
                 f"with integers of 8 bits {network.info.name} loses too much: the cosine with its own descriptors is "
                 f"{found['agreement']:.3f}; take the engine openvino"
             )
-        _round_to_8_bits(self._openvino, model, found["ranges"])
+        _quantize(self._openvino, model, found["ranges"])
         return model
 
-    def _measure(self, network: PatchNetwork) -> dict[str, Any]:
-        """The range of the inputs of each convolution, and the mean cosine with what the network says when they are rounded."""
-        patches = dead_leaves(_SHOWN, network.input_size)
+    def _calibrate(self, network: PatchNetwork) -> dict[str, Any]:
+        """Input range of each convolution, and mean cosine between quantized and exact descriptors."""
+        patches = dead_leaves(_CALIBRATION_PATCHES, network.input_size)
         model = super()._model(network)
-        ranges = _ranges(self._openvino, model, patches.numpy())
-        _round_to_8_bits(self._openvino, model, ranges)
+        watched = self._openvino.Model([each.input_value(0) for each in _convolutions(model)], model.get_parameters())
+        compiled = _core().compile_model(watched, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        inputs = compiled([patches.numpy()])
+        ranges = [(float(inputs[output].min()), float(inputs[output].max())) for output in compiled.outputs]
+        _quantize(self._openvino, model, ranges)
         found = torch.from_numpy(_core().compile_model(model, "CPU")([patches.numpy()])[0])
         with torch.no_grad():
             agreement = float(F.cosine_similarity(found, network.raw(patches).cpu()).mean())
         return {"ranges": ranges, "agreement": agreement}
 
 
-@cache
-def _core() -> Any:
-    """One for the process, which is never freed.
+class _Raw(nn.Module):
+    """A network without its head: (N, 1, S, S) in [0, 1] -> (N, D)."""
 
-    Each brings a stack on which the signals of the thread are handled, and puts back the one that it found when it is freed. Of
-    two that are freed in the order in which they were made, the second puts back the stack of the first, which is gone: the
-    next Ctrl-C would be a segmentation fault.
+    def __init__(self, network: PatchNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, patches: Tensor) -> Tensor:
+        return self.network.forward_features(patches, with_maps=False)[0]
+
+
+@functools.cache
+def _core() -> Any:
+    """The OpenVINO core of this process, never freed.
+
+    Each core installs a signal stack and restores the previous one when it is freed. If two are freed in the order of their
+    creation, the stack of the first is restored after it is gone, and the next Ctrl-C is a segmentation fault.
     """
     return require(OpenVinoEngine.package, OpenVinoEngine.extra).Core()
 
@@ -131,16 +149,8 @@ def _convolutions(model: Any) -> list[Any]:
     return [operation for operation in model.get_ordered_ops() if operation.get_type_name() == "Convolution"]
 
 
-def _ranges(openvino: Any, model: Any, patches: np.ndarray) -> list[tuple[float, float]]:
-    """Smallest and largest input of each convolution."""
-    watched = openvino.Model([each.input_value(0) for each in _convolutions(model)], model.get_parameters())
-    compiled = _core().compile_model(watched, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    found = compiled([patches])
-    return [(float(found[output].min()), float(found[output].max())) for output in compiled.outputs]
-
-
-def _round_to_8_bits(openvino: Any, model: Any, ranges: list[tuple[float, float]]) -> None:
-    """Put what OpenVINO knows as a request for 8-bit integers before both inputs of every convolution."""
+def _quantize(openvino: Any, model: Any, ranges: list[tuple[float, float]]) -> None:
+    """Insert FakeQuantize, which OpenVINO turns into 8-bit integers, before both inputs of every convolution."""
     rounded = openvino.opset13.fake_quantize
     for convolution, (low, high) in zip(_convolutions(model), ranges, strict=True):
         limits = [np.float32(min(low, 0)), np.float32(max(high, 0))] * 2
@@ -148,3 +158,69 @@ def _round_to_8_bits(openvino: Any, model: Any, ranges: list[tuple[float, float]
         weight = convolution.input_value(1)
         largest = np.abs(weight.get_node().data).max((1, 2, 3), keepdims=True).astype(np.float32)
         convolution.input(1).replace_source_output(rounded(weight, *[-largest, largest] * 2, levels=255).output(0))
+
+
+def cached(network: PatchNetwork, kind: str, make: Callable[[], bytes]) -> bytes:
+    """Return what ``make`` gives for a network, from the cache where it is there and undamaged.
+
+    A cache that cannot be read or written (full disk, no home folder) costs time and nothing else.
+    """
+    known_by = [network.info.network, network.info.options, weights.weights_sha256(network.state_dict()), _code()]
+    name = hashlib.sha256(json.dumps([*known_by, __version__], sort_keys=True).encode()).hexdigest()[:16]
+    try:
+        path = cache_folder("engines") / f"{name}.{kind}"
+    except RuntimeError:  # no home folder
+        return make()
+    with contextlib.suppress(OSError):
+        stored = path.read_bytes()
+        if hashlib.sha256(stored[_DIGEST:]).digest() == stored[:_DIGEST]:
+            return stored[_DIGEST:]
+    made = make()
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(hashlib.sha256(made).digest() + made)
+    except OSError as error:
+        note(f"the engine is not kept for the next time: {error}; PATCHPRINT_CACHE names another folder")
+    return made
+
+
+@functools.cache
+def _code() -> str:
+    """Checksum of the source of the networks."""
+    folder = Path(networks.__file__).parent
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
+
+
+def dead_leaves(count: int, size: int, seed: int = 0) -> Tensor:
+    """Synthetic patches with the statistics of natural images: opaque discs that occlude each other.
+
+    Edges, occlusions and flat parts have the frequencies of natural images at all sizes (A. Lee, D. Mumford and J. Huang,
+    Occlusion models for natural images, IJCV 41, 2001).
+
+    Shape:
+        (count, 1, size, size) float32 in [0, 1], the same for the same seed.
+    """
+    smallest, largest = 1.5, 60.0  # radii in pixels
+    leaves = 120  # enough to cover a patch of 32 pixels with few gaps
+    rng = np.random.default_rng(seed)
+    shape = (count, leaves)
+    # The density of radii falls with their third power, which makes the model scale invariant.
+    share = rng.random(shape)
+    radius = 1 / np.sqrt(share / smallest**2 + (1 - share) / largest**2)
+    x, y = (rng.uniform(-radius, size + radius) for _ in range(2))
+    gray = rng.beta(0.7, 0.7, shape)
+    patches = np.full((count, size, size), 0.5)
+    blur = np.exp2(rng.uniform(0, 2, count))  # width of an edge in pixels
+    place = np.arange(size)
+    for leaf in range(leaves):
+        # Most discs are small: only the square around each is computed.
+        across, down = place - x[:, leaf, None], place - y[:, leaf, None]
+        reach = (radius[:, leaf] + blur)[:, None]
+        which, row, column = np.nonzero((abs(down) < reach)[:, :, None] & (abs(across) < reach)[:, None])
+        distance = radius[which, leaf] - np.hypot(across[which, column], down[which, row])
+        cover = np.clip(distance / blur[which] + 0.5, 0, 1)
+        before = patches[which, row, column]
+        patches[which, row, column] = before + cover * (gray[which, leaf] - before)
+    light = rng.uniform(0.3, 1.0, (count, 1, 1))
+    noise = rng.normal(0, 1, patches.shape) * rng.exponential(0.01, (count, 1, 1))
+    return torch.from_numpy(np.clip(patches * light + noise, 0, 1)).float()[:, None]

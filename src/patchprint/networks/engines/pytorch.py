@@ -1,22 +1,85 @@
-"""PyTorch itself: the network as it is in float32, or a copy of it that is laid out for bfloat16."""
+"""Base classes of engines, and those of PyTorch itself: float32, and bfloat16 on a CPU."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import itertools
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from patchprint.common import threads
 from patchprint.networks import PatchNetwork
-from patchprint.networks.engines._engine import Compute, CpuEngine
+from patchprint.networks.network import CHUNK_ON_CPU
+
+Compute = Callable[[Tensor], Tensor]
+
+
+class Engine(ABC):
+    """Computes the descriptors of a network.
+
+    Attributes:
+        package: the package that it needs.
+        extra: our extra that installs the package.
+        devices: kinds of devices that it computes on.
+    """
+
+    package: ClassVar[str] = "torch"
+    extra: ClassVar[str] = ""
+    devices: ClassVar[tuple[str, ...]]
+
+    def __init__(self, network: PatchNetwork) -> None:
+        self.finish = network.finish
+
+    @abstractmethod
+    def describe(self, patches: Tensor) -> Tensor:
+        """Compute descriptors on the CPU; thread-safe.
+
+        Shape:
+            patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> as `PatchNetwork.finish`.
+        """
+
+    def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        """Compute descriptors of lazily sampled chunks of at most `CHUNK_ON_CPU` patches."""
+        return torch.cat([self.describe(cut()) for cut in cuts])
+
+
+class CpuEngine(Engine):
+    """Engine that divides chunks among the cores."""
+
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+
+    @abstractmethod
+    def session(self) -> contextlib.AbstractContextManager[Compute]:
+        """Open a function from at most `CHUNK_ON_CPU` patches to raw vectors (N, D) float32, for one thread."""
+
+    def describe(self, patches: Tensor) -> Tensor:
+        return self.finish(self.raw(patches))
+
+    @torch.no_grad()
+    def raw(self, patches: Tensor) -> Tensor:
+        """Compute raw vectors, (N, 1, S, S) -> (N, D) float32, N at least 1."""
+        parts = [partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)]
+        return torch.cat(threads.each(self._in_session, parts))
+
+    def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        # A core samples patches and computes them before it takes the next ones: they are in its cache.
+        return self.finish(torch.cat(threads.each(self._in_session, cuts)))
+
+    @contextlib.contextmanager
+    def _in_session(self) -> Iterator[Callable[[Callable[[], Tensor]], Tensor]]:
+        with torch.no_grad(), self.session() as compute:  # PyTorch keeps both for each thread
+            yield lambda cut: compute(cut())
 
 
 class Float32Engine(CpuEngine):
-    """The network itself: the same bits for a patch alone and among others, and the reference for all other engines."""
+    """The network itself, the reference for all other engines: a patch has the same bits alone and in a batch."""
 
     devices = ("cpu", "cuda", "mps")
 
@@ -25,11 +88,14 @@ class Float32Engine(CpuEngine):
         self.network = network
 
     def raw(self, patches: Tensor) -> Tensor:
-        device = next(self.network.parameters()).device
-        if device.type == "cpu":
+        if next(self.network.parameters()).device.type == "cpu":
             return super().raw(patches)
-        with _without_tf32():
+        # Convolutions on NVIDIA GPUs drop bits of float32 by default.
+        before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
+        try:
             return self.network.raw(patches).cpu()
+        finally:
+            torch.backends.cudnn.allow_tf32 = before
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -43,21 +109,10 @@ class Float32Engine(CpuEngine):
         yield compute
 
 
-@contextlib.contextmanager
-def _without_tf32() -> Iterator[None]:
-    """Convolutions on NVIDIA GPUs keep all bits of float32, which PyTorch does not by default."""
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before
-
-
 class BFloat16Engine(CpuEngine):
-    """A copy with norms multiplied into convolutions, channels last, computed in bfloat16.
+    """A copy with batch norms folded into convolutions, channels last, computed in bfloat16.
 
-    Sums, FRN and the last norm are in float32. Descriptors differ from those in float32 by at most 0.01 in any component.
+    Sums, FRN and the last norm are in float32. Components of descriptors differ from float32 by at most 0.01.
     """
 
     def __init__(self, network: PatchNetwork) -> None:
@@ -66,34 +121,26 @@ class BFloat16Engine(CpuEngine):
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
-        # While the context is open, weights are rounded once.
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16):  # rounds weights once while it is open
             yield lambda patches: self.network.forward_features(patches, with_maps=False)[0]
 
 
 def inference_copy(network: PatchNetwork) -> PatchNetwork:
-    """A copy that computes the same faster, and cannot be trained: batch norms folded, no dropout, channels last."""
+    """Return a faster copy for inference: batch norms folded except the last, no dropout, channels last."""
     copied = copy.deepcopy(network).eval()
-    for module in list(copied.modules()):
-        if isinstance(module, nn.Sequential):
-            _fold_norms(module)
+    for layers in [module for module in copied.modules() if isinstance(module, nn.Sequential)]:
+        for index, (layer, following) in enumerate(itertools.pairwise(layers)):
+            is_last = index + 2 == len(layers)  # the last norm works in float32
+            if type(layer) is nn.Conv2d and isinstance(following, nn.BatchNorm2d) and not is_last:
+                layers[index], layers[index + 1] = fuse_conv_bn_eval(layer, following), nn.Identity()
     for weight in copied.parameters():
         if weight.ndim == 4:
             weight.data = weight.data.contiguous(memory_format=torch.channels_last)
-    return copied.eval()  # also what took the place of norms: else every chunk would be computed by a copy of its own
+    return copied.eval()  # the new layers too: else `in_evaluation` would copy for every chunk
 
 
 def multiplies_in_bfloat16() -> bool:
-    """Whether this processor does, and PyTorch's convolutions let it: ``ONEDNN_MAX_CPU_ISA`` may forbid them."""
+    """Whether this CPU does, and PyTorch's convolutions may use it (``ONEDNN_MAX_CPU_ISA`` can forbid it)."""
     if not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()):
         return False
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
-def _fold_norms(layers: nn.Sequential) -> None:
-    """Multiply batch norms into the convolutions before them, but for a last one, which works in float32."""
-    for index, (layer, following) in enumerate(itertools.pairwise(layers)):
-        is_last = index + 2 == len(layers)
-        if type(layer) is nn.Conv2d and isinstance(following, nn.BatchNorm2d) and not is_last:
-            layers[index] = fuse_conv_bn_eval(layer, following)
-            layers[index + 1] = nn.Identity()

@@ -1,4 +1,4 @@
-"""The stride-first trunk has the sizes that it was chosen for."""
+"""Sizes of networks: multiply-adds and parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from patchprint import networks
 from patchprint.common.errors import UserError
-from patchprint.networks.multiply_adds import multiply_adds
+from patchprint.networks.network import multiply_adds
 from support.network_patches import smooth_patches
 
 
@@ -38,9 +38,10 @@ def test_other_dimensions_and_bits(dim, kind):
     assert network.describe(smooth_patches(3)).shape == (3, dim // 8 if kind == "binary" else dim)
 
 
-def test_fewer_than_no_layers_are_refused():
+@pytest.mark.parametrize("name", ["strided", "sdgmnet"])
+def test_fewer_than_no_layers_are_refused(name):
     with pytest.raises(UserError, match="extra is a number of layers, not -1"):
-        networks.create("strided", extra=-1)
+        networks.create(name, extra=-1)
 
 
 def test_a_fovea_of_48_pixels_costs_little_more_than_half():
@@ -50,3 +51,16 @@ def test_a_fovea_of_48_pixels_costs_little_more_than_half():
     assert multiply_adds(small) < 0.6 * multiply_adds(large)
     with pytest.raises(UserError, match="48 or 64 pixels a side, not 40"):
         networks.create("strided", fovea=3, size=40)
+
+
+# Pixels of a map times the weights that make one of them, from layer to layer.
+L2NET = (
+    32**2 * 9 * (32 + 32 * 32) + 16**2 * 9 * (32 * 64 + 64 * 64) + 8**2 * 9 * (64 * 128 + 128 * 128) + 64 * 128 * 128
+)
+
+
+@pytest.mark.parametrize("name", ["hardnet", "sdgmnet"])
+def test_the_l2net_trunk_has_39_million(name: str) -> None:
+    network = networks.create(name).train()
+    assert multiply_adds(network) == L2NET
+    assert network.training
