@@ -7,8 +7,8 @@ from patchprint import losses, networks
 from patchprint.common.errors import UserError
 from patchprint.networks import weights
 from patchprint.training import RECIPES, resolve, train
+from patchprint.training.assembly import learning_rate
 from patchprint.training.image_recipes import BATCHES, SETS, published
-from patchprint.training.optimizers import learning_rate
 from patchprint.training.run_folder import read_metrics
 from support.image_sets import write_store
 from support.training_data import SHORT, narrow

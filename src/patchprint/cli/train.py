@@ -16,7 +16,7 @@ from patchprint.cli.output import emit, say
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.pipelines.training_run import REPORT, train
-from patchprint.training import RECIPES, Outcome, TrainConfig, process_group, resolve
+from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.config import FLAGS, checked, flag
 from patchprint.training.held_out import spelled
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
@@ -116,7 +116,7 @@ def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -
             emit(outcome.to_json(), json, _as_text(outcome))
             say(f"report: {out / REPORT}")
     finally:
-        process_group.stop()
+        distributed.stop()
     return 0
 
 

@@ -14,7 +14,25 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
+
+
+def start(device: str) -> torch.device:
+    """Return the device of this process; join the group where torchrun started several (NCCL on GPUs, gloo elsewhere)."""
+    chosen = choose_device(device)
+    if chosen.type == "cuda":
+        chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", chosen.index or 0)))
+        torch.cuda.set_device(chosen)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    return chosen
+
+
+def stop() -> None:
+    """Leave the process group, where there is one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def are_several() -> bool:
@@ -51,6 +69,15 @@ def place_by_torchrun() -> tuple[int, int]:
 def share(size: int) -> slice:
     """Return the slice of this rank's ``size`` rows among those of all ranks."""
     return slice(rank() * size, (rank() + 1) * size)
+
+
+def any_rank(flag: bool, device: torch.device) -> bool:
+    """Return whether ``flag`` is set on any rank; a collective operation."""
+    if world_size() == 1:
+        return flag
+    value = torch.tensor(float(flag), device=device)
+    dist.all_reduce(value, op=dist.ReduceOp.MAX)
+    return bool(value)
 
 
 def gather(value: Tensor, weight: float = 1.0) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 import patchprint
 from patchprint.common import files
@@ -41,7 +41,7 @@ class Validated:
 
 @dataclass
 class TrainState:
-    """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name; ``best`` are the
+    """Everything that a run needs to go on. ``average`` is that of ``averaged(network)``, by name; ``best`` are the
     judgements whose weights are kept, best first; ``data`` is the fingerprint of what is learned from; ``divided_among`` is the
     number of processes that hold its images together, 0 where each holds all."""
 
@@ -53,6 +53,11 @@ class TrainState:
     best: list[Validated] = field(default_factory=list)
     data: str = ""
     divided_among: int = 0
+
+
+def averaged(network: nn.Module) -> dict[str, Tensor]:
+    """What a weight average averages, by name: parameters and batch statistics, without counters."""
+    return {name: value for name, value in network.state_dict().items() if value.is_floating_point()}
 
 
 def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:

@@ -27,12 +27,11 @@ from patchprint.data import open_source
 from patchprint.data.patch_source import PatchSource
 from patchprint.networks import weights
 from patchprint.networks.network import PatchNetwork, TrainingRecord
-from patchprint.training import assembly, checkpoint, example_patches, held_out, memory, process_group
+from patchprint.training import assembly, checkpoint, diagnostics, held_out
 from patchprint.training.config import TrainConfig
-from patchprint.training.monitor import angle_histograms, monitor
-from patchprint.training.optimizers import learning_rate
+from patchprint.training.diagnostics import angle_histograms, monitor
 from patchprint.training.run_folder import RunFolder
-from patchprint.training.step import TrainStep, use_bf16
+from patchprint.training.step import TrainStep, largest_batch, use_bf16
 from patchprint.training.teacher import Teacher
 
 
@@ -85,7 +84,7 @@ def train(
     learned from and ``validation`` chooses. Without ``config.hold_out``, and where test data choose, all points but those of
     the part "test" are learned from.
     """
-    device = process_group.start(config.device)
+    device = ranks.start(config.device)
     if source is None:
         source = open_source(config.data, device, config.patch_scale, config.divide_photos)
     source = source.to(device)
@@ -168,12 +167,12 @@ class _Run:
         self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
         if self.takes_part and not resume:
-            patches = example_patches.learned_patches(source, self.state.network.input_size)
+            patches = diagnostics.learned_patches(source, self.state.network.input_size)
             if self.folder:
-                self.folder.write_arrays(example_patches.PATCHES, patches)
+                self.folder.write_arrays(diagnostics.PATCHES, patches)
 
     def to_the_end(self) -> Outcome:
-        config, state = self.config, self.state
+        config, state, device = self.config, self.state, self.source.device
         with (
             stop_as_event() as asked_to_stop,
             tqdm(total=config.steps, initial=state.step, disable=None if self.is_first else True, unit="step") as bar,
@@ -188,11 +187,7 @@ class _Run:
                 if at_end or state.step % config.validate_every == 0:
                     self._validate()
                 # All ranks must stop at the same step; they compare notes when they log.
-                stopping = (
-                    asked_to_stop.is_set()
-                    if ranks.world_size() == 1
-                    else (to_log and process_group.agree(asked_to_stop.is_set(), self.source.device))
-                )
+                stopping = (to_log or not ranks.are_several()) and ranks.any_rank(asked_to_stop.is_set(), device)
                 if at_end or stopping or state.step % config.checkpoint_every == 0:
                     self._checkpoint()
                 if at_end:
@@ -225,7 +220,7 @@ class _Run:
         if ranks.are_several():
             advice = "give a smaller one, or start more processes"  # which one fits could only be tried by all of them
         else:
-            fits = memory.largest_batch(self.config, self.source)
+            fits = largest_batch(self.config, self.source)
             advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
         raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
@@ -250,7 +245,7 @@ class _Run:
         steps, self.logged_step = self.state.step - self.logged_step, self.state.step
         seconds, self.counted_from = time.perf_counter() - self.counted_from, time.perf_counter()
         rates = {
-            "lr": learning_rate(self.config, self.state.step - 1),
+            "lr": assembly.learning_rate(self.config, self.state.step - 1),
             "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
         }
         self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **watched, **rates})
@@ -294,9 +289,9 @@ class _Run:
     def _show_hardest(self) -> None:
         """Where the last weights go wrong, in images."""
         if self.takes_part and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
-            pairs = example_patches.hardest_pairs(self.judge, self._judged().in_evaluation())
+            pairs = diagnostics.hardest_pairs(self.judge, self._judged().in_evaluation())
             if self.folder:
-                self.folder.write_arrays(example_patches.HARDEST, pairs)
+                self.folder.write_arrays(diagnostics.HARDEST, pairs)
 
     def _checkpoint(self) -> None:
         self._check_finite()

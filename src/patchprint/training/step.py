@@ -8,6 +8,8 @@ pass, view after view, and batch norm takes its statistics over each view alone,
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import gc
 import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -22,8 +24,8 @@ from patchprint.data.patch_source import PatchSource
 from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.networks import fast_layers
 from patchprint.networks.network import PatchNetwork
-from patchprint.training import batchers, optimizers, process_group
-from patchprint.training.checkpoint import TrainState
+from patchprint.training import assembly, batchers
+from patchprint.training.checkpoint import TrainState, averaged
 from patchprint.training.config import TrainConfig
 from patchprint.training.teacher import Sight, Teacher
 
@@ -61,7 +63,7 @@ class TrainStep:
         self._teach = cast(Callable[..., Tensor] | None, self._teacher)
         self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
         networks.set_num_views(network, config.views if config.separate_views else 1)
-        optimizers.train_mode(network, config.freeze)
+        assembly.train_mode(network, config.freeze)
         state.loss.train()
         self._learning: list[Tensor] = [value for value in network.parameters() if value.requires_grad]
         self._patches: Callable[..., Any] = self._cut_patches
@@ -74,7 +76,7 @@ class TrainStep:
     def run(self) -> None:
         """Queue one step on the device and return."""
         with self._on_own_stream():
-            optimizers.set_rates(self.config, self.state.optimizer, self.state.step)
+            assembly.set_rates(self.config, self.state.optimizer, self.state.step)
             self._seed_dropout()
             if self._graph is not None:
                 self._graph.replay()
@@ -166,7 +168,7 @@ class TrainStep:
             label=label,
             teacher=by_point(said.repeat(len(desc) // len(said), 1)) if said is not None else None,
         )
-        batch = process_group.gather_batch(batch)
+        batch = gather_batch(batch)
         # Detached, because a graph that outlives its step would tie the next one to its stream.
         return self._loss(batch), (batch.desc.detach(), batch.raw.detach(), batch.label)
 
@@ -230,6 +232,36 @@ class TrainStep:
         return graph
 
 
+def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
+    """Gather the batch of all ranks, in the order of the ranks.
+
+    In-batch negatives span all ranks, so descriptors are gathered before the loss, of whose tables of all pairs each rank
+    computes the rows of its own anchors (``ranks.Rows``). The gradient flows back into the rank's own share only, multiplied
+    by the number of ranks, because DistributedDataParallel divides the sum over ranks by it. ``ignore`` is known for the
+    global batch already.
+
+    Shape:
+        desc, raw, valid, label, teacher and maps (P / ranks, ...) -> (P, ...).
+    """
+    world = ranks.world_size()
+    if world == 1:
+        return batch
+
+    def gathered(value: Any) -> Any:
+        return None if value is None else ranks.gather(value, weight=world)
+
+    return dataclasses.replace(
+        batch,
+        desc=gathered(batch.desc),
+        raw=gathered(batch.raw),
+        valid=None if batch.valid is None else gathered(batch.valid.to(torch.uint8)).bool(),
+        maps=None if batch.maps is None else tuple(map(gathered, batch.maps)),
+        label=gathered(batch.label),
+        teacher=gathered(batch.teacher),
+        rows=ranks.Rows.of_this_rank(),
+    )
+
+
 def _compiled(function: Any) -> Any:
     from torch import _inductor  # takes a second
 
@@ -260,6 +292,22 @@ def use_bf16(config: TrainConfig, device: torch.device) -> bool:
     return device.type == "cpu" and torch.cpu._is_amx_tile_supported()
 
 
-def averaged(network: nn.Module) -> dict[str, Tensor]:
-    """What a weight average averages, by name: parameters and batch statistics, without counters."""
-    return {name: value for name, value in network.state_dict().items() if value.is_floating_point()}
+def largest_batch(config: TrainConfig, source: PatchSource) -> int | None:
+    """Return the largest half, quarter, ... of the batch whose first step fits, or None."""
+    batch = config.batch // 2
+    while batch >= 2:
+        if _fits(dataclasses.replace(config, batch=batch, acceleration="eager"), source):
+            return batch
+        batch //= 2
+    return None
+
+
+def _fits(config: TrainConfig, source: PatchSource) -> bool:
+    gc.collect()
+    if source.device.type == "cuda":
+        torch.cuda.empty_cache()
+    try:
+        TrainStep(config, source, assembly.create(config, source.device)).run()
+    except torch.OutOfMemoryError:
+        return False
+    return True

@@ -5,11 +5,14 @@ there. Only such a folder is ever replaced or emptied, and only while nothing el
 """
 
 from patchprint.common.files._folders import atomic_folder, claim_folder, mark_folder, refuse_folder, remove_folder
-from patchprint.common.files._locks import only_writer
-from patchprint.common.files._places import cache_folder, refuse_file, refuse_overlap, refuse_overwrite
 from patchprint.common.files._single import (
     MARKER,
     atomic_file,
+    cache_folder,
+    only_writer,
+    refuse_file,
+    refuse_overlap,
+    refuse_overwrite,
     saying_what_failed,
     temporary_folder,
     write_json,

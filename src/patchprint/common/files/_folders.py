@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common.errors import OtherInputsError, UserError
-from patchprint.common.files._locks import beside, only_writer
-from patchprint.common.files._places import refuse_overwrite
-from patchprint.common.files._single import MARKER, TEMPORARY, flush, saying_what_failed, write_json
+from patchprint.common.files._single import (
+    MARKER,
+    TEMPORARY,
+    beside,
+    flush,
+    only_writer,
+    refuse_overwrite,
+    saying_what_failed,
+    write_json,
+)
 
 _LEFTOVER = re.compile(r"\.(.+?)\.(?:new|old|lock)")  # .NAME.new, .NAME.old, .NAME.lock: what killed writers leave
 
