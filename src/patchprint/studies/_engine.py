@@ -15,13 +15,13 @@ from tqdm import tqdm
 
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
-from patchprint.common.processes import run_tasks
 from patchprint.common.safe_io import read_json
 from patchprint.report.page import write
 from patchprint.studies import _figures, _one_run, _page, _tables
 from patchprint.studies._plan import DataSet, Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord
 from patchprint.studies._study import Study
+from patchprint.studies._workers import run_tasks
 from patchprint.training.run_folder import read_metrics
 
 MADE_BY = "patchprint study"
