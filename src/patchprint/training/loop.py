@@ -276,9 +276,8 @@ class _Run:
         self.counted_from += time.perf_counter() - paused
 
     def _keep_best(self, measured: held_out.Measured, folder: RunFolder) -> None:
-        numbers = measured.numbers()
-        folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in numbers.items()})
-        found = checkpoint.Validated(self.state.step, measured.score, numbers)
+        folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in measured.items()})
+        found = checkpoint.Validated(self.state.step, held_out.score(measured), measured)
         # Of equals the earlier is the better one.
         self.state.best = sorted([*self.state.best, found], key=lambda each: each.score)[: self.config.keep_best]
         if found in self.state.best and self.config.keep_best > 1:

@@ -92,7 +92,8 @@ def _change(config: TrainConfig, changes: dict[str, Any], where: str) -> TrainCo
         _check_name(choice, values.get(choice, getattr(config, choice)))
     for choice, options in OPTIONS_OF.items():
         name, given = values.get(choice, getattr(config, choice)), values.get(options, {})
-        known = batchers.option_names(name) if choice == "batcher" else option_names(registered(choice)[name])
+        chosen = registered(choice)[name]
+        known = chosen.options if choice == "batcher" else option_names(chosen)
         check_options(f"{choice} {name!r}", given, known)
         kept = {option: value for option, value in getattr(config, options).items() if option in known}
         values[options] = {**kept, **given}
