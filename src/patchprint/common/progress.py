@@ -29,10 +29,7 @@ _watched: list[IO[str]] = []  # files of `json_lines`
 
 @contextlib.contextmanager
 def json_lines(path: str | Path | None) -> Iterator[None]:
-    """All progress inside also goes to this file, one JSON object a line, every second and at the end of each piece of work.
-
-    Each holds what `Progress.state` says; what cannot be known is null. Without a path nothing is written.
-    """
+    """Also append all progress inside to this file, as `Progress.state` every second and at the end of each piece of work."""
     if path is None:
         yield
         return
@@ -88,7 +85,7 @@ class Progress:
             self._write_json(stream)
 
     def update(self, count: int = 1, failed: int = 0) -> None:
-        """``count`` units are over, ``failed`` of them without a result."""
+        """Count units that are done, ``failed`` of them without a result."""
         self.done += count
         self.failed += failed
         self._counted = time.monotonic()
@@ -98,7 +95,7 @@ class Progress:
             self._bar.update(count)
 
     def state(self) -> dict[str, Any]:
-        """What a program is told now."""
+        """Return the state for programs; what is not known is None."""
         now = time.monotonic()
         spent, new = self._counted - self._started, self.done - self._before
         left = None
@@ -118,7 +115,7 @@ class Progress:
         }
 
     def line(self) -> str:
-        """What a log is told now."""
+        """Return the state as a line of a log."""
         state = self.state()
         parts = [f"{state['seconds']:.0f} s"]
         if self.unit:
@@ -136,8 +133,6 @@ class Progress:
         stream.write(json.dumps(self.state(), ensure_ascii=False) + "\n")
 
     def _repeat(self, say: Callable[[], None], first: float, later: float) -> None:
-        """Say it by the clock, until the work has ended."""
-
         def loop() -> None:
             wait = first
             while not self._ended.wait(wait):
@@ -162,7 +157,7 @@ def leave_out(error: Exception, strict: bool, report: Callable[[str], None] = no
 
 
 def progress(items: Iterable[T], what: str, unit: str, total: int | None = None) -> Iterator[T]:
-    """The items, with progress by each that was worked on; ``total`` where they cannot be counted by themselves."""
+    """Yield the items and show progress; ``total`` for items without a length."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     with Progress(what, total, unit) as counter:

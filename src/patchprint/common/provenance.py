@@ -50,17 +50,17 @@ def record(
     started: float | None = None,
     command: str | None = None,
 ) -> Result:
-    """A measurement of this process, with all that is known about where it comes from.
-
-    Args:
-        started: a time.monotonic() reading; without it, the process's age is taken.
-        command: what to type to repeat it; without it, the command line of this process.
-    """
+    """Return a measurement of this process with its provenance; ``started`` and ``command`` as in `run_info`."""
     return Result(benchmark, settings, model or {}, data or {}, seed, scores, run_info(started, command))
 
 
 def run_info(started: float | None = None, command: str | None = None) -> dict[str, Any]:
-    """The ``run`` part of a Result; the arguments are those of ``record``."""
+    """Return the ``run`` part of a Result.
+
+    Args:
+        started: a time.monotonic() reading; by default the start of the process.
+        command: what to type to repeat it; by default the command line of this process.
+    """
     seconds = time.monotonic() - (_started if started is None else started)
     on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
     return {
@@ -102,7 +102,7 @@ def sha256_of_folder(path: str | Path) -> str:
 
 
 def _command() -> str:
-    """What was typed: a program by its name, a module that runs with ``python -m`` as that."""
+    """Return the command line of this process, ``python -m`` included."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     program = [Path(sys.argv[0]).name] if spec is None else ["python", "-m", spec.name.removesuffix(".__main__")]
     return shlex.join([*program, *sys.argv[1:]])

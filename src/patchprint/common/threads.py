@@ -1,8 +1,4 @@
-"""Parallel work on whole chunks, one thread each, instead of inside of layers.
-
-Where layers are divided, all cores wait for the slowest one after each of them, and a single busy core stops everything.
-Here a core that is slow takes fewer chunks.
-"""
+"""Parallel work on whole chunks, one thread each, so that cores do not wait for the slowest one after every layer."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ Result = TypeVar("Result")
 def each(
     session: Callable[[], AbstractContextManager[Callable[[Item], Result]]], items: Sequence[Item]
 ) -> list[Result]:
-    """What the function of a session gives for each item, in their order; as many threads as PyTorch would take."""
+    """Map the function of a session over items, in order, on as many threads as PyTorch would use."""
     results: list[Result | None] = [None] * len(items)
     waiting = iter(range(len(items)))
     lock = threading.Lock()

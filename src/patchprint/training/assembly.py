@@ -19,11 +19,8 @@ from patchprint.networks.network import PatchNetwork
 from patchprint.training.checkpoint import TrainState, averaged
 from patchprint.training.config import TrainConfig
 
-IMAGENET = "imagenet"
-"""What ``init`` says for a backbone with published weights."""
-
-RANDOM = "random"
-"""What ``init`` says for random weights where a method starts from trained ones."""
+# Values of ``init``: published weights of a backbone; random weights where a method starts from trained ones.
+IMAGENET, RANDOM = "imagenet", "random"
 
 _RISING, _RISE = 0.3, 25.0  # one cycle: part of the run in which the rate rises, and how many times
 
@@ -44,7 +41,7 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
 
 
 def _check_kinds(config: TrainConfig, network: PatchNetwork, loss: Loss) -> None:
-    """Bits are learned by a loss for bits on a network for bits; anything else would train another method unawares."""
+    """Raise UserError for a loss of bits on a network of floats, or the reverse."""
     if loss.binary is None:
         return
     if loss.binary and network.kind != "binary":
@@ -112,16 +109,15 @@ def _create_loss(config: TrainConfig) -> Loss:
 
 def learning_rate(config: TrainConfig, step: int) -> float:
     """Return the learning rate of step ``step`` (from 0): a pure function, so that no state is saved."""
-    rise = config.warm_up * config.steps
-    return _scheduled(config, step) * (min(1.0, (step + 1) / rise) if rise else 1.0)
-
-
-def _scheduled(config: TrainConfig, step: int) -> float:
-    """Return the rate without warm-up."""
-    done = step / config.steps
     start = config.lr
     if config.lr_for_patches:
         start *= config.batch * config.views / config.lr_for_patches
+    rise = config.warm_up * config.steps
+    return _scheduled(config, start, step / config.steps) * (min(1.0, (step + 1) / rise) if rise else 1.0)
+
+
+def _scheduled(config: TrainConfig, start: float, done: float) -> float:
+    """Return the rate without warm-up when the part ``done`` of a run is over."""
     if config.schedule == "linear":
         return start * (1 - done) + config.final_lr * done
     if config.schedule == "cosine":
@@ -175,30 +171,15 @@ def create_optimizer(config: TrainConfig, network: PatchNetwork) -> torch.optim.
     parameters = []
     for group in network.parameter_groups():
         learning = [parameter for parameter in group["params"] if parameter.requires_grad]
+        decay = config.weight_decay if group["decays"] else 0.0
+        rate = {"lr": torch.zeros((), device=device), "factor": group["lr_factor"]}
         if learning:
-            parameters.append(
-                {
-                    "params": learning,
-                    "lr": torch.zeros((), device=device),
-                    "factor": group["lr_factor"],
-                    "weight_decay": config.weight_decay if group["decays"] else 0.0,
-                }
-            )
+            parameters.append({"params": learning, "weight_decay": decay, **rate})
+    lr = torch.zeros((), device=device)
     if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            parameters,
-            lr=torch.zeros((), device=device),
-            momentum=config.momentum,
-            dampening=config.dampening,
-            fused=True,
-        )
+        return torch.optim.SGD(parameters, lr=lr, momentum=config.momentum, dampening=config.dampening, fused=True)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(
-        parameters,
-        lr=torch.zeros((), device=device),
-        fused=True,
-        capturable=device.type == "cuda",
-    )
+    return kind(parameters, lr=lr, fused=True, capturable=device.type == "cuda")
 
 
 def set_rates(config: TrainConfig, optimizer: torch.optim.Optimizer, step: int) -> None:

@@ -1,7 +1,6 @@
-"""Files of a run: config.json, metrics.jsonl, TensorBoard events, checkpoints, best and last weights.
+"""Files of a run: config, metrics, TensorBoard events, checkpoints, weights; calls.jsonl has a line for each call of `train`.
 
-For those who look at it: angles.jsonl (histograms, now and then), patches.npz and hardest.npz (`training.examples`), and
-calls.jsonl, a line for each call of ``train`` with what it cost.
+`diagnostics` fills angles.jsonl, patches.npz and hardest.npz.
 """
 
 from __future__ import annotations
@@ -19,19 +18,9 @@ from patchprint.training.config import TrainConfig
 
 MADE_BY = "patchprint train"
 CONTENTS = (
-    "config.json",
-    "metrics.jsonl",
-    "angles.jsonl",
-    "calls.jsonl",
-    "patches.npz",
-    "hardest.npz",
-    "report.html",
-    "best.safetensors",
-    "best-*.safetensors",
-    "last.safetensors",
-    "events.out.tfevents.*",
-    "checkpoints/step-*.safetensors",
-)
+    "config.json", "metrics.jsonl", "angles.jsonl", "calls.jsonl", "patches.npz", "hardest.npz", "report.html",
+    "best.safetensors", "best-*.safetensors", "last.safetensors", "events.out.tfevents.*", "checkpoints/step-*.safetensors",
+)  # fmt: skip
 
 
 class RunFolder:
@@ -61,9 +50,8 @@ class RunFolder:
         """Drop the lines of steps that a resumed run will do again."""
         for file in (self.metrics, self.angles):
             if file.exists():
-                lines = file.read_text(encoding="utf-8").splitlines()
-                kept = [line for line in lines if (number := _step_of(line)) is not None and number <= step]
-                files.write_text(file, "".join(f"{line}\n" for line in kept))
+                lines = [line for line in read_lines(file, "lines of a run") if isinstance(line.get("step"), int)]
+                files.write_text(file, "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step))
 
     def log(self, step: int, values: dict[str, float]) -> None:
         """Append one line of metrics; the line is on its way to the disk when this returns."""
@@ -103,12 +91,8 @@ class RunFolder:
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """Read the lines of a metrics.jsonl; a last line that a crash cut short is left out."""
-    read = read_lines(path, "the metrics of a run")
-    return [
-        {name: value for name, value in line.items() if isinstance(value, int | float)}
-        for line in read
-        if isinstance(line.get("step"), int)
-    ]
+    lines = [line for line in read_lines(path, "the metrics of a run") if isinstance(line.get("step"), int)]
+    return [{name: value for name, value in line.items() if isinstance(value, int | float)} for line in lines]
 
 
 def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
@@ -121,11 +105,6 @@ def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
 def _append(path: Path, value: dict[str, Any]) -> None:
     with open(path, "a", encoding="utf-8") as stream:
         stream.write(json.dumps(value) + "\n")
-
-
-def _step_of(line: str) -> int | None:
-    step = (_object(line) or {}).get("step")
-    return step if isinstance(step, int) else None
 
 
 def _object(line: str) -> dict[str, Any] | None:

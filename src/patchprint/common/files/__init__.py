@@ -1,7 +1,7 @@
-"""Writing files and folders so that a crash, a full disk or a second writer never destroys what was there before.
+"""Write files and folders so that a crash, a full disk or a second writer never destroys what was there before.
 
-Every folder that patchprint writes carries a hidden file, ``.patchprint``, that says which command made it and what it puts
-there. Only such a folder is ever replaced or emptied, and only while nothing else lies in it.
+Every folder that patchprint writes has a marker ``.patchprint``, which says what made it and what it contains. Only such a
+folder is ever replaced or emptied, and only while nothing else lies in it.
 """
 
 from patchprint.common.files._folders import atomic_folder, claim_folder, mark_folder, refuse_folder, remove_folder

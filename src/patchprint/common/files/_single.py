@@ -76,24 +76,20 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     Write into it: one that is moved into its place is not locked, and other writers may take it for a leftover.
     """
     path = Path(path)
-    with saying_what_failed(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary(path, _new_file) as temporary:
-            yield temporary
-            flush(temporary)
-            temporary.chmod(0o666 & ~_current_umask())
-            temporary.replace(path)
-            flush(path.parent)
+    with _temporary(path, _new_file) as temporary:
+        yield temporary
+        flush(temporary)
+        os.umask(mask := os.umask(0))
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(path)
+        flush(path.parent)
 
 
 @contextlib.contextmanager
 def temporary_folder(path: str | Path) -> Iterator[Path]:
-    """Yield an empty folder beside ``path`` for what is made on the way to it; it is removed in the end."""
-    path = Path(path)
-    with saying_what_failed(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary(path, _new_folder) as temporary:
-            yield temporary
+    """Yield an empty folder beside ``path`` for intermediate files; it is removed in the end."""
+    with _temporary(Path(path), lambda path: Path(tempfile.mkdtemp(**_name_beside(path)))) as temporary:
+        yield temporary
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -127,36 +123,38 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _new_file(path: Path) -> Path:
+def _name_beside(path: Path) -> dict[str, Any]:
     # The end of the name, since libraries go by it; not all of it, since a name has at most 255 bytes.
-    handle, name = tempfile.mkstemp(prefix=f"{MARKER}.", suffix=f".{path.name[-40:]}", dir=path.parent)
+    return {"prefix": f"{MARKER}.", "suffix": f".{path.name[-40:]}", "dir": path.parent}
+
+
+def _new_file(path: Path) -> Path:
+    handle, name = tempfile.mkstemp(**_name_beside(path))
     os.close(handle)
     return Path(name)
-
-
-def _new_folder(path: Path) -> Path:
-    return Path(tempfile.mkdtemp(prefix=f"{MARKER}.", suffix=f".{path.name[-40:]}", dir=path.parent))
 
 
 @contextlib.contextmanager
 def _temporary(path: Path, make: Callable[[Path], Path]) -> Iterator[Path]:
     """A file or folder beside ``path``, removed in the end; locked, so that `_tidy` takes no living one for a leftover."""
-    _tidy(path.parent)
-    while True:
-        temporary = make(path)
-        try:
-            lock = lock_of(temporary)
-        except FileNotFoundError:  # another process tidied up before we had the lock
-            continue
-        if lock is None or temporary.exists():
-            break
-        os.close(lock)
-    try:
-        yield temporary
-    finally:
-        _remove(temporary)
-        if lock is not None:
+    with saying_what_failed(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _tidy(path.parent)
+        while True:
+            temporary = make(path)
+            try:
+                lock = lock_of(temporary)
+            except FileNotFoundError:  # another process tidied up before we had the lock
+                continue
+            if lock is None or temporary.exists():
+                break
             os.close(lock)
+        try:
+            yield temporary
+        finally:
+            _remove(temporary)
+            if lock is not None:
+                os.close(lock)
 
 
 def _tidy(folder: Path) -> None:
@@ -179,12 +177,6 @@ def _remove(temporary: Path) -> None:
         shutil.rmtree(temporary)
     else:
         temporary.unlink(missing_ok=True)
-
-
-def _current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager
