@@ -47,7 +47,7 @@ def each(
 
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads that compute with one core each."""
+    """Return threads that compute with one core each."""
     before = torch.get_num_threads()
     started = threading.Barrier(workers + 1)
 

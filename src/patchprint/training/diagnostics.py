@@ -29,7 +29,7 @@ COUNT = 12  # pairs of each kind
 
 @torch.no_grad()
 def monitor(desc: Tensor, raw: Tensor, label: Tensor | None = None) -> dict[str, Tensor]:
-    """Mean distance of the first two views, mean distance of the nearest other point, mean and variance of the norms.
+    """Mean distances of two views and of the nearest other point, mean and variance of the norms.
 
     Shape:
         desc (P, K, D) unit length, raw (P, K, D), label (P,) where rows of one point follow each other, K = 1 then
@@ -50,8 +50,7 @@ def monitor(desc: Tensor, raw: Tensor, label: Tensor | None = None) -> dict[str,
 
 @torch.no_grad()
 def angle_histograms(desc: Tensor, label: Tensor | None = None) -> dict[str, list[int]]:
-    """How many points of a batch have which angles between descriptors: of their two views, from these to the nearest other
-    point (seen from either of them), and the first less the second.
+    """Histograms of angles: between the two views of a point, from these to the nearest other point, and their difference.
 
     Shape:
         desc (P, K, D) unit length, label as of `monitor` -> BINS counts each, over equal parts of the ranges in LARGEST.
@@ -93,7 +92,7 @@ def learned_patches(source: PatchSource, size: int) -> dict[str, np.ndarray]:
 
 
 def hardest_pairs(judge: HeldOutPoints, network: PatchNetwork, count: int = COUNT) -> dict[str, np.ndarray]:
-    """Of held-out points, views of one point that lie farthest apart (missed) and of two points that lie nearest (confused).
+    """Return views of one held-out point that lie farthest apart (missed) and of two points that lie nearest (confused).
 
     Shape:
         -> missed, confused (C, 2, S, S) uint8 and missed_distance, confused_distance (C,), hardest first, C at most ``count``.

@@ -1,8 +1,7 @@
-"""How good descriptors are on points that training never saw: the one judge of training, `adapt` and the choice of weights.
+"""Judges: measure descriptors on held-out data, to choose the best weights.
 
-Held-out points of the training data judge by FPR95 and confusion together (`create`); where no point has two views, as in
-images without tracks, the teacher of the run judges by how far similarities are from its own. Published test sets judge as in
-the papers (`create_for_test_sets`): FPR95 of each on its official pairs, and the mean over the sets chooses.
+Held-out points give FPR95 and confusion, whole images 1 - R@1 (`create`); where no point has two views, similarities are
+compared with the teacher's. Published test sets (`create_for_test_sets`) give FPR95 on official pairs, averaged over sets.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SPELLED = {
 
 
 def spelled(number: str) -> str:
-    """How a number that a judge found is written for readers, and of which set where there are several."""
+    """Return the title of a number for readers, and of its set where there are several."""
     name, _, of = number.partition("/")
     return f"{_SPELLED.get(name, name)} on {of}" if of else _SPELLED.get(name, name)
 
@@ -62,7 +61,7 @@ class Judge(Protocol):
 
 
 def create(source: PatchSource, most: int, seed: int, teacher: Teacher | None = None) -> Judge:
-    """The judge of a source: up to ``most`` pairs of patches, images, or patches without pairs, where ``teacher`` judges."""
+    """Create the judge of a source with up to ``most`` patches or images; patches without pairs need a ``teacher``."""
     if isinstance(source, ImageStore):
         return HeldOutImages(source, most, seed)
     points = HeldOutPoints(source, most // 2, seed)
@@ -72,7 +71,7 @@ def create(source: PatchSource, most: int, seed: int, teacher: Teacher | None = 
 def create_for_test_sets(
     folders: Sequence[str], device: torch.device, patch_scale: float, most: int, seed: int
 ) -> Judge:
-    """The judge of published test sets: of each store its part "test", or all of it where it has none.
+    """Create the judge of published test sets: of each store its part "test", or all of it where it has none.
 
     Patches are judged on the official pairs of a store, or on ``most`` drawn ones; images on up to ``most`` of them.
     """
@@ -123,10 +122,9 @@ class VerifiedPairs:
 
 
 class HeldOutPoints:
-    """Up to ``most`` points of a source in two views each, fixed by the seed, so that all judgements of a run compare.
+    """Up to ``most`` points of a source in two views each, fixed by the seed.
 
-    Matching pairs are the two views of each point; the other half pairs the first view with the second view of another point.
-    Ties count as chance has it.
+    Matching pairs are the two views of each point; the others pair the first view with the second of another point.
 
     Shape:
         points (N,), views (N, 2) on the source's device; N may be 0.
@@ -164,7 +162,7 @@ class HeldOutPoints:
 
 
 class HeldOutPatches:
-    """The first views of up to ``most`` points, fixed by the seed, compared with each other as the teacher does it.
+    """The first views of up to ``most`` points, fixed by the seed, and their similarities by the teacher.
 
     Shape:
         points (N,), views (N,) on the source's device; N may be 0.
@@ -180,7 +178,7 @@ class HeldOutPatches:
 
     @functools.cached_property
     def taught(self) -> Tensor:
-        """What the teacher says, (N, T)."""
+        """Descriptors of the teacher, (N, T)."""
         parts = zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True)
         return torch.cat([self.teacher(self.teacher.look(self.source, *part)) for part in parts])
 

@@ -1,9 +1,7 @@
 """Recipes for patches: the published methods, and the shipped weights (``*-shipped``).
 
-One function for each method, with the numbers of the papers and their code; docstrings say where sources leave a gap.
-Steps are those of training on Liberty of the UBC sets where nothing else is said: where a paper counts epochs, another set
-(up to 1.4 times as large) or another batch takes another number. A flag changes a number; drops, warm-up and moving averages
-are fractions of the run and follow ``steps`` by themselves.
+Numbers are those of the papers and their code; docstrings say where sources leave a gap. Where a paper counts epochs, steps
+are those on Liberty of the UBC sets. Drops, warm-up and moving averages are fractions of the run and follow ``steps``.
 """
 
 from __future__ import annotations
@@ -42,8 +40,7 @@ def l2net_cs() -> TrainConfig:
 def doap() -> TrainConfig:
     """DOAP: average precision of a ranking, whole groups, 1024 patches a batch (that of the paper's tables is unknown).
 
-    The paper trains for 100 epochs at any batch, and 44,000 steps are that for Liberty in batches of 1024: with another --batch
-    give --steps in inverse proportion. The learning rate follows the batch by itself.
+    100 epochs are 44,000 steps; with another --batch give --steps in inverse proportion. The rate follows the batch by itself.
     """
     return TrainConfig(
         recipe="doap",
@@ -80,8 +77,8 @@ def doap_st_binary() -> TrainConfig:
 def doap_hpatches() -> TrainConfig:
     """DOAP on HPatches without label mining: groups of all sequences alike, pairs inside of a sequence do not count.
 
-    The paper's 32 epochs are 51,400 steps for the 76 training sequences of a split (about 102,800 points in batches of 64). It
-    tells of flips and turns for UBC only, so there are none here, in ``doap-st-lm`` and in ``doap-rome``.
+    32 epochs are 51,400 steps for the 76 training sequences of a split. The paper augments UBC only, so nothing is augmented
+    here, in ``doap-st-lm`` and in ``doap-rome``.
     """
     return dataclasses.replace(
         doap(),
@@ -230,8 +227,7 @@ def sosnet_frn() -> TrainConfig:
 def sdgmnet() -> TrainConfig:
     """SDGMNet: gradients modulated by running statistics of the angles; rate 1 halved every tenth of the run.
 
-    Two things are from the released code and logs: the hardest negative of four blocks of distances, not of HardNet's two, and
-    no limit on false negatives in the first tenth of the run.
+    From the released code: the hardest negative of four blocks of distances, no limit on false negatives in the first tenth.
     """
     return TrainConfig(
         recipe="sdgmnet",
@@ -326,31 +322,22 @@ def sdgmnet_plain_shipped() -> TrainConfig:
     )
 
 
-def sdgmnet_fast_shipped() -> TrainConfig:
-    """The weights sdgmnet.fast of the package: a small network that learned from sdgmnet, for CPUs."""
-    return _taught("sdgmnet-fast-shipped", width=32, extra=1, fovea=3)
+def _student(name: str, text: str, steps: int = 12_000, patch_scale: float = 48.0, **options: Any) -> None:
+    """Add the recipe of weights that were distilled from sdgmnet."""
 
+    def recipe() -> TrainConfig:
+        return dataclasses.replace(
+            distill(),
+            recipe=name,
+            network_options={**options, "extra": 1, "fovea": 3},
+            teacher=("sdgmnet",),
+            patch_scale=patch_scale,
+            steps=steps,
+            validate_every=steps,
+        )
 
-def sdgmnet_64_shipped() -> TrainConfig:
-    """The weights sdgmnet.64 of the package: sdgmnet.fast with 64 floats and the similarities of sdgmnet."""
-    return _taught("sdgmnet-64-shipped", width=32, extra=1, fovea=3, dim=64)
-
-
-def sdgmnet_32_shipped() -> TrainConfig:
-    """The weights sdgmnet.32 of the package: sdgmnet.fast with descriptors of 32 floats."""
-    return _taught("sdgmnet-32-shipped", width=32, extra=1, fovea=3, dim=32)
-
-
-def sdgmnet_bits_shipped() -> TrainConfig:
-    """The weights sdgmnet.bits of the package: 256 bits whose similarities are those of the floats of sdgmnet."""
-    return _taught("sdgmnet-bits-shipped", width=48, extra=1, fovea=3, dim=256, kind="binary")
-
-
-def sdgmnet_tiny_shipped() -> TrainConfig:
-    """The weights sdgmnet.tiny of the package: sdgmnet.fast with half the channels and patches of 48 x 48 pixels, since most of
-    its time goes into cutting them; it learned from smaller patches, as so few pixels show less of a large one."""
-    taught = _taught("sdgmnet-tiny-shipped", width=16, extra=1, fovea=3, size=48)
-    return dataclasses.replace(taught, patch_scale=40.0, steps=18_000, validate_every=18_000)
+    recipe.__doc__ = f"The weights {name.removesuffix('-shipped').replace('-', '.')} of the package: {text}."
+    PATCH_RECIPES[name] = recipe
 
 
 def hynet_shipped() -> TrainConfig:
@@ -370,18 +357,6 @@ def hardnet_small_shipped() -> TrainConfig:
     return _shipped(sdgmnet(), "hardnet-small-shipped", steps=20_000, network="hardnet", network_options=options)
 
 
-def _taught(name: str, **network_options: Any) -> TrainConfig:
-    return dataclasses.replace(
-        distill(),
-        recipe=name,
-        network_options=network_options,
-        teacher=("sdgmnet",),
-        patch_scale=48.0,
-        steps=12_000,
-        validate_every=12_000,
-    )
-
-
 def _shipped(method: TrainConfig, name: str, **changes: Any) -> TrainConfig:
     """What all shipped weights share: patches of 24 sigma cut from images, averaged weights, the best of few validations."""
     shared = {"patch_scale": 24.0, "augmentation": "photos", "average": 0.999, "validate_every": 5000}
@@ -392,7 +367,12 @@ _ALL: tuple[Callable[[], TrainConfig], ...] = (
     l2net, l2net_cs, doap, doap_binary, doap_st, doap_st_binary, doap_hpatches, doap_st_hpatches, doap_st_lm, doap_rome,
     doap_binary_rome, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_bn, hynet_sosr, hardnet_frn, hardnet_frn_hynet,
     sosnet_frn, sdgmnet, sdgmnet_standardized, distill, sdgmnet_shipped, sdgmnet_large_shipped, sdgmnet_plain_shipped,
-    sdgmnet_fast_shipped, sdgmnet_tiny_shipped, sdgmnet_64_shipped, sdgmnet_32_shipped, sdgmnet_bits_shipped, hynet_shipped,
-    hardnet_shipped, hardnet_small_shipped,
+    hynet_shipped, hardnet_shipped, hardnet_small_shipped,
 )  # fmt: skip
 PATCH_RECIPES = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
+_student("sdgmnet-fast-shipped", "a small network that learned from sdgmnet, for CPUs", width=32)
+# Most of its time goes into cutting patches; so few pixels show less of a large patch.
+_student("sdgmnet-tiny-shipped", "half the channels of sdgmnet.fast, 48x48 pixels", 18_000, 40.0, width=16, size=48)
+_student("sdgmnet-64-shipped", "sdgmnet.fast with 64 floats and the similarities of sdgmnet", width=32, dim=64)
+_student("sdgmnet-32-shipped", "sdgmnet.fast with 32 floats", width=32, dim=32)
+_student("sdgmnet-bits-shipped", "256 bits with the similarities of sdgmnet", width=48, dim=256, kind="binary")

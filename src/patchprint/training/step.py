@@ -1,8 +1,7 @@
 """One training step on the device, from batch indices to new weights.
 
-Everything in a step is a function of a step counter that lives on the device, so that nothing waits for the host and, on
-a GPU, the whole step is captured once in a CUDA graph and replayed. Anchors and positives go through the network in one
-pass, view after view, and batch norm takes its statistics over each view alone, as the two passes of the papers' code do.
+A step is a function of a step counter on the device, so that nothing waits for the host and a GPU captures the whole step in
+a CUDA graph. All views pass the network at once; batch norm takes statistics over each view alone, as the papers' code does.
 """
 
 from __future__ import annotations
@@ -38,12 +37,11 @@ Cut = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, tuple[Tensor, .
 
 
 class TrainStep:
-    """The state of a run; ``run()`` does the next step.
+    """``run()`` does the next step of a run.
 
-    After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and the raw vectors (P, K, D) it saw and their
-    labels (P,) or None, ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them
-    stay on the device until someone reads them, and a recorded step writes the next ones into the same memory. ``teacher`` is
-    the one that ``config`` names, where it was loaded already.
+    After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and raw descriptors (P, K, D) and labels (P,)
+    or None, ``first_bad`` the first step whose loss or weights were not finite, or -1. All stay on the device, where a
+    recorded step overwrites them. ``teacher``: that of ``config``, if loaded already.
     """
 
     def __init__(
@@ -104,8 +102,8 @@ class TrainStep:
             self.step += 1
 
     def _cut_patches(self, step: Tensor) -> Cut:
-        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of all ranks; label (P,); and
-        what the teacher sees of the same views, (K * P, 1, S', S') for each of its sights, or (P, ...) of what they share."""
+        """Return patches (K * P, C, S, S) of this rank, first views first; valid (P, K); ignore of all ranks; label (P,); and
+        the teacher's views of the same, (K * P, 1, S', S') for each of its sights, or (P, ...) where views share them."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
@@ -151,7 +149,6 @@ class TrainStep:
         step: Tensor,
     ) -> tuple[dict[str, Tensor], Described]:
         desc, raw, maps = self._describe(patches)
-
         said = self._teach(seen) if self._teach else None
 
         def by_point(value: Tensor) -> Tensor:
@@ -182,7 +179,7 @@ class TrainStep:
             torch.default_generator.manual_seed(seed)
 
     def _accelerate(self, device: torch.device) -> bool:
-        """Compile the step where that helps, spread it over the ranks where there are several; whether to record it."""
+        """Compile the step where that helps, distribute it over the ranks; return whether to record it."""
         mode = self.config.acceleration
         if mode == "auto":
             mode = "graph" if device.type == "cuda" else "eager"
@@ -213,7 +210,7 @@ class TrainStep:
 
     @contextlib.contextmanager
     def _on_own_stream(self) -> Iterator[None]:
-        """All steps of a run that is to be recorded are done on one stream of its own: the default one cannot record."""
+        """Do the steps on a stream that can be recorded, which the default one cannot."""
         if self._stream is None:
             yield
             return
@@ -223,7 +220,7 @@ class TrainStep:
         torch.cuda.current_stream().wait_stream(self._stream)
 
     def _record(self) -> torch.cuda.CUDAGraph:
-        """The step as a CUDA graph; recording computes nothing."""
+        """Record the step as a CUDA graph; recording computes nothing."""
         self.state.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -284,7 +281,7 @@ class _Describe(nn.Module):
 
 
 def use_bf16(config: TrainConfig, device: torch.device) -> bool:
-    """Whether the network computes in bfloat16: on request, and by itself on GPUs that multiply in it and CPUs with AMX."""
+    """Whether the network computes in bfloat16; "auto": on GPUs that support it and CPUs with AMX."""
     if config.precision != "auto":
         return config.precision == "bf16"
     if device.type == "cuda":
