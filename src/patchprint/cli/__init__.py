@@ -1,16 +1,15 @@
-"""The command line: finds the subcommand, lets tyro read its flags, turns errors into one sentence and an exit code.
+"""The command line: find the subcommand, parse its flags with tyro, turn errors into one sentence and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.cli``; a module that
-holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
-the function is called ``main``. A command may be named like a flag (``eval --compare``, ``train --resume``), and then stands
+Exit codes: 0 done, 1 failed, 2 wrong use. A subcommand is the typed function ``main`` of a module here, or a mapping COMMANDS
+of several (``train hardnet``), nested as ``data build colmap``. A command named like a flag (``eval --compare``) may stand
 anywhere among the flags. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
-import inspect
 import io
 import os
 import re
@@ -46,12 +45,11 @@ SUBCOMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    with contextlib.ExitStack() as stack:
-        # Python has none where the caller closed them.
-        if sys.stdout is None:
-            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
-        if sys.stderr is None:
-            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
+    with (  # Python has no streams where the caller closed them
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(sys.stdout or nowhere),
+        contextlib.redirect_stderr(sys.stderr or nowhere),
+    ):
         return _run(arguments)
 
 
@@ -85,7 +83,7 @@ def _reader_is_gone() -> bool:
 
 def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_overview())
+        print(_listing("patchprint COMMAND", SUBCOMMANDS))
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print(f"patchprint {patchprint.__version__}")
@@ -96,7 +94,8 @@ def _dispatch(arguments: list[str]) -> int:
     prog, command = f"patchprint {name}", getattr(module, "main", None) or module.COMMANDS
     while isinstance(command, Mapping):
         if not rest or rest[0] in ("-h", "--help"):
-            print(getattr(module, "USAGE", None) or _listing(prog, command))
+            texts = {name: _summary(each) for name, each in command.items()}
+            print(getattr(module, "USAGE", None) or _listing(f"{prog} WHAT", texts))
             return 0 if rest else 2
         if rest[0].startswith("-"):
             flags = [name for name in command if name.startswith("--")]
@@ -114,25 +113,19 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
     from patchprint.cli import flags
 
     pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
-    signature = flags.readable(inspect.signature(function, eval_str=True))
-    errors = io.StringIO()
-    captured: dict[str, Any] = {}
+    config, errors = (tyro.conf.OmitArgPrefixes, *pairs), io.StringIO()
 
-    def remember(*args: Any, **kwargs: Any) -> None:
-        captured["call"] = lambda: function(*args, **kwargs)
+    def bind(*args: Any, **kwargs: Any) -> Callable[[], Any]:  # what the command itself prints is not for `errors`
+        return functools.partial(function, *args, **kwargs)
 
-    remember.__doc__ = function.__doc__
-    remember.__signature__ = signature  # type: ignore[attr-defined]
-    remember.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     try:
         with contextlib.redirect_stderr(errors):
-            config = (tyro.conf.OmitArgPrefixes, *pairs)
-            tyro.cli(remember, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
+            command = flags.with_readable_flags(bind, function)
+            return tyro.cli(command, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
     except SystemExit as stop:
         if stop.code == 0:
             return lambda: 0
         raise UserError(_one_sentence(errors.getvalue(), prog)) from None
-    return captured["call"]
 
 
 def _one_sentence(box: str, prog: str) -> str:
@@ -162,20 +155,14 @@ def _choose(word: str, known: Any, prog: str) -> str:
     raise UserError(f"{prog} has no {word!r}; {suggest(word, known)}")
 
 
-def _overview() -> str:
-    width = max(map(len, SUBCOMMANDS))
-    lines = [f"  {name.ljust(width)}  {text}" for name, text in SUBCOMMANDS.items()]
-    return "\n".join(["usage: patchprint COMMAND ...", "", *lines, "", "patchprint COMMAND --help says more."])
-
-
-def _listing(prog: str, commands: Mapping[str, Any]) -> str:
-    width = max(map(len, commands))
-    lines = [f"  {name.ljust(width)}  {_summary(command)}" for name, command in commands.items()]
-    return "\n".join([f"usage: {prog} WHAT ...", "", *lines, "", f"{prog} WHAT --help says more."])
+def _listing(usage: str, texts: Mapping[str, str]) -> str:
+    width = max(map(len, texts))
+    lines = [f"  {name.ljust(width)}  {text}" for name, text in texts.items()]
+    return "\n".join([f"usage: {usage} ...", "", *lines, "", f"{usage} --help says more."])
 
 
 def _summary(command: Any) -> str:
-    """The first line of what a command says about itself; the names in a group of commands."""
+    """Return the first line of a command's docstring; the names in a group of commands."""
     if isinstance(command, Mapping):
         return f"WHAT is one of {', '.join(command)}"
     return (command.__doc__ or "").strip().splitlines()[0]

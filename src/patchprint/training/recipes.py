@@ -40,7 +40,7 @@ def l2net_cs() -> TrainConfig:
 def doap() -> TrainConfig:
     """DOAP: average precision of a ranking, whole groups, 1024 patches a batch (that of the paper's tables is unknown).
 
-    100 epochs are 44,000 steps; with another --batch give --steps in inverse proportion. The rate follows the batch by itself.
+    100 epochs are 44,000 steps, fewer of a larger --batch, which the learning rate follows.
     """
     return TrainConfig(
         recipe="doap",
@@ -77,8 +77,7 @@ def doap_st_binary() -> TrainConfig:
 def doap_hpatches() -> TrainConfig:
     """DOAP on HPatches without label mining: groups of all sequences alike, pairs inside of a sequence do not count.
 
-    32 epochs are 51,400 steps for the 76 training sequences of a split. The paper augments UBC only, so nothing is augmented
-    here, in ``doap-st-lm`` and in ``doap-rome``.
+    32 epochs of the 76 training sequences of a split; like the paper, without augmentation.
     """
     return dataclasses.replace(
         doap(),
@@ -227,7 +226,8 @@ def sosnet_frn() -> TrainConfig:
 def sdgmnet() -> TrainConfig:
     """SDGMNet: gradients modulated by running statistics of the angles; rate 1 halved every tenth of the run.
 
-    From the released code: the hardest negative of four blocks of distances, no limit on false negatives in the first tenth.
+    As in the released code, the hardest negative is that of four blocks of distances, not of HardNet's
+    two, and there is no limit on false negatives in the first tenth of the run.
     """
     return TrainConfig(
         recipe="sdgmnet",
