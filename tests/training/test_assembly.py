@@ -36,7 +36,7 @@ def test_norms_are_kept_together_or_small():
 
 
 def test_a_loss_that_needs_maps_refuses_a_network_without_them():
-    with pytest.raises(ValueError, match="loss 'l2net' needs normalised maps, which network 'tfeat' does not have"):
+    with pytest.raises(ValueError, match="loss 'l2net' needs normalized maps, which network 'tfeat' does not have"):
         loss_of("l2net", network="tfeat")
     assert not loss_of("l2net", network="tfeat", loss_settings={"e3": False}).needs_maps
 

@@ -24,21 +24,21 @@ from patchprint.common.errors import UserError, suggest
 from patchprint.common.optional import require
 
 SUBCOMMANDS = {
-    "models": "list the networks and weights, with licence and training data",
+    "models": "list the networks and weights, with license and training data",
     "data": "build and inspect training and benchmark data",
     "train": "train a descriptor with a published recipe",
     "calibrate": "choose the threshold of the ratio test for a model",
-    "adapt": "tune a descriptor to your own photos",
+    "adapt": "tune a descriptor to your own images",
     "eval": "run a benchmark",
     "study": "run a table or figure of a paper: many trainings, one table",
-    "describe": "detect and describe the keypoints of photos",
-    "match": "match two photos, or many",
-    "sfm": "photos to a COLMAP model, or more photos into one",
-    "localize": "where a photo was taken, in a model of patchprint sfm",
+    "describe": "detect and describe the keypoints of images",
+    "match": "match two images, or many",
+    "sfm": "reconstruct a COLMAP model from images, or extend one",
+    "localize": "find the camera pose of an image in a model",
     "export": "write a network as ONNX",
-    "bench": "time patchprint and others on this machine",
+    "bench": "time patchprint on this machine",
     "report": "one HTML page from results or runs",
-    "serve": "a local page and HTTP API for two photos",
+    "serve": "a local page and HTTP API for two images",
 }
 
 
@@ -72,7 +72,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _reader_is_gone() -> bool:
-    """Whether nobody reads stdout any more, as after ``| head``; the rest goes nowhere then, and nothing is said at the end."""
+    """Whether nobody reads stdout anymore, as after ``| head``; discard the rest of the output then."""
     look = select.poll()
     look.register(sys.stdout.fileno(), 0)  # errors are told without being asked for
     if not look.poll(0):
@@ -107,7 +107,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Callable[[], Any]:
-    """Read flags with tyro, whose boxed messages become one sentence."""
+    """Parse flags with tyro, whose boxed messages become one sentence; return the call."""
     import tyro
 
     from patchprint.cli import flags
@@ -129,7 +129,7 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Cal
 
 
 def _one_sentence(box: str, prog: str) -> str:
-    """The message inside tyro's box, which is drawn with ASCII where the terminal has no Unicode."""
+    """Return the message inside tyro's box, which is drawn with ASCII where the terminal has no Unicode."""
     lines = [re.sub(r"^[│╭╰╮╯─|+\-\s]*(?=[│|+╭╰\s])[│|+╭╰\s]+|[│╭╰╮╯─|+\s]+$", "", line) for line in box.splitlines()]
     lines = [line for line in lines[1:] if line.strip("-─ ") and not line.startswith(("For full helptext", prog))]
     text = " ".join(lines).partition(" Argument helptext:")[0].partition(" Got errors:")[0]

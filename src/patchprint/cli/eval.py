@@ -23,7 +23,7 @@ from patchprint.report.result_comparison import Comparison, cell, compare, data_
 
 @dataclass(frozen=True)
 class Common:
-    """What all benchmarks ask for."""
+    """Settings of all benchmarks."""
 
     # A name, a weight file, or one of sift, rootsift, pixels; may be given several times. For pipelines also those of others:
     # opencv-sift, orb, beblid, aliked-n16, disk, xfeat ... (docs/benchmarks.md).
@@ -104,12 +104,12 @@ def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json:
 
 
 def title_of(comparison: Comparison) -> str:
-    """What was measured, and with what settings."""
+    """Return the title of a comparison with its settings."""
     return f"{comparison.title} ({comparison.settings})" if comparison.settings else comparison.title
 
 
 def text_of(comparison: Comparison) -> str:
-    """A comparison as a title and aligned columns."""
+    """Format a comparison as a title and aligned columns."""
     rows = [[label, *(cell(value) for value in values)] for label, values in comparison.rows]
     return f"{title_of(comparison)}\n{table(['', *comparison.columns], rows)}"
 
@@ -143,7 +143,7 @@ def _load(benchmark: Benchmark, common: Common, name: str) -> Model:
 
 
 def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
-    """The result file of every data set; UserError where one cannot be written."""
+    """Return the result file of every data set; UserError where one cannot be written."""
     targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
     for target in filter(None, targets.values()):
         refuse_file(target, common.force)
@@ -162,7 +162,7 @@ def _target(common: Common, name: str, data: str, model: Model) -> Path | None:
 
 
 class _Commands(Mapping[str, Callable[..., None]]):
-    """A typed function for each benchmark, made when it is asked for, since benchmarks need packages that others do without."""
+    """Typed functions of the benchmarks, created lazily, since benchmarks need optional packages."""
 
     def __getitem__(self, name: str) -> Callable[..., None]:
         if name == "--compare":

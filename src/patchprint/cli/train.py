@@ -32,7 +32,7 @@ Switch = tyro.conf.FlagCreatePairsOff[bool]
 
 
 def _command(recipe: str) -> Callable[..., int]:
-    """A typed function for tyro: the flags of every run, and one for each field of TrainConfig."""
+    """Return a typed function for tyro: the flags of every run, and one for each setting in FLAGS."""
 
     def command(
         *,
@@ -133,7 +133,7 @@ def _as_text(outcome: Outcome) -> str:
 
 
 def _with_settings(signature: Signature, recipe: str) -> Signature:
-    """A flag for each setting in place of ``settings`` and ``words``; those not given are not in them."""
+    """Replace ``settings`` and ``words`` by a flag for each setting; flags not given are left out of them."""
     parameters = [parameter for name, parameter in signature.parameters.items() if name not in ("settings", "words")]
     defaults, single = RECIPES[recipe](), {}
     for name in FLAGS:
@@ -155,7 +155,7 @@ def _with_settings(signature: Signature, recipe: str) -> Signature:
 
 
 def _settings() -> dict[str, tuple[Any, str]]:
-    """Type and help of each setting of a run."""
+    """Return type and help of each setting of a run."""
     annotated = typing.get_type_hints(TrainConfig, include_extras=True)
     return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
 

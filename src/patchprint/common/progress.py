@@ -1,7 +1,4 @@
-"""Progress of long work: a bar on a terminal, else a line on stderr now and then.
-
-Programs that watch it get the same as JSON lines (`json_lines`).
-"""
+"""Progress of long work: a bar on a terminal, else a line on stderr now and then; JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from patchprint.common.errors import MissingPackageError, UserError
 
 T = TypeVar("T")
 
-FIRST_LINE = 10.0  # seconds after which a log hears of it for the first time; what is done sooner stays silent
+FIRST_LINE = 10.0  # seconds until the first line of a log
 NEXT_LINES = 60.0  # seconds between later lines
 JSON_LINES = 1.0  # seconds between lines for programs
 _watched: list[IO[str]] = []  # files of `json_lines`
@@ -46,9 +43,9 @@ def json_lines(path: str | Path | None) -> Iterator[None]:
 
 
 class Progress:
-    """``with Progress("describing", 20, "photo") as progress: ... progress.update()``.
+    """``with Progress("describing", 20, "image") as progress: ... progress.update()``.
 
-    Lines come by the clock, also while nothing is counted: COLMAP verifies for minutes without a word.
+    Lines come by the clock, also while nothing is counted.
 
     Args:
         what: the work, as the beginning of a line.

@@ -32,7 +32,7 @@ def parsing(path: object, what: str, remedy: str = "copy or make it again") -> I
     """Turn any exception while one file is read into a UserError that names the file; faults of the disk stay OSError.
 
     Args:
-        path: the file, or what it is called ("photo a.jpg of STORE").
+        path: the file, or what it is called ("image a.jpg of STORE").
         what: what was expected, as in "a features file of patchprint".
         remedy: what the user can do.
     """

@@ -26,13 +26,13 @@ _RISING, _RISE = 0.3, 25.0  # one cycle: part of the run in which the rate rises
 
 
 def create(config: TrainConfig, device: torch.device) -> TrainState:
-    """The state of a run before its first step; random weights depend on the seed alone."""
+    """Create the state of a run before its first step; random weights depend on the seed alone."""
     network = _create_network(config)
     freeze(network, config.freeze)
     network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     loss = _create_loss(config).to(device)
     if loss.needs_maps and not network.has_maps:
-        raise UserError(f"loss {config.loss!r} needs normalised maps, which network {config.network!r} does not have")
+        raise UserError(f"loss {config.loss!r} needs normalized maps, which network {config.network!r} does not have")
     _check_kinds(config, network, loss)
     if config.precision == "float64":
         network, loss = network.double(), loss.double()
@@ -135,7 +135,7 @@ def _scheduled(config: TrainConfig, start: float, done: float) -> float:
 
 
 def _between(start: float, end: float, done: float) -> float:
-    """Half a cosine from ``start`` to ``end``."""
+    """Interpolate by half a cosine from ``start`` to ``end``."""
     return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
 
 
@@ -154,7 +154,7 @@ def freeze(network: nn.Module, layers: tuple[str, ...]) -> None:
 
 
 def train_mode(network: nn.Module, frozen: tuple[str, ...]) -> None:
-    """Training mode for all layers but the frozen ones, whose batch statistics would move otherwise."""
+    """Set training mode for all layers but the frozen ones, whose batch statistics stay."""
     network.train()
     for name, layer in network.named_modules():
         if _lies_in(name, frozen):
@@ -183,7 +183,7 @@ def create_optimizer(config: TrainConfig, network: PatchNetwork) -> torch.optim.
 
 
 def set_rates(config: TrainConfig, optimizer: torch.optim.Optimizer, step: int) -> None:
-    """Fill the rate tensors for step ``step``; one tiny kernel for each group, no synchronisation."""
+    """Fill the rate tensors for step ``step``; one tiny kernel for each group, no synchronization."""
     rate = learning_rate(config, step)
     for group in optimizer.param_groups:
         group["lr"].fill_(rate * group["factor"])

@@ -47,8 +47,11 @@ BATCHERS: Registry[BatcherKind] = Registry(
 
 
 def create(config: TrainConfig, source: PatchSource) -> Batcher:
-    """The batcher of ``config`` for this rank's share; UserError where it does not take so many views, or the source has too
-    few points for one batch."""
+    """Create the batcher of ``config`` for this rank's share.
+
+    Raises:
+        UserError: it does not take so many views, or the source has too few points for one batch.
+    """
     kind = BATCHERS[config.batcher]
     check_kinds(f"batcher {config.batcher!r}", config.batcher_options, kind.make)
     _check_views(config, kind.views)

@@ -174,7 +174,7 @@ def _validated(values: Any) -> Validated:
     found = Validated(**values)
     numbers = [found.score, *found.measured.values()]
     if not isinstance(found.step, int) or not all(isinstance(number, int | float) for number in numbers):
-        raise UserError("a judgement in it is not made of numbers")
+        raise UserError("a validation in it is not made of numbers")
     return found
 
 

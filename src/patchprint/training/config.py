@@ -32,7 +32,7 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """All settings of a training run. Drops and warm-up are fractions of the run, so that ``steps`` rescales them.
+    """Settings of a training run. Drops and warm-up are fractions of the run, so that ``steps`` rescales them.
 
     ``batch`` counts points over all processes; with ``views`` patches of each, a step sees ``batch * views`` patches.
     Batchers of whole groups have ``views`` 1: there ``batch`` counts patches, and a point has all of its own in the batch.
@@ -165,7 +165,7 @@ class TrainConfig:
 
 
 def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Fields of a TrainConfig out of JSON: names known, types right, lists as tuples."""
+    """Check names and types of settings from JSON; lists become tuples."""
     known = typing.get_type_hints(TrainConfig)
     result = {}
     for name, value in values.items():
@@ -184,7 +184,7 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
-    """Return the names of the settings in which two runs differ, without those that only concern output and place."""
+    """Return the names of the settings in which two runs differ, without those of output and place."""
     # The file of a teacher may have moved; its checksum is compared.
     harmless = {"data", "teacher", "device", "log_every", "validate_every", "checkpoint_every", "tensorboard"}
     harmless |= {"acceleration", "watch"}

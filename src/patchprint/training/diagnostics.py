@@ -68,7 +68,7 @@ def angle_histograms(desc: Tensor, label: Tensor | None = None) -> dict[str, lis
 
 
 def _first_two_rows(desc: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """The first and the second row of every label that has two.
+    """Return the first and the second row of every label that has two.
 
     Shape:
         desc (P, D), label (P,) -> (G, D), (G, D).
@@ -79,7 +79,7 @@ def _first_two_rows(desc: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def learned_patches(source: PatchSource, size: int) -> dict[str, np.ndarray]:
-    """Some points of ``source`` in several views; nothing where none has two.
+    """Return some points of ``source`` in several views; an empty dict where none has two.
 
     Shape:
         -> patches (P, V, S, S, C) uint8, C 1 or 3; valid (P, V) bool: which of the views there are.
@@ -114,7 +114,7 @@ def hardest_pairs(judge: HeldOutPoints, network: PatchNetwork, count: int = COUN
 
 
 def _patches(judge: HeldOutPoints, first: Tensor, second: Tensor, size: int) -> np.ndarray:
-    """First views of some points beside second views of others, their contrast stretched, (C,), (C,) -> (C, 2, S, S) uint8."""
+    """Return first views beside second views, contrast stretched, (C,), (C,) -> (C, 2, S, S) uint8."""
     sides = []
     for view, rows in enumerate((first, second)):
         chosen = rows.to(judge.points.device)

@@ -24,7 +24,7 @@ CONTENTS = (
 
 
 class RunFolder:
-    """Files of one run. Only rank 0 has one that writes."""
+    """Files of one run, written by rank 0."""
 
     def __init__(self, path: str | Path, config: TrainConfig, resume: bool, force: bool = False) -> None:
         self.path = Path(path)
@@ -43,8 +43,7 @@ class RunFolder:
             files.claim_folder(self.path, MADE_BY, CONTENTS, force=force)
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         files.write_json(self.path / "config.json", config.to_json())
-        self._events: Any = None
-        self._wants_events = config.tensorboard
+        self._events = _event_writer(self.path) if config.tensorboard else None
 
     def forget_after(self, step: int) -> None:
         """Drop the lines of steps that a resumed run will do again."""
@@ -54,19 +53,18 @@ class RunFolder:
                 files.write_text(file, "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step))
 
     def log(self, step: int, values: dict[str, float]) -> None:
-        """Append one line of metrics; the line is on its way to the disk when this returns."""
+        """Append one line of metrics, and TensorBoard events."""
         _append(self.metrics, {"step": step, **values})
-        events = self._open_events()
-        if events is not None:
+        if self._events is not None:
             for name, value in values.items():
-                events.add_scalar(name, value, step)
+                self._events.add_scalar(name, value, step)
 
     def log_angles(self, step: int, histograms: dict[str, list[int]]) -> None:
         """Append the histograms of a batch."""
         _append(self.angles, {"step": step, **histograms})
 
     def log_call(self, cost: dict[str, Any]) -> None:
-        """Append what a call of ``train`` did and took."""
+        """Append the steps and cost of a call of ``train``."""
         _append(self.path / "calls.jsonl", cost)
 
     def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
@@ -77,16 +75,14 @@ class RunFolder:
         if self._events is not None:
             self._events.close()
 
-    def _open_events(self) -> Any:
-        """A TensorBoard writer, where the package is installed."""
-        if self._events is None and self._wants_events:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                self._wants_events = False
-            else:
-                self._events = SummaryWriter(str(self.path))
-        return self._events
+
+def _event_writer(path: Path) -> Any:
+    """Return a TensorBoard writer, or None where the package is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(path))
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:

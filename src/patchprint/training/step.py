@@ -290,7 +290,7 @@ def use_bf16(config: TrainConfig, device: torch.device) -> bool:
 
 
 def largest_batch(config: TrainConfig, source: PatchSource) -> int | None:
-    """Return the largest half, quarter, ... of the batch whose first step fits, or None."""
+    """Return the largest half, quarter, ... of the batch that fits into memory, or None."""
     batch = config.batch // 2
     while batch >= 2:
         if _fits(dataclasses.replace(config, batch=batch, acceleration="eager"), source):

@@ -25,7 +25,7 @@ class Sight:
     size: int
 
     def widened(self, warp: Tensor) -> Tensor:
-        """The warp of ``PatchSource.sample`` for this side, about the same middle.
+        """Scale the warp of ``PatchSource.sample`` to this side, about the same center.
 
         Shape:
             (..., 2, 3) -> (..., 2, 3).

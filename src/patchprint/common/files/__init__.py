@@ -20,20 +20,7 @@ from patchprint.common.files._single import (
 )
 
 __all__ = [
-    "MARKER",
-    "atomic_file",
-    "atomic_folder",
-    "cache_folder",
-    "claim_folder",
-    "mark_folder",
-    "only_writer",
-    "refuse_file",
-    "refuse_folder",
-    "refuse_overlap",
-    "refuse_overwrite",
-    "remove_folder",
-    "saying_what_failed",
-    "temporary_folder",
-    "write_json",
-    "write_text",
-]
+    "MARKER", "atomic_file", "atomic_folder", "cache_folder", "claim_folder", "mark_folder", "only_writer", "refuse_file",
+    "refuse_folder", "refuse_overlap", "refuse_overwrite", "remove_folder", "saying_what_failed", "temporary_folder",
+    "write_json", "write_text",
+]  # fmt: skip

@@ -174,14 +174,14 @@ def _settle(path: Path) -> None:
     new, old = beside(path, "new"), beside(path, "old")
     remove_folder(new)
     if _read_marker(old) is not None:
-        # Without a folder in its place the old one is needed; else it is rubbish, and called so before it is half deleted.
+        # Without a folder in its place the old one is needed; else it is renamed before it is deleted.
         old.rename(new if path.exists() else path)
         remove_folder(new)
     remove_folder(old)
 
 
 def _read_marker(folder: Path) -> dict[str, Any] | None:
-    """What the marker of a folder says; None where it has none that can be read."""
+    """Return the marker of a folder; None where it has none that can be read."""
     try:
         marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
         texts = [marker["made_by"], marker["inputs"], *marker["contents"]]

@@ -64,7 +64,7 @@ def refuse_overlap(out: str | Path, source: str | Path, inside: bool = False) ->
 
 
 def cache_folder(name: str) -> Path:
-    """A folder for what can be made or fetched again, below ``PATCHPRINT_CACHE`` or ``~/.cache/patchprint``."""
+    """Return the cache folder ``name``, below ``PATCHPRINT_CACHE`` or ``~/.cache/patchprint``."""
     root = os.environ.get("PATCHPRINT_CACHE") or Path.home() / ".cache" / "patchprint"
     return Path(root).expanduser() / name
 
@@ -103,7 +103,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 @contextlib.contextmanager
 def saying_what_failed(path: Path) -> Iterator[None]:
-    """Errors of a full disk, which name no file, or a temporary one, name ``path``."""
+    """Make errors of a full disk, which name no file or a temporary one, name ``path``."""
     try:
         yield
     except OSError as error:
@@ -200,7 +200,7 @@ def only_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
 
 
 def lock_of(temporary: Path, wait: bool = True) -> int | None:
-    """An open descriptor that holds the lock of a file or folder; None where it cannot be had."""
+    """Return an open descriptor that holds the lock of a file or folder; None where it cannot be locked."""
     if fcntl is None:
         return None
     descriptor = os.open(temporary, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
