@@ -268,17 +268,8 @@ def test_archives_of_images_become_stores_of_the_cache(tmp_path, monkeypatch, co
 def test_whole_images_are_learned_described_and_measured_from_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
     archive = labeled_sets.pack(labeled_sets.write_cub(tmp_path / "CUB_200_2011", classes=8), "zip")
-    small = [
-        "--network-options",
-        "backbone=resnet18-narrow",
-        "dim=16",
-        "input_size=32",
-        "--init",
-        "None",
-        "--device",
-        "cpu",
-    ]
-    flags = ["--steps", "2", "--batch", "3", "--loss", "semihard", "--sec", "0.5", "--json"]
+    small = ["--network-options", "backbone=resnet18-narrow", "dim=16", "input_size=32", "--init", "None"]
+    flags = ["--steps", "2", "--batch", "3", "--loss", "semihard", "--sec", "0.5", "--json", "--device", "cpu"]
     run = ["train", "metric-cub", "--data", str(archive), "--out", str(tmp_path / "run")]
     assert main([*run, *small, *flags]) == 0
     outcome = json.loads(capsys.readouterr().out)

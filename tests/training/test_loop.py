@@ -43,16 +43,8 @@ def test_metrics_hold_loss_parts_statistics_and_speed(run):
     lines = read_metrics(folder / "metrics.jsonl")
     logged = [line for line in lines if "loss/total" in line]
     assert [line["step"] for line in logged] == [5, 10, 15, 20, 25, 30]
-    sdgm = [
-        "positive",
-        "negative",
-        "positive_std",
-        "negative_std",
-        "relative",
-        "relative_std",
-        "power_positive",
-        "power_negative",
-    ]
+    sdgm = [f"{name}{part}" for name in ("positive", "negative", "relative") for part in ("", "_std")]
+    sdgm += ["power_positive", "power_negative"]
     wanted = {f"loss/{name}" for name in [*sdgm, "norm_penalty"]}
     wanted |= {"distance/positive", "distance/negative", "norm/mean", "norm/variance", "lr", "patches_per_second"}
     assert wanted <= set(logged[0])
