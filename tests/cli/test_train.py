@@ -106,7 +106,6 @@ GIVEN = {
     "loss_settings": ("margin=0.5", {"margin": 0.5}), "batcher_options": ("run=8", {"run": 8}),
     "optimizer": ("adam", "adam"), "schedule": ("cosine", "cosine"), "precision": ("float64", "float64"),
     "acceleration": ("eager", "eager"), "average": ("0.25", 0.25), "sec_momentum": ("0.25", 0.25),
-    "warm_up": ("0.25", 0.25),
     "teacher_scales": ("18", (18.0,)),
 }  # fmt: skip
 

@@ -1,15 +1,16 @@
-"""The command line: find the subcommand, parse its flags with tyro, turn errors into one sentence and an exit code.
+"""The command line: finds the subcommand, lets tyro read its flags, turns errors into one sentence and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 wrong use. A subcommand is the typed function ``main`` of a module here, or a mapping COMMANDS
-of several (``train hardnet``), nested as ``data build colmap``. A command named like a flag (``eval --compare``) may stand
+Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.cli``; a module that
+holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
+the function is called ``main``. A command may be named like a flag (``eval --compare``, ``train --resume``), and then stands
 anywhere among the flags. A function with ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
+import inspect
 import io
 import os
 import re
@@ -45,11 +46,12 @@ SUBCOMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    with (  # Python has no streams where the caller closed them
-        open(os.devnull, "w") as nowhere,
-        contextlib.redirect_stdout(sys.stdout or nowhere),
-        contextlib.redirect_stderr(sys.stderr or nowhere),
-    ):
+    with contextlib.ExitStack() as stack:
+        # Python has none where the caller closed them.
+        if sys.stdout is None:
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        if sys.stderr is None:
+            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
         return _run(arguments)
 
 
@@ -107,25 +109,31 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> Callable[[], Any]:
-    """Parse flags with tyro, whose boxed messages become one sentence; return the call."""
+    """Read flags with tyro, whose boxed messages become one sentence."""
     import tyro
 
     from patchprint.cli import flags
 
     pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
-    config, errors = (tyro.conf.OmitArgPrefixes, *pairs), io.StringIO()
+    signature = flags.readable(inspect.signature(function, eval_str=True))
+    errors = io.StringIO()
+    captured: dict[str, Any] = {}
 
-    def bind(*args: Any, **kwargs: Any) -> Callable[[], Any]:  # what the command itself prints is not for `errors`
-        return functools.partial(function, *args, **kwargs)
+    def remember(*args: Any, **kwargs: Any) -> None:
+        captured["call"] = lambda: function(*args, **kwargs)
 
+    remember.__doc__ = function.__doc__
+    remember.__signature__ = signature  # type: ignore[attr-defined]
+    remember.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     try:
         with contextlib.redirect_stderr(errors):
-            command = flags.with_readable_flags(bind, function)
-            return tyro.cli(command, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
+            config = (tyro.conf.OmitArgPrefixes, *pairs)
+            tyro.cli(remember, args=arguments, prog=prog, config=config, registry=flags.readable_fields())
     except SystemExit as stop:
         if stop.code == 0:
             return lambda: 0
         raise UserError(_one_sentence(errors.getvalue(), prog)) from None
+    return captured["call"]
 
 
 def _one_sentence(box: str, prog: str) -> str:

@@ -109,7 +109,7 @@ def title_of(comparison: Comparison) -> str:
 
 
 def text_of(comparison: Comparison) -> str:
-    """Format a comparison as a title and aligned columns."""
+    """A comparison as a title and aligned columns."""
     rows = [[label, *(cell(value) for value in values)] for label, values in comparison.rows]
     return f"{title_of(comparison)}\n{table(['', *comparison.columns], rows)}"
 
@@ -143,7 +143,7 @@ def _load(benchmark: Benchmark, common: Common, name: str) -> Model:
 
 
 def _targets(common: Common, name: str, model: Model) -> dict[str, Path | None]:
-    """Return the result file of every data set; UserError where one cannot be written."""
+    """The result file of every data set; UserError where one cannot be written."""
     targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
     for target in filter(None, targets.values()):
         refuse_file(target, common.force)

@@ -1,13 +1,15 @@
-"""Flags in ``--help``: ``--ratio NUMBER`` where tyro would show ``--ratio {None}|FLOAT ... (default: None)``."""
+"""How flags look in ``--help``: what their value is called, and a default only where it tells something.
+
+Left alone, tyro shows ``--ratio {None}|FLOAT ... (default: None)``. Here it is ``--ratio NUMBER``, and the text of a flag
+without a default says what happens when it is not given.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import types
 import typing
-from collections.abc import Callable
-from inspect import Parameter
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,17 +32,17 @@ _FLAG_OF = {"keypoints": "max-keypoints"}
 _OF_TYPE = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
-def with_readable_flags(bind: Callable[..., Any], command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give ``bind`` the docstring and flags of a command, the flags as a reader wants them."""
-    signature, bind.__doc__ = inspect.signature(command, eval_str=True), command.__doc__
-    kinds = {name: _shown(name, each.annotation, each.default) for name, each in signature.parameters.items()}
-    parameters = [each.replace(annotation=kinds[name]) for name, each in signature.parameters.items()]
-    bind.__signature__, bind.__annotations__ = signature.replace(parameters=parameters), kinds  # type: ignore[attr-defined]
-    return bind
+def readable(signature: Signature) -> Signature:
+    """The signature of a command with its flags as a reader wants them."""
+    parameters = [
+        each.replace(annotation=_shown(each.name, each.annotation, each.default))
+        for each in signature.parameters.values()
+    ]
+    return signature.replace(parameters=parameters)
 
 
 def readable_fields() -> ConstructorRegistry:
-    """Return the ``registry`` of ``tyro.cli`` that does the same for fields of dataclasses."""
+    """For ``tyro.cli(registry=...)``: the same for the fields of dataclasses that hold flags."""
     registry, asked = ConstructorRegistry(), False
 
     @registry.struct_rule
@@ -63,7 +65,7 @@ def readable_fields() -> ConstructorRegistry:
 
 
 def metavar(name: str, kind: Any) -> str | None:
-    """Return the name of a flag's value; None for switches."""
+    """What the value of a flag is called; None where tyro says it well (choices) and where there is none (switches)."""
     if name in _VALUES:
         return _VALUES[name]
     plain, _ = _taken_apart(kind)
@@ -77,14 +79,14 @@ def metavar(name: str, kind: Any) -> str | None:
 
 
 def hint(default: Any) -> str:
-    """Return the default of a flag as its help shows it."""
+    """What stands behind the text of a flag: its default, unless that is nothing."""
     if isinstance(default, bool):
         return f"(default: {'yes' if default else 'no'})"
     return "" if default in (None, (), "") else f"(default: {default})"
 
 
 def _shown(name: str, kind: Any, default: Any) -> Any:
-    """Annotate the type of a flag with what its help shows; annotations of the command itself come later and win."""
+    """The type of a flag with what tyro is to show of it; what the command says itself comes later and wins."""
     plain, said = _taken_apart(kind)
     if dataclasses.is_dataclass(plain) or typing.is_typeddict(plain):
         return kind
@@ -102,7 +104,7 @@ def _shown(name: str, kind: Any, default: Any) -> Any:
 
 
 def _taken_apart(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a type and its annotations."""
+    """A type and what is annotated to it."""
     return (kind.__origin__, kind.__metadata__) if typing.get_origin(kind) is Annotated else (kind, ())
 
 

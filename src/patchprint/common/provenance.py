@@ -50,17 +50,17 @@ def record(
     started: float | None = None,
     command: str | None = None,
 ) -> Result:
-    """Return a measurement of this process with its provenance; ``started`` and ``command`` as in `run_info`."""
+    """A measurement of this process, with all that is known about where it comes from.
+
+    Args:
+        started: a time.monotonic() reading; without it, the process's age is taken.
+        command: what to type to repeat it; without it, the command line of this process.
+    """
     return Result(benchmark, settings, model or {}, data or {}, seed, scores, run_info(started, command))
 
 
 def run_info(started: float | None = None, command: str | None = None) -> dict[str, Any]:
-    """Return the ``run`` part of a Result.
-
-    Args:
-        started: a time.monotonic() reading; by default the start of the process.
-        command: what to type to repeat it; by default the command line of this process.
-    """
+    """The ``run`` part of a Result; the arguments are those of ``record``."""
     seconds = time.monotonic() - (_started if started is None else started)
     on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
     return {

@@ -1,4 +1,8 @@
-"""Parallel work on whole chunks, one thread each, so that cores do not wait for the slowest one after every layer."""
+"""Parallel work on whole chunks, one thread each, instead of inside of layers.
+
+Where layers are divided, all cores wait for the slowest one after each of them, and a single busy core stops everything.
+Here a core that is slow takes fewer chunks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ Result = TypeVar("Result")
 def each(
     session: Callable[[], AbstractContextManager[Callable[[Item], Result]]], items: Sequence[Item]
 ) -> list[Result]:
-    """Map the function of a session over items, in order, on as many threads as PyTorch would use."""
+    """What the function of a session gives for each item, in their order; as many threads as PyTorch would take."""
     results: list[Result | None] = [None] * len(items)
     waiting = iter(range(len(items)))
     lock = threading.Lock()
@@ -47,7 +51,7 @@ def each(
 
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    """Return threads that compute with one core each."""
+    """Threads that compute with one core each."""
     before = torch.get_num_threads()
     started = threading.Barrier(workers + 1)
 
