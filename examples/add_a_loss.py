@@ -70,8 +70,8 @@ def main() -> None:
     judge = HeldOutPoints(source.select(held_out.nonzero().flatten()), 500, seed=0)
     training = source.select((~held_out).nonzero().flatten())
     for name, loss in (("soft", SoftHardLoss()), ("hardnet", losses.create("hardnet"))):
-        score = judge.measure(train(loss, training, arguments.steps).in_evaluation())
-        print(f"{name}: {100 * score.confusion:.1f} % of held-out points confused")
+        measured = judge.measure(train(loss, training, arguments.steps).in_evaluation())
+        print(f"{name}: {100 * measured['confusion']:.1f} % of held-out points confused")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def main() -> None:
 def accuracy(network: PatchNetwork, points: HeldOutPoints, scale: float) -> float:
     """The part of the points that are found again between two of their views."""
     points.source.patch_scale = scale
-    return 1.0 - points.measure(network).confusion
+    return 1.0 - points.measure(network)["confusion"]
 
 
 def find(image: np.ndarray) -> Keypoints:

@@ -24,7 +24,7 @@ import torch
 
 from patchprint.common import distributed as ranks, files, provenance
 from patchprint.data.tracks import TrackStore
-from patchprint.training import process_group, resolve, train
+from patchprint.training import resolve, train
 from patchprint.training.run_folder import read_metrics
 
 RUNS = ((1, True), (2, True), (4, True), (4, False))
@@ -41,7 +41,7 @@ def one_process(arguments: argparse.Namespace) -> None:
     """What torchrun starts: train, and leave behind how much memory that took."""
     imported = peak_mib()
     torch.set_num_threads(1)
-    process_group.start("cpu")
+    ranks.start("cpu")
     store = TrackStore.open(arguments.data, divided=not arguments.undivided)
     settings = {
         "steps": arguments.steps,
@@ -65,7 +65,7 @@ def one_process(arguments: argparse.Namespace) -> None:
         "seconds": outcome.seconds,
     }
     files.write_json(arguments.work / f"process-{ranks.rank()}.json", found)
-    process_group.stop()
+    ranks.stop()
 
 
 def several_processes(count: int, divided: bool, arguments: argparse.Namespace, work: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
 from patchprint.report.runs import read_run
 from patchprint.training import resolve
-from patchprint.training.monitor import BINS
+from patchprint.training.diagnostics import BINS
 from patchprint.training.run_folder import RunFolder
 
 _NAMES = [f"loss/{name}{part}" for name in ("positive", "negative", "relative") for part in ("", "_std")]

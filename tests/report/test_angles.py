@@ -13,7 +13,7 @@ from patchprint.losses.sdgm import SDGMLoss, Spread
 from patchprint.report.angles import MOST_PANELS, angle_sections
 from patchprint.report.charts import Line, Panels
 from patchprint.report.runs import read_run
-from patchprint.training.monitor import BINS
+from patchprint.training.diagnostics import BINS
 from support.made_runs import write_run
 
 

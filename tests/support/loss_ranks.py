@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from patchprint.training.process_group import gather_batch
+from patchprint.training.step import gather_batch
 from support.largest_tensor import LargestTensor
 from support.loss_batches import EVERY_LOSS, batch_of, has_fixed_shapes, make_loss, random_raw
 

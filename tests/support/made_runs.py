@@ -11,7 +11,7 @@ import numpy as np
 from patchprint.benchmarks._worst_pairs import KINDS, to_json
 from patchprint.metrics.verification import curves
 from patchprint.training import resolve
-from patchprint.training.monitor import BINS
+from patchprint.training.diagnostics import BINS
 
 
 def write_run(folder: Path, fpr95: float = 0.3, steps: int = 12, recipe: str = "hardnet", every: int = 1) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from patchprint.training import process_group
+from patchprint.common import distributed
 
 _IMPORTED = ["torch._dynamo", "patchprint.training"]  # every optimizer asks for torch's compiler
 
@@ -30,8 +30,8 @@ def _run(rank: int, count: int, port: int, work: Callable[..., None], arguments:
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in place.items()})
     torch.set_num_threads(1)
-    process_group.start("cpu")
+    distributed.start("cpu")
     try:
         work(*arguments)
     finally:
-        process_group.stop()
+        distributed.stop()

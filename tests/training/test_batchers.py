@@ -11,7 +11,7 @@ from support.training_data import SHORT, images, with_mined_labels
 
 
 def config(name, **changes):
-    views = {"views": batchers.VIEWS.get(name, 2)}
+    views = {"views": batchers.BATCHERS[name].views or 2}
     return resolve("hardnet", **{**SHORT, "batcher": name, "batch": 16, **views, **changes})
 
 
@@ -75,10 +75,8 @@ def test_the_seed_of_the_config_decides():
 
 
 def test_options_are_the_keywords_of_each():
-    assert batchers.option_names("pairs") == ["min_views"]
-    assert batchers.option_names("neighbors") == ["run", "min_views"]
-    for name, make in batchers.BATCHERS.items():
-        assert set(batchers.option_names(name)) <= set(inspect.signature(make).parameters)
+    for kind in batchers.BATCHERS.values():
+        assert set(kind.options) <= set(inspect.signature(kind.make).parameters)
 
 
 @pytest.mark.parametrize(("points", "advice"), [(12, "give --batch 8 or more data"), (1, "give more data")])

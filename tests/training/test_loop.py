@@ -43,16 +43,8 @@ def test_metrics_hold_loss_parts_statistics_and_speed(run):
     lines = read_metrics(folder / "metrics.jsonl")
     logged = [line for line in lines if "loss/total" in line]
     assert [line["step"] for line in logged] == [5, 10, 15, 20, 25, 30]
-    sdgm = [
-        "positive",
-        "negative",
-        "positive_std",
-        "negative_std",
-        "relative",
-        "relative_std",
-        "power_positive",
-        "power_negative",
-    ]
+    sdgm = [f"{name}{part}" for name in ("positive", "negative", "relative") for part in ("", "_std")]
+    sdgm += ["power_positive", "power_negative"]
     wanted = {f"loss/{name}" for name in [*sdgm, "norm_penalty"]}
     wanted |= {"distance/positive", "distance/negative", "norm/mean", "norm/variance", "lr", "patches_per_second"}
     assert wanted <= set(logged[0])
@@ -88,14 +80,8 @@ def test_weights_carry_recipe_and_config_and_are_the_average(run):
 def test_starting_from_weights_with_frozen_layers(run, tmp_path):
     folder, _, _ = run
     start = weights.load_network(folder / "last.safetensors")
-    outcome, _ = short_run(
-        "sdgmnet",
-        tmp_path / "tuned",
-        init=str(folder / "last.safetensors"),
-        freeze=("layer1", "layer2"),
-        lr=0.01,
-        steps=3,
-    )
+    changes = {"init": str(folder / "last.safetensors"), "freeze": ("layer1", "layer2"), "lr": 0.01, "steps": 3}
+    outcome, _ = short_run("sdgmnet", tmp_path / "tuned", **changes)
     tuned = weights.load_network(outcome.last).state_dict()
     for name, value in start.state_dict().items():
         assert torch.equal(value, tuned[name]) == (name.startswith(("layer1", "layer2")) or name.endswith("eps")), name
@@ -224,12 +210,8 @@ def test_too_few_points_for_the_batch(tmp_path):
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run_and_names_the_step(tmp_path):
-    changes = {
-        "lr": 1e7,
-        "schedule": "constant",
-        "checkpoint_every": 5,
-        "log_every": 30,
-    }  # weight decay blows weights up
+    # Weight decay blows weights up.
+    changes = {"lr": 1e7, "schedule": "constant", "checkpoint_every": 5, "log_every": 30}
     with pytest.raises(ValueError, match=r"infinite at step \d+; the last good checkpoint is .*step-\d+") as error:
         short_run("hardnet", tmp_path / "run", **changes)
     kept = sorted((tmp_path / "run" / "checkpoints").iterdir())

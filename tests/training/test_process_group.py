@@ -7,8 +7,8 @@ import torch
 
 from patchprint.common import distributed as ranks
 from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.training import process_group
 from patchprint.training.run_folder import read_metrics
+from patchprint.training.step import gather_batch
 from support import training_ranks
 from support.processes import run_together
 
@@ -72,7 +72,7 @@ def test_labels_and_what_is_valid_come_from_all_ranks(monkeypatch):
     valid, label = torch.tensor([[True], [False], [True], [True]]), torch.tensor([3, 3, 5, 5])
     teacher = torch.randn(4, 1, 5)
     batch = DescriptorBatch(torch.randn(4, 1, 8), torch.randn(4, 1, 8), valid=valid, label=label, teacher=teacher)
-    gathered = process_group.gather_batch(batch)
+    gathered = gather_batch(batch)
     assert torch.equal(gathered.label, label.repeat(2))
     assert torch.equal(gathered.valid, valid.repeat(2, 1))
     assert torch.equal(gathered.teacher, teacher.repeat(2, 1, 1))
@@ -80,5 +80,5 @@ def test_labels_and_what_is_valid_come_from_all_ranks(monkeypatch):
 
 def test_gathering_alone_changes_nothing():
     batch = DescriptorBatch(torch.randn(4, 2, 8), torch.randn(4, 2, 8))
-    assert process_group.gather_batch(batch) is batch
+    assert gather_batch(batch) is batch
     assert ranks.share(4) == slice(0, 4)

@@ -1,13 +1,16 @@
-"""One step of training against the formulas and passes of the papers."""
+"""One step of training against the formulas and passes of the papers; the largest batch that fits."""
 
+import dataclasses
+
+import pytest
 import torch
 
 from patchprint import losses
 from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.training import assembly, resolve
-from patchprint.training.step import TrainStep
+from patchprint.training.step import TrainStep, largest_batch
 from support import training_data
-from support.training_data import images, narrow
+from support.training_data import images, narrow, short_run
 
 
 def test_the_average_is_the_published_formula(tmp_path):
@@ -55,3 +58,23 @@ def test_whole_groups_are_turned_alike_and_reach_the_loss_with_their_labels():
     step.run()
     assert torch.allclose(step.losses["total"], losses.create("doap")(described)["total"], atol=1e-6)
     assert 0 < int(step.losses["queries"]) == int(valid.sum()) <= 32
+
+
+def test_out_of_memory_names_a_batch_that_fits(tmp_path, monkeypatch):
+    original = TrainStep._cut_patches
+
+    def limited(self, step):
+        if self.config.batch > 10:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(self, step)
+
+    monkeypatch.setattr(TrainStep, "_cut_patches", limited)
+    with pytest.raises(ValueError, match="too little memory for --batch 64; give --batch 8, which fits"):
+        short_run("tfeat", tmp_path / "run", batch=64)
+    config = resolve("tfeat", **training_data.SHORT)
+    assert largest_batch(dataclasses.replace(config, batch=6), images().split("train")) == 3
+
+
+def test_a_smaller_batch_is_tried_with_its_teacher():
+    config = resolve("distill", **{**training_data.SHORT, "teacher": ("hardnet.small",), "batch": 8})
+    assert largest_batch(config, images().split("train")) == 4

@@ -26,21 +26,21 @@ from patchprint.common.errors import UserError, suggest
 from patchprint.common.optional import require
 
 SUBCOMMANDS = {
-    "models": "list the networks and weights, with licence and training data",
+    "models": "list the networks and weights, with license and training data",
     "data": "build and inspect training and benchmark data",
     "train": "train a descriptor with a published recipe",
     "calibrate": "choose the threshold of the ratio test for a model",
-    "adapt": "tune a descriptor to your own photos",
+    "adapt": "tune a descriptor to your own images",
     "eval": "run a benchmark",
     "study": "run a table or figure of a paper: many trainings, one table",
-    "describe": "detect and describe the keypoints of photos",
-    "match": "match two photos, or many",
-    "sfm": "photos to a COLMAP model, or more photos into one",
-    "localize": "where a photo was taken, in a model of patchprint sfm",
+    "describe": "detect and describe the keypoints of images",
+    "match": "match two images, or many",
+    "sfm": "reconstruct a COLMAP model from images, or extend one",
+    "localize": "find the camera pose of an image in a model",
     "export": "write a network as ONNX",
-    "bench": "time patchprint and others on this machine",
+    "bench": "time patchprint on this machine",
     "report": "one HTML page from results or runs",
-    "serve": "a local page and HTTP API for two photos",
+    "serve": "a local page and HTTP API for two images",
 }
 
 
@@ -77,7 +77,7 @@ def _streams() -> Iterator[None]:
 
 
 def _reader_is_gone() -> bool:
-    """Whether nobody reads stdout any more, as after ``| head``; the rest goes nowhere then, and nothing is said at the end."""
+    """Whether nobody reads stdout anymore, as after ``| head``; discard the rest of the output then."""
     look = select.poll()
     look.register(sys.stdout.fileno(), 0)  # errors are told without being asked for
     if not look.poll(0):
@@ -88,7 +88,7 @@ def _reader_is_gone() -> bool:
 
 def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_overview())
+        print(_listing("patchprint COMMAND", SUBCOMMANDS))
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print(f"patchprint {patchprint.__version__}")
@@ -101,7 +101,8 @@ def _dispatch(arguments: list[str]) -> int:
         command = module.select(rest)
     while isinstance(command, Mapping):
         if not rest or rest[0] in ("-h", "--help"):
-            print(getattr(module, "USAGE", None) or _listing(prog, command))
+            texts = {name: _summary(each) for name, each in command.items()}
+            print(getattr(module, "USAGE", None) or _listing(f"{prog} WHAT", texts))
             return 0 if rest else 2
         if rest[0].startswith("-"):
             flags = [name for name in command if name.startswith("--")]
@@ -140,7 +141,7 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> ins
 
 
 def _one_sentence(box: str, prog: str) -> str:
-    """The message inside tyro's box, which is drawn with ASCII where the terminal has no Unicode."""
+    """Return the message inside tyro's box, which is drawn with ASCII where the terminal has no Unicode."""
     lines = [re.sub(r"^[│╭╰╮╯─|+\-\s]*(?=[│|+╭╰\s])[│|+╭╰\s]+|[│╭╰╮╯─|+\s]+$", "", line) for line in box.splitlines()]
     lines = [line for line in lines[1:] if line.strip("-─ ") and not line.startswith(("For full helptext", prog))]
     text = " ".join(lines).partition(" Argument helptext:")[0].partition(" Got errors:")[0]
@@ -166,20 +167,14 @@ def _choose(word: str, known: Any, prog: str) -> str:
     raise UserError(f"{prog} has no {word!r}; {suggest(word, known)}")
 
 
-def _overview() -> str:
-    width = max(map(len, SUBCOMMANDS))
-    lines = [f"  {name.ljust(width)}  {text}" for name, text in SUBCOMMANDS.items()]
-    return "\n".join(["usage: patchprint COMMAND ...", "", *lines, "", "patchprint COMMAND --help says more."])
-
-
-def _listing(prog: str, commands: Mapping[str, Any]) -> str:
-    width = max(map(len, commands))
-    lines = [f"  {name.ljust(width)}  {_summary(command)}" for name, command in commands.items()]
-    return "\n".join([f"usage: {prog} WHAT ...", "", *lines, "", f"{prog} WHAT --help says more."])
+def _listing(usage: str, texts: Mapping[str, str]) -> str:
+    width = max(map(len, texts))
+    lines = [f"  {name.ljust(width)}  {text}" for name, text in texts.items()]
+    return "\n".join([f"usage: {usage} ...", "", *lines, "", f"{usage} --help says more."])
 
 
 def _summary(command: Any) -> str:
-    """The first line of what a command says about itself; the names in a group of commands."""
+    """Return the first line of a command's docstring; the names in a group of commands."""
     if isinstance(command, Mapping):
         return f"WHAT is one of {', '.join(command)}"
     return (command.__doc__ or "").strip().splitlines()[0]

@@ -28,7 +28,7 @@ def main(
     device: str = "auto",
     json: bool = False,
 ) -> int:
-    """Choose the threshold of the ratio test where right and wrong matches part best.
+    """Choose the ratio-test threshold that best separates right from wrong matches.
 
     Args:
         model: a weight file; shipped weights and baselines can be measured, but not written to
@@ -44,7 +44,7 @@ def main(
     if write:
         calibration.refuse_ratio(model)
     settings = {"views": views, "keypoints": keypoints, "seed": seed}
-    images = None if data is None else _photos(data, strict)
+    images = None if data is None else _read_images(data, strict)
     used = load(model, device)
     choice = calibration.calibrate(used, images, **settings)
     if write:
@@ -64,7 +64,7 @@ def main(
     return 0
 
 
-def _photos(folder: Path, strict: bool) -> list[np.ndarray]:
+def _read_images(folder: Path, strict: bool) -> list[np.ndarray]:
     names = readable_images(folder, list_images(folder), strict)
     if not names:
         raise UserError(f"none of the images in {folder} could be read")

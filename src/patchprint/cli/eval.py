@@ -22,7 +22,7 @@ from patchprint.report.result_comparison import Comparison, compare, data_name, 
 
 @dataclass(frozen=True)
 class Common:
-    """What all benchmarks ask for."""
+    """Settings of all benchmarks."""
 
     # A name, a weight file, or one of sift, rootsift, pixels; may be given several times. For pipelines also those of others:
     # opencv-sift, orb, beblid, aliked-n16, disk, xfeat ... (docs/benchmarks.md).
@@ -106,7 +106,7 @@ def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json:
 
 
 def title_of(comparison: Comparison) -> str:
-    """What was measured, and with what settings."""
+    """Return the title of a comparison with its settings."""
     return f"{comparison.title} ({comparison.settings})" if comparison.settings else comparison.title
 
 
@@ -168,7 +168,7 @@ def _target(common: Common, name: str, data: str, model: ModelBase) -> Path | No
 
 
 class _Commands(Mapping[str, Callable[..., None]]):
-    """A typed function for each benchmark, made when it is asked for, since benchmarks need packages that others do without."""
+    """Typed functions of the benchmarks, created lazily, since benchmarks need optional packages."""
 
     def __getitem__(self, name: str) -> Callable[..., None]:
         if name == "--compare":

@@ -78,7 +78,7 @@ def main(
 
 
 def measure_parity(network: PatchNetwork, path: Path) -> dict[str, float]:
-    """Largest difference between the descriptors of torch and of each runtime, over batches of one and of several patches."""
+    """Return the largest difference between the descriptors of torch and of each runtime."""
     patches = _smooth_patches(16, network.channels, network.input_size)
     with torch.no_grad():
         raw = network.forward_features(patches, with_maps=False)[0]
@@ -95,7 +95,7 @@ def measure_parity(network: PatchNetwork, path: Path) -> dict[str, float]:
 
 
 def _smooth_patches(count: int, channels: int, size: int) -> Tensor:
-    """Patches with the slow changes of photographs, always the same, (count, channels, size, size) in [0, 1]."""
+    """Return fixed smooth patches, (count, channels, size, size) in [0, 1]."""
     noise = torch.rand(count, channels, 8, 8, generator=torch.Generator().manual_seed(0))
     return F.interpolate(noise, size=(size, size), mode="bilinear", align_corners=False)
 

@@ -1,4 +1,4 @@
-"""``patchprint models``: which networks there are, and which weights come with the package."""
+"""``patchprint models``: list networks and shipped weights."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _models_table(models: list[ModelInfo], measured: dict[str, Any]) -> str:
 
 
 def _row(info: ModelInfo, measured: dict[str, Any]) -> tuple[str, ...]:
-    """What was measured counts only for the very weights that it was measured with."""
+    """Format one model; measurements of other weights are left out."""
     numbers = measured if measured.get("sha256") == info.sha256 else {}
     speed = numbers.get("patches_per_second", {}).get(_kind_of_machine())
     file = weights.WEIGHTS_FOLDER / f"{info.name}.safetensors"
@@ -74,7 +74,7 @@ def _row(info: ModelInfo, measured: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _notes(trained: list[ModelInfo], measured: dict[str, Any]) -> str:
-    """What the columns mean, what to choose, and what the weights learned from."""
+    """Explain the columns, which model to choose, and the training data."""
     if not trained:
         return "no weights are shipped; load takes files too: patchprint.load('net.safetensors')"
     machine = measured["machines"].get(_kind_of_machine())
@@ -88,7 +88,7 @@ def _notes(trained: list[ModelInfo], measured: dict[str, Any]) -> str:
     names = defaultdict(list)
     for info in trained:
         names[info.training.data].append(info.name)
-    notes += [f"Training data of {', '.join(of)}: {data or 'not told'}" for data, of in names.items()]
+    notes += [f"Training data of {', '.join(of)}: {data or 'unknown'}" for data, of in names.items()]
     return "\n".join(textwrap.fill(note, _COLUMNS, subsequent_indent="  ") for note in notes)
 
 

@@ -16,7 +16,7 @@ from patchprint.cli.output import emit, say
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.pipelines.training_run import REPORT, train
-from patchprint.training import RECIPES, Outcome, TrainConfig, process_group, resolve
+from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.config import FLAGS, checked, flag
 from patchprint.training.held_out import spelled
 from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
@@ -32,7 +32,7 @@ Switch = tyro.conf.FlagCreatePairsOff[bool]
 
 
 def _command(recipe: str) -> Callable[..., int]:
-    """A typed function for tyro: the flags of every run, and one for each field of TrainConfig."""
+    """Return a typed function for tyro: the flags of every run, and one for each setting in FLAGS."""
 
     def command(
         *,
@@ -116,12 +116,12 @@ def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -
             emit(outcome.to_json(), json, _as_text(outcome))
             say(f"report: {out / REPORT}")
     finally:
-        process_group.stop()
+        distributed.stop()
     return 0
 
 
 def _as_text(outcome: Outcome) -> str:
-    """The best weights and what was measured of them; where more are kept, also their mean and spread."""
+    """Return the best weights and their measures as text; mean and spread where several are kept."""
     measured = ", ".join(f"{spelled(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
     score = f", {outcome.selected_on} {measured}" if measured else ""
     text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
@@ -133,7 +133,7 @@ def _as_text(outcome: Outcome) -> str:
 
 
 def _with_settings(signature: Signature, recipe: str) -> Signature:
-    """A flag for each setting in place of ``settings`` and ``words``; those not given are not in them."""
+    """Replace ``settings`` and ``words`` by a flag for each setting; flags not given are left out of them."""
     parameters = [parameter for name, parameter in signature.parameters.items() if name not in ("settings", "words")]
     defaults, single = RECIPES[recipe](), {}
     for name in FLAGS:
@@ -143,7 +143,8 @@ def _with_settings(signature: Signature, recipe: str) -> Signature:
             text += f": {', '.join(registered(name))}"
         if isinstance(value, tuple | dict):
             called = "NAME=VALUE" if isinstance(value, dict) else flags.metavar(name, kind)
-            hint = f"(default: {_shown(value)}; repeatable)" if value else "(repeatable)"
+            words = [f"{option}={each}" for option, each in value.items()] if isinstance(value, dict) else value
+            hint = f"(default: {' '.join(words)}; repeatable)" if value else "(repeatable)"
             kind = _flag(name, tyro.conf.UseAppendAction[Words], text, hint, called)
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=(), annotation=kind))
         else:
@@ -154,7 +155,7 @@ def _with_settings(signature: Signature, recipe: str) -> Signature:
 
 
 def _settings() -> dict[str, tuple[Any, str]]:
-    """Type and help of each setting of a run."""
+    """Return type and help of each setting of a run."""
     annotated = typing.get_type_hints(TrainConfig, include_extras=True)
     return {name: typing.get_args(annotated[name]) for name in annotated if name != "recipe"}
 
@@ -164,17 +165,12 @@ def _flag(name: str, kind: Any, text: str, hint: str, metavar: str | None) -> An
     return Annotated[kind, tyro.conf.arg(name=spelled, help=text, help_behavior_hint=hint, metavar=metavar)]
 
 
-def _shown(value: tuple[str, ...] | dict[str, Any]) -> str:
-    words = [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
-    return " ".join(words)
-
-
 def _default_out(recipe: str) -> Path:
     return Path("runs") / recipe
 
 
 def _config_of(run: Path) -> Path:
-    """What a run was started with, so that it need not be said again to resume it."""
+    """Return the config file of a run that is to be resumed."""
     path = run / "config.json"
     if not path.is_file():
         raise UserError(f"{run} holds no run to resume (there is no {path.name}); start one without --resume")
@@ -182,13 +178,9 @@ def _config_of(run: Path) -> Path:
 
 
 def _read_words(words: dict[str, Words]) -> dict[str, Any]:
-    """Settings that hold several words, those that were given: tuples of names, or options by name."""
+    """Return the given settings of several words: tuples of names, or options by name."""
     given = {name: tuple(word for several in parts for word in several) for name, parts in words.items() if parts}
-    return {name: _read(name, each) for name, each in given.items()}
-
-
-def _read(name: str, words: tuple[str, ...]) -> Any:
-    return read_options(words) if name in OPTIONS_OF.values() else words
+    return {name: read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
 
 
 COMMANDS: dict[str, Callable[..., int | None]] = {

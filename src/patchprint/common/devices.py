@@ -19,7 +19,7 @@ _ALL_THERE_IS = (1 << 31) - 1  # bytes, the most that mallopt takes
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:
-    """A torch device; "auto" takes CUDA, then MPS, then the CPU. One that is not there is refused by name."""
+    """Return a torch device, which must exist; "auto" takes CUDA, then MPS, then the CPU."""
     name = str(device)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -57,11 +57,10 @@ def one_core() -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_memory() -> Iterator[None]:
-    """Keep freed memory in the process for reuse (glibc only; elsewhere a no-op).
+    """Keep freed memory in the process for reuse, until the end (glibc only; elsewhere a no-op).
 
-    A large tensor is otherwise given back to the system as soon as it is freed, and the next one is new memory, every page of
-    which the system has to find and clear; results/speed/kept-memory.json has what that costs a training step on a CPU. In the
-    end all of it is given back, and the rule is the one that the library itself comes to after a large tensor.
+    Otherwise each large tensor is new memory, whose pages the system has to clear; results/speed/kept-memory.json has what
+    that costs a training step on a CPU. Afterwards the thresholds are those that glibc itself arrives at.
     """
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         yield
@@ -77,10 +76,9 @@ def kept_memory() -> Iterator[None]:
 
 
 class Recording:
-    """A function of one GPU tensor, recorded as a CUDA graph.
+    """A function of one GPU tensor of the shape of ``example``, recorded as a CUDA graph.
 
-    The function reads a tensor of the shape of ``example``, and is called a few times before. Replaying overwrites what the
-    last replay found, so that callers take turns.
+    Replaying overwrites the result of the last replay, so callers take turns.
     """
 
     _RUNS_BEFORE = 2  # they compile kernels and take what memory they need
@@ -109,7 +107,7 @@ class Recording:
         return self._found
 
     def _staged(self, given: Tensor) -> Tensor:
-        """The same in memory that the GPU reads by itself; there several cores copy, and the driver's way takes one."""
+        """Copy to pinned memory, by several cores; the driver's own copy uses one."""
         if self._stage is None:
             self._stage = torch.empty(self._given.shape, dtype=self._given.dtype, pin_memory=True)
         self._left.synchronize()  # what was staged before may still be on its way

@@ -1,8 +1,7 @@
-"""Collective operations with gradients, and the share of this rank.
+"""Process group, collective operations with gradients, and the share of this rank.
 
-Where all processes hold the same batch and compute the same loss, every gradient is the same on all of them as well, and
-none has to travel. A table of all pairs is the exception: each process computes some of its rows, and what these give to the
-points of others is summed. ``Rows`` is how a loss does that without knowing whether there are several.
+Processes that hold the same batch and compute the same loss have the same gradients, which need no exchange. The exception
+is a table of all pairs, of which each computes some rows (``Rows``); what these give to the points of others is summed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,25 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
+
+
+def start(device: str) -> torch.device:
+    """Return the device of this process; join the group where torchrun started several (NCCL on GPUs, gloo elsewhere)."""
+    chosen = choose_device(device)
+    if chosen.type == "cuda":
+        chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", chosen.index or 0)))
+        torch.cuda.set_device(chosen)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    return chosen
+
+
+def stop() -> None:
+    """Leave the process group, where there is one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def are_several() -> bool:
@@ -32,15 +49,13 @@ def world_size() -> int:
 
 def place_by_torchrun() -> tuple[int, int]:
     """Rank and number of the processes that torchrun started, whether they have joined each other or not; else (0, 1)."""
-    found = []
-    for name, usual in (("RANK", "0"), ("WORLD_SIZE", "1")):
-        text = os.environ.get(name, usual)
+    found = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
+    for name, text in found.items():
         if not text.isdecimal():
             raise UserError(
                 f"the environment has {name}={text!r}, which is no number; unset it, or start with torchrun"
             )
-        found.append(int(text))
-    rank, world = found
+    rank, world = map(int, found.values())
     if rank >= world:
         raise UserError(
             f"RANK is {rank} and WORLD_SIZE is {world} in the environment; unset both, or start with torchrun, which sets them"
@@ -51,6 +66,15 @@ def place_by_torchrun() -> tuple[int, int]:
 def share(size: int) -> slice:
     """Return the slice of this rank's ``size`` rows among those of all ranks."""
     return slice(rank() * size, (rank() + 1) * size)
+
+
+def any_rank(flag: bool, device: torch.device) -> bool:
+    """Return whether ``flag`` is set on any rank; a collective operation."""
+    if world_size() == 1:
+        return flag
+    value = torch.tensor(float(flag), device=device)
+    dist.all_reduce(value, op=dist.ReduceOp.MAX)
+    return bool(value)
 
 
 def gather(value: Tensor, weight: float = 1.0) -> Tensor:
@@ -70,11 +94,10 @@ def sum_over_ranks(value: Tensor) -> Tensor:
 
 
 class Rows(NamedTuple):
-    """The rows of a table of all pairs that this process computes: all of them, or those of one of several ``ranks``, which all
-    hold the same P rows of numbers. Ranks must ask for the same things in the same order.
+    """The rows of a table of all pairs that this process computes: all, or those of ``rank``, one of several ``ranks``.
 
-    ``own(shared(x))`` against ``shared(x)`` is such a part of a table; what is computed of each row becomes known to all by
-    ``gathered``, or by ``total`` where only its sum matters.
+    ``own(shared(x))`` against ``shared(x)`` is such a part of a table; ``gathered`` gives all ranks the result of each row,
+    ``total`` the sum. All ranks hold the same P points and call these in the same order.
     """
 
     # A tuple, since a compiled function knows no other object as the default of an argument.
@@ -138,9 +161,8 @@ ALL_ROWS = Rows()
 class _Gather(torch.autograd.Function):
     """All-gather whose gradient stays on its rank.
 
-    ``torch.distributed.nn.functional.all_gather`` gives the same gradient by summing it over the ranks, although all ranks
-    hold the same one: 5.2 ms for 2.9 ms here, forward and backward (gloo, 2 processes, 512 pairs each). It also refuses to
-    be compiled and is deprecated since PyTorch 2.13.
+    ``torch.distributed.nn.functional.all_gather`` sums gradients that are the same on all ranks (5.2 ms for 2.9 ms: gloo, 2
+    processes, 512 pairs each), cannot be compiled, and is deprecated since PyTorch 2.13, like its ``all_reduce``.
     """
 
     @staticmethod
@@ -157,8 +179,6 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Not ``torch.distributed.nn.functional.all_reduce``, which refuses to be compiled and is deprecated since PyTorch 2.13."""
-
     @staticmethod
     def forward(context: Any, value: Tensor) -> Tensor:
         return _summed(value)

@@ -7,26 +7,22 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """What a user did wrong, in one sentence that names it and says what to do.
-
-    The command line prints it and ends with exit code 2. Every other exception is a fault of the disk (OSError) or of the
-    program, whose traceback is kept.
-    """
+    """Wrong use, in one sentence that names it and says what to do; the command line prints it and exits with code 2."""
 
 
 class MissingPackageError(UserError):
-    """An optional package is not installed: no matter of one image or file, so nobody leaves that out and goes on."""
+    """An optional package is not installed; never handled by leaving out one image or file."""
 
 
 class OtherInputsError(UserError):
-    """A folder holds the work of other inputs or settings than those that are to be worked on."""
+    """A folder holds the work of other inputs or settings."""
 
 
 _ABOUT_AS_CLOSE = 0.15
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """A hint for a word that is not among ``known``: those that are about as close as the closest, or all."""
+    """Return a hint for a word that is not among ``known``: the closest ones, or all."""
     names = list(dict.fromkeys(known))
     close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
     likeness = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]

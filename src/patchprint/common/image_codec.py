@@ -1,7 +1,6 @@
-"""Decode and encode images in memory.
+"""Decode and encode images in memory, with OpenCV where it is installed, else Pillow.
 
-Training and use decode here, so that both see the same pixels. OpenCV decodes where it is installed, else Pillow, so that
-training runs with only one of them. As in COLMAP, EXIF orientation is not applied by default.
+Training and use decode here, so both see the same pixels. As in COLMAP, EXIF orientation is not applied by default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Progress of long work: a bar on a terminal, else a line on stderr now and then.
-
-Programs that watch it get the same as JSON lines (`json_lines`).
-"""
+"""Progress of long work: a bar on a terminal, else a line on stderr now and then; JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from patchprint.common.errors import MissingPackageError, UserError
 
 T = TypeVar("T")
 
-FIRST_LINE = 10.0  # seconds after which a log hears of it for the first time; what is done sooner stays silent
+FIRST_LINE = 10.0  # seconds until the first line of a log
 NEXT_LINES = 60.0  # seconds between later lines
 JSON_LINES = 1.0  # seconds between lines for programs
 _watched: list[IO[str]] = []  # files of `json_lines`
@@ -29,10 +26,7 @@ _watched: list[IO[str]] = []  # files of `json_lines`
 
 @contextlib.contextmanager
 def json_lines(path: str | Path | None) -> Iterator[None]:
-    """All progress inside also goes to this file, one JSON object a line, every second and at the end of each piece of work.
-
-    Each holds what `Progress.state` says; what cannot be known is null. Without a path nothing is written.
-    """
+    """Also append all progress inside to this file, as `Progress.state` every second and at the end of each piece of work."""
     if path is None:
         yield
         return
@@ -49,9 +43,9 @@ def json_lines(path: str | Path | None) -> Iterator[None]:
 
 
 class Progress:
-    """``with Progress("describing", 20, "photo") as progress: ... progress.update()``.
+    """``with Progress("describing", 20, "image") as progress: ... progress.update()``.
 
-    Lines come by the clock, also while nothing is counted: COLMAP verifies for minutes without a word.
+    Lines come by the clock, also while nothing is counted.
 
     Args:
         what: the work, as the beginning of a line.
@@ -88,7 +82,7 @@ class Progress:
             self._write_json(stream)
 
     def update(self, count: int = 1, failed: int = 0) -> None:
-        """``count`` units are over, ``failed`` of them without a result."""
+        """Count units that are done, ``failed`` of them without a result."""
         self.done += count
         self.failed += failed
         self._counted = time.monotonic()
@@ -98,7 +92,7 @@ class Progress:
             self._bar.update(count)
 
     def state(self) -> dict[str, Any]:
-        """What a program is told now."""
+        """Return the state for programs; what is not known is None."""
         now = time.monotonic()
         spent, new = self._counted - self._started, self.done - self._before
         left = None
@@ -118,7 +112,7 @@ class Progress:
         }
 
     def line(self) -> str:
-        """What a log is told now."""
+        """Return the state as a line of a log."""
         state = self.state()
         parts = [f"{state['seconds']:.0f} s"]
         if self.unit:
@@ -136,8 +130,6 @@ class Progress:
         stream.write(json.dumps(self.state(), ensure_ascii=False) + "\n")
 
     def _repeat(self, say: Callable[[], None], first: float, later: float) -> None:
-        """Say it by the clock, until the work has ended."""
-
         def loop() -> None:
             wait = first
             while not self._ended.wait(wait):
@@ -162,7 +154,7 @@ def leave_out(error: Exception, strict: bool, report: Callable[[str], None] = no
 
 
 def progress(items: Iterable[T], what: str, unit: str, total: int | None = None) -> Iterator[T]:
-    """The items, with progress by each that was worked on; ``total`` where they cannot be counted by themselves."""
+    """Yield the items and show progress; ``total`` for items without a length."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     with Progress(what, total, unit) as counter:

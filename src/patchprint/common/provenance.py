@@ -142,7 +142,7 @@ def sha256_of_folder(path: str | Path) -> str:
 
 
 def _command() -> str:
-    """What was typed: a program by its name, a module that runs with ``python -m`` as that."""
+    """Return the command line of this process, ``python -m`` included."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     program = [Path(sys.argv[0]).name] if spec is None else ["python", "-m", spec.name.removesuffix(".__main__")]
     return shlex.join([*program, *sys.argv[1:]])

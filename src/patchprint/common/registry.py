@@ -1,4 +1,4 @@
-"""Things that are chosen by name: losses, networks, detectors, recipes, augmentations, benchmarks, builders of data."""
+"""Registries: losses, networks, detectors, recipes and so on by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """A mapping whose unknown names are answered with the ones that were meant.
+    """A mapping that answers unknown names with suggestions.
 
     >>> colors = Registry("color", {"red": 1, "violet": 2})
     >>> colors["violt"]
@@ -49,7 +49,7 @@ class Registry(Mapping[str, T]):
 
 
 def option_names(function: Callable[..., Any]) -> list[str]:
-    """The names of the arguments of a function or class."""
+    """Return the names of the arguments of a function or class."""
     return list(inspect.signature(function).parameters)
 
 

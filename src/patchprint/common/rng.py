@@ -1,8 +1,7 @@
-"""Random numbers as a pure function of a key, so that step t of a run can be repeated without replaying steps 0 to t-1.
+"""Random numbers as a pure function of a key, so that any step of a run can be repeated without the ones before.
 
-A key is a 0-dim int64 tensor. The same key gives the same numbers on every device, inside and outside of
-``torch.compile`` and CUDA graphs, and nothing is read back to the host. The mixing function is the 32-bit
-"lowbias32" finalizer, computed in int64 so that all intermediate products wrap in the same way everywhere.
+A key is a 0-dim int64 tensor; it gives the same numbers on every device, in ``torch.compile`` and CUDA graphs, without host
+reads. The mixing function is the 32-bit "lowbias32" finalizer in int64, so that products wrap alike everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def key(seed: int, step: Tensor | int = 0, device: torch.device | str | None = None) -> Tensor:
-    """Key of one training step. ``step`` may be a 0-dim int64 tensor that lives on the device."""
+    """Return the key of one training step. ``step`` may be a 0-dim int64 tensor that lives on the device."""
     if not isinstance(step, Tensor):
         step = torch.tensor(step, dtype=torch.int64, device=device)
     return fold_in(fold_in(torch.zeros_like(step), seed), step)
@@ -58,6 +57,6 @@ def integers(key: Tensor, high: Tensor | int, shape: tuple[int, ...]) -> Tensor:
 
 
 def permutation(key: Tensor, count: int) -> Tensor:
-    """A random order of range(count), shape (count,). The index breaks ties, so the order is the same on every device."""
+    """Return a random permutation of range(count), shape (count,). The index breaks ties, as on every device."""
     index = torch.arange(count, device=key.device, dtype=torch.int64)
     return torch.argsort((bits(key, (count,)) << 31) | index)

@@ -1,7 +1,6 @@
-"""Reading files that others wrote, or that were damaged: whatever a parser throws becomes one sentence with the file's name.
+"""Read untrusted or damaged files: any error of a parser becomes one sentence with the file's name.
 
-A file is never believed: the sizes that it announces are compared with the bytes that are there before memory is taken, and
-names in it never become paths outside of the folder that they belong to.
+Sizes that a file announces are checked before memory is taken, and names in it never lead out of their folder.
 """
 
 from __future__ import annotations
@@ -30,12 +29,10 @@ _SMALL = 1 << 26  # bytes that no machine minds
 
 @contextlib.contextmanager
 def parsing(path: object, what: str, remedy: str = "copy or make it again") -> Iterator[None]:
-    """Around the reading of one file, and nothing else: any exception becomes a UserError that names the file.
-
-    Faults of the disk stay OSError. Sentences that name the file already stay as they are; the others are put after its name.
+    """Turn any exception while one file is read into a UserError that names the file; faults of the disk stay OSError.
 
     Args:
-        path: the file, or what it is called ("photo a.jpg of STORE").
+        path: the file, or what it is called ("image a.jpg of STORE").
         what: what was expected, as in "a features file of patchprint".
         remedy: what the user can do.
     """
@@ -59,7 +56,7 @@ def parsing(path: object, what: str, remedy: str = "copy or make it again") -> I
 
 
 def read_json(path: str | Path, what: str, kind: type = dict) -> Any:
-    """The JSON in a file, which must be of ``kind``; a file that is not there is a UserError, too."""
+    """Return the JSON in a file, which must exist and be of ``kind``."""
     if not Path(path).is_file():
         raise UserError(f"{path} is not there, or a folder; expected {what}")
     with parsing(path, "JSON"):
@@ -70,7 +67,7 @@ def read_json(path: str | Path, what: str, kind: type = dict) -> Any:
 
 
 def read_npz(path: str | Path, what: str, data: bytes | None = None) -> dict[str, np.ndarray]:
-    """The arrays of a file that numpy.savez or savez_compressed wrote; nothing is unpickled, a bomb not unpacked.
+    """Return the arrays of a file of numpy.savez or savez_compressed; pickles and zip bombs are refused.
 
     Args:
         data: the file, where it lies in another one; ``path`` is then its name.
@@ -86,7 +83,7 @@ def read_npz(path: str | Path, what: str, data: bytes | None = None) -> dict[str
 
 
 def leads_outside(name: str) -> bool:
-    """Whether a name that stands in a file would be a path outside of the folder it belongs to."""
+    """Whether a name in a file would be a path outside of the folder it belongs to."""
     slashed = name.replace("\\", "/")
     # C:x is a path of a drive on Windows alone, "A: first.jpg" a name elsewhere; C:/x is never meant as a name.
     drive = "[A-Za-z]:" if os.name == "nt" else "[A-Za-z]:/"

@@ -1,7 +1,4 @@
-"""SIGTERM and Ctrl-C, which end a process: as an exception or as an event, so that what was begun is put in order first.
-
-Handlers belong to the main thread; in any other one the signals stay as they are.
-"""
+"""SIGTERM and Ctrl-C as an exception or an event, so that a process can clean up; in the main thread only."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
-STOPPED = 143
-"""The exit code of a process that SIGTERM ended."""
+STOPPED = 143  # exit code of a process that SIGTERM ended
 
 
 class AskedToStop(threading.Event):
@@ -20,13 +16,13 @@ class AskedToStop(threading.Event):
     by_keyboard = False
 
     def exception(self) -> BaseException:
-        """What ends the process as the signal would have done by itself."""
+        """Return the exception that ends the process as the signal would."""
         return KeyboardInterrupt() if self.by_keyboard else SystemExit(STOPPED)
 
 
 @contextlib.contextmanager
 def sigterm_as_exit() -> Iterator[None]:
-    """SIGTERM raises SystemExit, so that whatever is open is closed."""
+    """Raise SystemExit on SIGTERM, so that whatever is open is closed."""
 
     def leave() -> None:
         raise SystemExit(STOPPED)
@@ -37,7 +33,7 @@ def sigterm_as_exit() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_as_event() -> Iterator[AskedToStop]:
-    """SIGTERM and Ctrl-C set the event, so that the work under way can finish; a second Ctrl-C does not wait for that."""
+    """Set the event on SIGTERM and Ctrl-C, so that work can finish; a second Ctrl-C raises at once."""
     asked = AskedToStop()
 
     def interrupt() -> None:

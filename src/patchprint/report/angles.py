@@ -17,7 +17,7 @@ from patchprint.report.charts import Line, Panels
 from patchprint.report.page import Part, Section
 from patchprint.report.runs import Run
 from patchprint.training.config import TrainConfig
-from patchprint.training.monitor import BINS, LARGEST
+from patchprint.training.diagnostics import BINS, LARGEST
 from patchprint.training.run_folder import read_lines
 
 MOST_PANELS = 6

@@ -14,7 +14,7 @@ from patchprint.report.embedded_images import EmbeddedImage, Gallery
 from patchprint.report.page import Part, Section
 from patchprint.report.result_comparison import label_of, where
 from patchprint.report.runs import Run
-from patchprint.training.example_patches import HARDEST, LARGEST_SIDE, PATCHES
+from patchprint.training.diagnostics import HARDEST, LARGEST_SIDE, PATCHES
 
 _MOST_RESULTS = 6
 _FRAME = 128  # gray, so that a white patch ends somewhere on a white page

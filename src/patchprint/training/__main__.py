@@ -12,7 +12,6 @@ from pathlib import Path
 
 from patchprint.common import distributed as ranks
 from patchprint.common.errors import UserError
-from patchprint.training import process_group
 from patchprint.training.loop import train
 from patchprint.training.resolving import RunFile, resolve
 
@@ -34,7 +33,7 @@ def main() -> int:
         print(f"patchprint: {error}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else 1
     finally:
-        process_group.stop()
+        ranks.stop()
     return 0
 
 

@@ -1,8 +1,11 @@
-"""Create the parts of a run from its config: network, loss, optimizer, weight average."""
+"""Create the parts of a run from its config: network, loss, optimizer, learning rate, weight average."""
 
 from __future__ import annotations
 
+import math
+
 import torch
+from torch import nn
 
 from patchprint import losses, networks
 from patchprint.common.errors import UserError
@@ -13,35 +16,32 @@ from patchprint.networks import weights
 from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.network import PatchNetwork
 from patchprint.networks.wrappers import CenterSurround
-from patchprint.training import optimizers
-from patchprint.training.checkpoint import TrainState
+from patchprint.training.checkpoint import TrainState, averaged
 from patchprint.training.config import TrainConfig
-from patchprint.training.step import averaged
 
-IMAGENET = "imagenet"
-"""What ``init`` says for a backbone with published weights."""
+# Values of ``init``: published weights of a backbone; random weights where a method starts from trained ones.
+IMAGENET, RANDOM = "imagenet", "random"
 
-RANDOM = "random"
-"""What ``init`` says for random weights where a method starts from trained ones."""
+_RISING, _RISE = 0.3, 25.0  # one cycle: part of the run in which the rate rises, and how many times
 
 
 def create(config: TrainConfig, device: torch.device) -> TrainState:
-    """The state of a run before its first step; random weights depend on the seed alone."""
+    """Create the state of a run before its first step; random weights depend on the seed alone."""
     network = _create_network(config)
-    optimizers.freeze(network, config.freeze)
+    freeze(network, config.freeze)
     network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     loss = _create_loss(config).to(device)
     if loss.needs_maps and not network.has_maps:
-        raise UserError(f"loss {config.loss!r} needs normalised maps, which network {config.network!r} does not have")
+        raise UserError(f"loss {config.loss!r} needs normalized maps, which network {config.network!r} does not have")
     _check_kinds(config, network, loss)
     if config.precision == "float64":
         network, loss = network.double(), loss.double()
     average = {name: value.clone() for name, value in averaged(network).items()} if config.average else None
-    return TrainState(network, loss, optimizers.create(config, network), average)
+    return TrainState(network, loss, create_optimizer(config, network), average)
 
 
 def _check_kinds(config: TrainConfig, network: PatchNetwork, loss: Loss) -> None:
-    """Bits are learned by a loss for bits on a network for bits; anything else would train another method unawares."""
+    """Raise UserError for a loss of bits on a network of floats, or the reverse."""
     if loss.binary is None:
         return
     if loss.binary and network.kind != "binary":
@@ -105,3 +105,85 @@ def _create_loss(config: TrainConfig) -> Loss:
     if config.sec:
         return SEC(loss, config.sec, config.sec_momentum)
     return NormPenalty(loss, config.norm_penalty) if config.norm_penalty else loss
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Return the learning rate of step ``step`` (from 0): a pure function, so that no state is saved."""
+    start = config.lr
+    if config.lr_for_patches:
+        start *= config.batch * config.views / config.lr_for_patches
+    rise = config.warm_up * config.steps
+    return _scheduled(config, start, step / config.steps) * (min(1.0, (step + 1) / rise) if rise else 1.0)
+
+
+def _scheduled(config: TrainConfig, start: float, done: float) -> float:
+    """Return the rate without warm-up when the part ``done`` of a run is over."""
+    if config.schedule == "linear":
+        return start * (1 - done) + config.final_lr * done
+    if config.schedule == "cosine":
+        return _between(start, config.final_lr, done)
+    if config.schedule == "one-cycle":
+        # PyTorch's OneCycleLR, whose momentum is left alone: as far below the highest rate, and as long on the way up.
+        if done < _RISING:
+            return _between(start / _RISE, start, done / _RISING)
+        return _between(start, config.final_lr, (done - _RISING) / (1 - _RISING))
+    if config.schedule == "drops":
+        first = config.drop_every if config.first_drop is None else config.first_drop
+        # The small addend keeps a drop at its step where the fraction is not exact in binary (0.3 / 0.1 < 3).
+        return start * config.drop_factor ** max(0, int((done - first) / config.drop_every + 1 + 1e-9))
+    return start
+
+
+def _between(start: float, end: float, done: float) -> float:
+    """Interpolate by half a cosine from ``start`` to ``end``."""
+    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
+
+
+def freeze(network: nn.Module, layers: tuple[str, ...]) -> None:
+    """Freeze ``layers``, given by name; ``train_mode`` also keeps their batch statistics as they are."""
+    names = [name for name, _ in network.named_modules() if name]
+    for layer in layers:
+        if layer not in names:
+            learning = dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_parameters())
+            raise UserError(f"--freeze {layer} fits no layer of this network; its layers are {', '.join(learning)}")
+    for name, parameter in network.named_parameters():
+        if _lies_in(name, layers):
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise UserError(f"--freeze {' '.join(layers)} leaves nothing to train")
+
+
+def train_mode(network: nn.Module, frozen: tuple[str, ...]) -> None:
+    """Set training mode for all layers but the frozen ones, whose batch statistics stay."""
+    network.train()
+    for name, layer in network.named_modules():
+        if _lies_in(name, frozen):
+            layer.eval()
+
+
+def _lies_in(name: str, layers: tuple[str, ...]) -> bool:
+    return any(name == layer or name.startswith(f"{layer}.") for layer in layers)
+
+
+def create_optimizer(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
+    """Create the fused optimizer of ``network``; ``set_rates`` fills the rates of its groups."""
+    device = next(network.parameters()).device
+    parameters = []
+    for group in network.parameter_groups():
+        learning = [parameter for parameter in group["params"] if parameter.requires_grad]
+        decay = config.weight_decay if group["decays"] else 0.0
+        rate = {"lr": torch.zeros((), device=device), "factor": group["lr_factor"]}
+        if learning:
+            parameters.append({"params": learning, "weight_decay": decay, **rate})
+    lr = torch.zeros((), device=device)
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=lr, momentum=config.momentum, dampening=config.dampening, fused=True)
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=lr, fused=True, capturable=device.type == "cuda")
+
+
+def set_rates(config: TrainConfig, optimizer: torch.optim.Optimizer, step: int) -> None:
+    """Fill the rate tensors for step ``step``; one tiny kernel for each group, no synchronization."""
+    rate = learning_rate(config, step)
+    for group in optimizer.param_groups:
+        group["lr"].fill_(rate * group["factor"])

@@ -1,7 +1,6 @@
-"""Checkpoints: one safetensors file for each, written beside its final name and renamed, never unpickled.
+"""Checkpoints: one atomic safetensors file each, with weights, average, optimizer, loss, step, data and a checksum.
 
-A checkpoint holds the weights, their running average, the optimizer, the statistics of the loss and the step, what data the
-run learns from, and a checksum of all of it. Random numbers need no state, since they are functions of the seed and the step.
+Random numbers need no state, since they are functions of the seed and the step.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 import patchprint
 from patchprint.common import files
@@ -32,7 +31,7 @@ _KEEP = 2
 
 @dataclass(frozen=True)
 class Validated:
-    """A judgement of the weights of a step: all numbers that were measured, and the one that chooses."""
+    """Validation of a step: what was measured, and the score that selects weights."""
 
     step: int
     score: float
@@ -41,9 +40,8 @@ class Validated:
 
 @dataclass
 class TrainState:
-    """Everything that a run needs to go on. ``average`` is that of ``step.averaged(network)``, by name; ``best`` are the
-    judgements whose weights are kept, best first; ``data`` is the fingerprint of what is learned from; ``divided_among`` is the
-    number of processes that hold its images together, 0 where each holds all."""
+    """The state of a run: ``average`` of ``averaged(network)``; ``best`` validations, best first; fingerprint of the ``data``;
+    number of processes that the images are ``divided_among`` (0: each holds all)."""
 
     network: PatchNetwork
     loss: Loss
@@ -53,6 +51,11 @@ class TrainState:
     best: list[Validated] = field(default_factory=list)
     data: str = ""
     divided_among: int = 0
+
+
+def averaged(network: nn.Module) -> dict[str, Tensor]:
+    """Return what a weight average averages, by name: parameters and batch statistics, without counters."""
+    return {name: value for name, value in network.state_dict().items() if value.is_floating_point()}
 
 
 def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
@@ -82,7 +85,7 @@ def write(folder: Path, state: TrainState, config: TrainConfig) -> Path:
 
 
 def any_in(folder: Path) -> bool:
-    """Whether there is a checkpoint to resume from; a run that was stopped early has none yet."""
+    """Whether there is a checkpoint to resume from."""
     return bool(_all(folder))
 
 
@@ -171,7 +174,7 @@ def _validated(values: Any) -> Validated:
     found = Validated(**values)
     numbers = [found.score, *found.measured.values()]
     if not isinstance(found.step, int) or not all(isinstance(number, int | float) for number in numbers):
-        raise UserError("a judgement in it is not made of numbers")
+        raise UserError("a validation in it is not made of numbers")
     return found
 
 

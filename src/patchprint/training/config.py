@@ -32,7 +32,7 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """All settings of a training run. Drops and warm-up are fractions of the run, so that ``steps`` rescales them.
+    """Settings of a training run. Drops and warm-up are fractions of the run, so that ``steps`` rescales them.
 
     ``batch`` counts points over all processes; with ``views`` patches of each, a step sees ``batch * views`` patches.
     Batchers of whole groups have ``views`` 1: there ``batch`` counts patches, and a point has all of its own in the batch.
@@ -47,36 +47,21 @@ class TrainConfig:
     network_options: Annotated[dict[str, Any], "options of the network, like width=16"] = field(default_factory=dict)
     loss_settings: Annotated[dict[str, Any], "settings of the loss, like margin=0.5"] = field(default_factory=dict)
     sec: Annotated[float, "weight of the spherical embedding constraint; 0 leaves it out"] = 0.0
-    sec_momentum: Annotated[float, "how fast the constraint's mean norm follows the batches; 1: that of the batch"] = (
-        1.0
-    )
+    sec_momentum: Annotated[float, "how fast the mean norm of the constraint follows the batches"] = 1.0
     norm_penalty: Annotated[float, "weight of the mean squared norm, in place of the constraint; 0 leaves it out"] = 0.0
-    ranking: Annotated[
-        float, "weight of the average precision of all nearest neighbors of a batch in one ranking; 0 leaves it out"
-    ] = 0.0
+    ranking: Annotated[float, "weight of the average precision of all matches of a batch, ranked together"] = 0.0
     # Who teaches, beside the loss or in its place.
-    teacher: Annotated[
-        tuple[str, ...], "weights to learn from, by name or file: distillation; of several, similarities are averaged"
-    ] = ()
-    teacher_scales: Annotated[
-        tuple[float, ...],
-        "sides of the patches that the teacher sees, in sigma; it says the mean; if not given, it sees what is learned from",
-    ] = ()
+    teacher: Annotated[tuple[str, ...], "weights to distill from, by name or file; of several, mean similarity"] = ()
+    teacher_scales: Annotated[tuple[float, ...], "sides of the teacher's patches, in sigma; it gives the mean"] = ()
     teacher_light: Annotated[bool, "show the teacher the changes of light too, not only those of the frame"] = True
-    teacher_jitter: Annotated[
-        bool, "show the teacher the changes of each view's frame, not only those of all views"
-    ] = True
+    teacher_jitter: Annotated[bool, "show the teacher the changes of each view's frame, not of all views alone"] = True
     teacher_cosine: Annotated[float, "weight of 1 - cosine to the teacher; falls away where dimensions differ"] = 1.0
-    teacher_similarity: Annotated[float, "weight of the squared difference of similarities to those of the teacher"] = (
-        4.0
-    )
+    teacher_similarity: Annotated[float, "weight of the squared difference to the teacher's similarities"] = 4.0
     teacher_sha256: Annotated[tuple[str, ...], "checksums of the teacher's weights; a run fills them in"] = ()
     loss_weight: Annotated[float, "weight of the loss beside a teacher; 0: the teacher alone, no labels needed"] = 1.0
     # What a step sees.
     data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
-    patch_scale: Annotated[
-        float | None, "side of patches cut from images, in sigma of the keypoint; if not given, that of the store"
-    ] = None
+    patch_scale: Annotated[float | None, "side of patches cut from images, in sigma; if not given, of the store"] = None
     batcher: Annotated[str, "which points make a batch"] = "pairs"
     batch: Annotated[int, "points in a batch, over all processes; in batches of whole groups, patches"] = 1024
     views: Annotated[int, "patches of each point in a batch; 1 in batches of whole groups"] = 2
@@ -94,61 +79,36 @@ class TrainConfig:
     schedule: Annotated[Schedule, "how the learning rate falls"] = "constant"
     warm_up: Annotated[float, "part of the run in which the learning rate rises to that of the schedule"] = 0.0
     drop_every: Annotated[float, "schedule drops: part of the run between two drops"] = 0.1
-    first_drop: Annotated[
-        float | None, "schedule drops: part of the run before the first; if not given, drop_every"
-    ] = None
+    first_drop: Annotated[float | None, "schedule drops: part of the run before the first drop"] = None
     drop_factor: Annotated[float, "schedule drops: what a drop multiplies the rate by"] = 0.5
     final_lr: Annotated[float, "schedules linear, cosine and one-cycle: learning rate at the end"] = 0.0
-    average: Annotated[float, "decay of a running average of the weights, which is judged and saved then; 0: none"] = (
-        0.0
-    )
+    average: Annotated[float, "decay of a running average of the weights, which is judged and saved; 0: none"] = 0.0
     # Where it starts.
     seed: Annotated[int, "seed of everything random"] = 0
-    init: Annotated[
-        str | None,
-        "weights to start from: a name or a file; random, as if not given; imagenet for backbones of whole images",
-    ] = None
+    init: Annotated[str | None, "weights to start from: name, file, random, or imagenet (whole images)"] = None
     freeze: Annotated[tuple[str, ...], "layers that do not learn, like layer1 or features.0"] = ()
     # What is written, and when.
     log_every: Annotated[int, "steps between lines of metrics.jsonl"] = 100
     validate_every: Annotated[int, "steps between validations, which choose the best weights"] = 1000
     checkpoint_every: Annotated[int, "steps between checkpoints"] = 1000
     validation_pairs: Annotated[int, "pairs of held-out patches in a validation; for whole images, images"] = 10_000
-    keep_best: Annotated[
-        int, "how many of the best weights are kept, as best-STEP.safetensors; the outcome has their mean and spread"
-    ] = 1
-    hold_out: Annotated[
-        bool, "choose the best weights on the validation part; without it, all is learned from and the last are taken"
-    ] = True
+    keep_best: Annotated[int, "how many of the best weights are kept; the outcome has their mean and spread"] = 1
+    hold_out: Annotated[bool, "choose weights on the validation part; without it the last are taken"] = True
     select_on_test: Annotated[
-        tuple[str, ...],
-        "choose the best weights by the mean FPR95 of these stores, on their official pairs, as the papers did on their "
-        "test sets, and learn from all of --data; no fair result then",
+        tuple[str, ...], "choose the best weights by FPR95 on these test sets, as the papers did: no fair result then"
     ] = ()
-    watch: Annotated[
-        int, "samples whose norm before normalization is followed through the run, in each logged line"
-    ] = 0
+    watch: Annotated[int, "samples whose norm before normalization is logged in each line"] = 0
     tensorboard: Annotated[bool, "write events for TensorBoard, where it is installed"] = True
     # How it runs.
     device: Annotated[str, "cpu, cuda, mps or auto"] = "auto"
     precision: Annotated[Precision, "precision of the network; the loss is computed in float32 at least"] = "auto"
     acceleration: Annotated[Acceleration, "eager, compiled, recorded as a CUDA graph, or both (graph)"] = "auto"
-    divide_photos: Annotated[
-        bool, "of several processes each holds its share of the images, and cuts patches out of them for all"
-    ] = False
+    divide_photos: Annotated[bool, "of several processes each holds a share of the images, cuts for all"] = False
     deterministic: Annotated[bool, "the same bits in every run on this machine (always so on a CPU)"] = False
 
     def __post_init__(self) -> None:
-        for name in (
-            "steps",
-            "batch",
-            "views",
-            "log_every",
-            "validate_every",
-            "checkpoint_every",
-            "validation_pairs",
-            "keep_best",
-        ):
+        intervals = ("log_every", "validate_every", "checkpoint_every")
+        for name in ("steps", "batch", "views", "validation_pairs", "keep_best", *intervals):
             if getattr(self, name) < 1:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
         if self.batch == 1:
@@ -205,7 +165,7 @@ class TrainConfig:
 
 
 def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Fields of a TrainConfig out of JSON: names known, types right, lists as tuples."""
+    """Check names and types of settings from JSON; lists become tuples."""
     known = typing.get_type_hints(TrainConfig)
     result = {}
     for name, value in values.items():
@@ -224,18 +184,10 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
-    """Return the names of the settings in which two runs differ, without those that only concern output and place."""
-    harmless = {
-        "data",
-        "teacher",  # wherever its file lies, its checksum is the same
-        "device",
-        "log_every",
-        "validate_every",
-        "checkpoint_every",
-        "tensorboard",
-        "acceleration",
-        "watch",
-    }
+    """Return the names of the settings in which two runs differ, without those of output and place."""
+    # The file of a teacher may have moved; its checksum is compared.
+    harmless = {"data", "teacher", "device", "log_every", "validate_every", "checkpoint_every", "tensorboard"}
+    harmless |= {"acceleration", "watch"}
     names = [item.name for item in dataclasses.fields(TrainConfig) if item.name not in harmless]
     return [name for name in names if getattr(one, name) != getattr(other, name)]
 

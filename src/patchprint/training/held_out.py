@@ -1,18 +1,16 @@
-"""How good descriptors are on points that training never saw: the one judge of training, `adapt` and the choice of weights.
+"""Judges: measure descriptors on held-out data, to choose the best weights.
 
-Held-out points of the training data judge by FPR95 and confusion together (`create`); where no point has two views, as in
-images without tracks, the teacher of the run judges by how far similarities are from its own. Published test sets judge as in
-the papers (`create_for_test_sets`): FPR95 of each on its official pairs, and the mean over the sets chooses.
+Held-out points give FPR95 and confusion, whole images 1 - R@1 (`create`); where no point has two views, similarities are
+compared with the teacher's. Published test sets (`create_for_test_sets`) give FPR95 on official pairs, averaged over sets.
 """
 
 from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -41,94 +39,17 @@ _SPELLED = {
 
 
 def spelled(number: str) -> str:
-    """How a number that a judge found is written for readers, and of which set where there are several."""
+    """Return the title of a number for readers, and of its set where there are several."""
     name, _, of = number.partition("/")
     return f"{_SPELLED.get(name, name)} on {of}" if of else _SPELLED.get(name, name)
 
 
-class Measured(Protocol):
-    """What a judge finds; all numbers are better lower."""
-
-    @property
-    def score(self) -> float:
-        """The number that weights are chosen by."""
-        ...
-
-    def numbers(self) -> dict[str, float]:
-        """All that was measured, by name."""
-        ...
+Measured = dict[str, float]  # what a judge finds, all better lower; of several sets the mean, and NAME/SET for each
 
 
-class Missed(NamedTuple):
-    """The part of the images whose nearest other image is of another class, 1 - R@1."""
-
-    missed: float
-
-    @property
-    def score(self) -> float:
-        return self.missed
-
-    def numbers(self) -> dict[str, float]:
-        return self._asdict()
-
-
-class Disagreement(NamedTuple):
-    """How far the similarities of pairs of patches are from those that the teacher gives them, as a root mean square."""
-
-    disagreement: float
-
-    @property
-    def score(self) -> float:
-        return self.disagreement
-
-    def numbers(self) -> dict[str, float]:
-        return self._asdict()
-
-
-class Scores(NamedTuple):
-    """FPR95 in [0, 1], as published, over random negatives; and the part of the points to which, between two of their views,
-    another point is nearer than their own, which still tells descriptors apart when FPR95 is down to single pairs."""
-
-    fpr95: float
-    confusion: float
-
-    @property
-    def score(self) -> float:
-        return self.fpr95 + self.confusion
-
-    def numbers(self) -> dict[str, float]:
-        return self._asdict()
-
-
-class Verified(NamedTuple):
-    """FPR95 in [0, 1] alone, on a list of pairs."""
-
-    fpr95: float
-
-    @property
-    def score(self) -> float:
-        return self.fpr95
-
-    def numbers(self) -> dict[str, float]:
-        return self._asdict()
-
-
-@dataclass(frozen=True)
-class SetScores:
-    """What was measured on each of several sets, by the name of the set; their mean chooses."""
-
-    by_set: dict[str, Measured]
-
-    @property
-    def score(self) -> float:
-        return statistics.fmean(each.score for each in self.by_set.values())
-
-    def numbers(self) -> dict[str, float]:
-        """The mean of each number under its name, and that of each set under ``name/set``."""
-        sets = {name: each.numbers() for name, each in self.by_set.items()}
-        names = next(iter(sets.values()))
-        means = {name: statistics.fmean(values[name] for values in sets.values()) for name in names}
-        return means | {f"{name}/{of}": values[name] for of, values in sets.items() for name in names}
+def score(measured: Measured) -> float:
+    """Return the number that weights are chosen by: the sum of what was measured."""
+    return sum(value for name, value in measured.items() if "/" not in name)
 
 
 class Judge(Protocol):
@@ -140,7 +61,7 @@ class Judge(Protocol):
 
 
 def create(source: PatchSource, most: int, seed: int, teacher: Teacher | None = None) -> Judge:
-    """The judge of a source: up to ``most`` pairs of patches, images, or patches without pairs, where ``teacher`` judges."""
+    """Create the judge of a source with up to ``most`` patches or images; patches without pairs need a ``teacher``."""
     if isinstance(source, ImageStore):
         return HeldOutImages(source, most, seed)
     points = HeldOutPoints(source, most // 2, seed)
@@ -150,7 +71,7 @@ def create(source: PatchSource, most: int, seed: int, teacher: Teacher | None = 
 def create_for_test_sets(
     folders: Sequence[str], device: torch.device, patch_scale: float, most: int, seed: int
 ) -> Judge:
-    """The judge of published test sets: of each store its part "test", or all of it where it has none.
+    """Create the judge of published test sets: of each store its part "test", or all of it where it has none.
 
     Patches are judged on the official pairs of a store, or on ``most`` drawn ones; images on up to ``most`` of them.
     """
@@ -175,8 +96,12 @@ class SeveralSets:
     def __len__(self) -> int:
         return sum(len(judge) for judge in self.judges.values())
 
-    def measure(self, network: PatchNetwork) -> SetScores:
-        return SetScores({name: judge.measure(network) for name, judge in self.judges.items()})
+    def measure(self, network: PatchNetwork) -> Measured:
+        """Measure on each set; the mean of each number under its name, and that of each set under ``name/set``."""
+        sets = {name: judge.measure(network) for name, judge in self.judges.items()}
+        names = next(iter(sets.values()))
+        means = {name: statistics.fmean(values[name] for values in sets.values()) for name in names}
+        return means | {f"{name}/{of}": values[name] for of, values in sets.items() for name in names}
 
 
 class VerifiedPairs:
@@ -189,23 +114,17 @@ class VerifiedPairs:
     def __len__(self) -> int:
         return len(self.pairs.index)
 
-    def measure(self, network: PatchNetwork) -> Verified:
-        """FPR95 of a network, ties counted against it."""
-        device = self.source.device
-        parts = [
-            network.describe(self.source.sample(points, views[:, None], network.input_size)[:, 0])
-            for points, views in zip(
-                self.pairs.points.to(device).split(_CHUNK), self.pairs.views.to(device).split(_CHUNK), strict=True
-            )
-        ]
-        return Verified(float(fpr95(self.pairs.distances(torch.cat(parts)), self.pairs.is_match)))
+    def measure(self, network: PatchNetwork) -> Measured:
+        """FPR95 in [0, 1], ties counted against the network."""
+        points, views = (values.to(self.source.device) for values in (self.pairs.points, self.pairs.views))
+        distances = self.pairs.distances(_describe(self.source, points, views, network, network.describe))
+        return {"fpr95": float(fpr95(distances, self.pairs.is_match))}
 
 
 class HeldOutPoints:
-    """Up to ``most`` points of a source in two views each, fixed by the seed, so that all judgements of a run compare.
+    """Up to ``most`` points of a source in two views each, fixed by the seed.
 
-    Matching pairs are the two views of each point; the other half pairs the first view with the second view of another point.
-    Ties count as chance has it.
+    Matching pairs are the two views of each point; the others pair the first view with the second of another point.
 
     Shape:
         points (N,), views (N, 2) on the source's device; N may be 0.
@@ -216,22 +135,21 @@ class HeldOutPoints:
         usable = torch.nonzero(source.num_views >= 2)[:, 0]
         if len(usable) < 2:
             usable = usable[:0]
-        key = rng.fold_in(rng.key(seed, device=source.device), 0x7A11D)
+        key = _key(source, seed)
         self.points = usable[rng.permutation(rng.fold_in(key, 1), len(usable))[:most]]
         self.views = two_views(rng.fold_in(key, 2), source.num_views[self.points])
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def judge(self, first: Tensor, second: Tensor) -> Scores:
-        """Scores of the descriptors of first and second views, each (N, D), floats or packed bits."""
+    def measure(self, network: PatchNetwork) -> Measured:
+        """FPR95 in [0, 1] over random negatives, and confusion: the part of the points to which, between two of their views,
+        another point is nearer than their own, which still tells descriptors apart when FPR95 is down to single pairs."""
+        first, second = self.describe(network)
         distance = np.concatenate([pair_distances(first, second), pair_distances(first, second.roll(1, 0))])
         _, right = chance_of_same_index(first, second)
-        return Scores(float(fpr95(distance, np.arange(2 * len(self)) < len(self))), 1.0 - float(right.mean()))
-
-    def measure(self, network: PatchNetwork) -> Scores:
-        """Scores of a network on the patches of the source."""
-        return self.judge(*self.describe(network))
+        is_match = np.arange(2 * len(self)) < len(self)
+        return {"fpr95": float(fpr95(distance, is_match)), "confusion": 1.0 - float(right.mean())}
 
     def describe(self, network: PatchNetwork) -> tuple[Tensor, Tensor]:
         """Descriptors of first and second views, each (N, D), on the CPU."""
@@ -244,7 +162,7 @@ class HeldOutPoints:
 
 
 class HeldOutPatches:
-    """The first views of up to ``most`` points, fixed by the seed, compared with each other as the teacher does it.
+    """The first views of up to ``most`` points, fixed by the seed, and their similarities by the teacher.
 
     Shape:
         points (N,), views (N,) on the source's device; N may be 0.
@@ -252,8 +170,7 @@ class HeldOutPatches:
 
     def __init__(self, source: PatchSource, most: int, seed: int, teacher: Teacher) -> None:
         self.source, self.teacher = source, teacher
-        key = rng.fold_in(rng.key(seed, device=source.device), 0x7A11D)
-        self.points = rng.permutation(key, source.num_points)[:most]
+        self.points = rng.permutation(_key(source, seed), source.num_points)[:most]
         self.views = torch.zeros_like(self.points)
 
     def __len__(self) -> int:
@@ -261,23 +178,18 @@ class HeldOutPatches:
 
     @functools.cached_property
     def taught(self) -> Tensor:
-        """What the teacher says, (N, T)."""
-        return torch.cat([self.teacher(self.teacher.look(self.source, *part)) for part in self._parts()])
+        """Descriptors of the teacher, (N, T)."""
+        parts = zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True)
+        return torch.cat([self.teacher(self.teacher.look(self.source, *part)) for part in parts])
 
-    def measure(self, network: PatchNetwork) -> Disagreement:
-        """Of all pairs of each block of patches (`losses.distillation.BLOCK`)."""
+    def measure(self, network: PatchNetwork) -> Measured:
+        """Root mean square difference of similarities, of all pairs of each block (`losses.distillation.BLOCK`)."""
         network = network.in_evaluation()  # the head, too: it gives bits only then
-        learned = torch.cat(
-            [
-                network.head(network.raw(self.source.sample(points, views[:, None], network.input_size)[:, 0]))
-                for points, views in self._parts()
-            ]
+        learned = _describe(
+            self.source, self.points, self.views, network, lambda patches: network.head(network.raw(patches))
         )
         counts = torch.ones(len(learned), device=learned.device)
-        return Disagreement(float(similarity_difference(learned, self.taught.float(), counts).sqrt()))
-
-    def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True)
+        return {"disagreement": float(similarity_difference(learned, self.taught.float(), counts).sqrt())}
 
 
 class HeldOutImages:
@@ -290,16 +202,25 @@ class HeldOutImages:
     def __init__(self, source: ImageStore, most: int, seed: int) -> None:
         self.source = source
         points, views = source.all_views()
-        key = rng.fold_in(rng.key(seed, device=source.device), 0x7A11D)
-        chosen = rng.permutation(key, len(points))[:most]
+        chosen = rng.permutation(_key(source, seed), len(points))[:most]
         self.points, self.views = points[chosen], views[chosen]
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def measure(self, network: PatchNetwork) -> Missed:
-        """The miss rate of a network, in [0, 1]."""
-        parts = []
-        for points, views in zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True):
-            parts.append(network.describe(self.source.sample(points, views[:, None], network.input_size)[:, 0]))
-        return Missed(1.0 - recall_at(torch.cat(parts), self.source.label[self.points], (1,)).at[1])
+    def measure(self, network: PatchNetwork) -> Measured:
+        """The part of the images whose nearest other image is of another class, 1 - R@1."""
+        found = _describe(self.source, self.points, self.views, network, network.describe)
+        return {"missed": 1.0 - recall_at(found, self.source.label[self.points], (1,)).at[1]}
+
+
+def _key(source: PatchSource, seed: int) -> Tensor:
+    return rng.fold_in(rng.key(seed, device=source.device), 0x7A11D)
+
+
+def _describe(
+    source: PatchSource, points: Tensor, views: Tensor, network: PatchNetwork, describe: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Descriptors of one view of each point, in chunks, (N,), (N,) -> (N, D)."""
+    parts = zip(points.split(_CHUNK), views.split(_CHUNK), strict=True)
+    return torch.cat([describe(source.sample(p, v[:, None], network.input_size)[:, 0]) for p, v in parts])

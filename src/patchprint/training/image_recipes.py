@@ -1,10 +1,8 @@
 """Recipes for whole images: SEC's metric learning on four sets with five losses, SimCLR, and a quick one of our own.
 
-``metric-SET`` has the rates, length and batches of the paper's hyper-parameter tables for the semi-hard loss, and `published`
-those for each of its losses; the first of the two rates there is that
-of the head, as in the released code (the table's header has it the other way round). The paper's backbone, BN-Inception, comes
-without weights that could be had here, so all of them start from EfficientNet-Lite0's. SEC is left out unless ``--sec`` asks
-for it: published weights are 1 (CUB, triplet), 0.5 (Cars, semi-hard) and 0.1 (SimCLR), the others are not on record.
+``metric-SET`` has the paper's settings for the semi-hard loss, `published` those for each of its losses; the first of the two
+rates is the head's, as in the released code. The backbone is EfficientNet-Lite0, since weights of the paper's BN-Inception
+were not to be had. ``--sec`` adds SEC: published weights are 1 (CUB, triplet), 0.5 (Cars, semi-hard) and 0.1 (SimCLR).
 """
 
 from __future__ import annotations
@@ -15,14 +13,10 @@ from typing import Any
 
 from patchprint.training.config import TrainConfig
 
-# Classes and images of each in a batch.
+# Losses, and classes and images of each in a batch.
 BATCHES = {
-    "triplet": (40, 3),
-    "semihard": (40, 3),
-    "n-pair": (60, 2),
-    "multi-similarity": (24, 5),
-    "tuplet-margin": (32, 4),
-}
+    "triplet": (40, 3), "semihard": (40, 3), "n-pair": (60, 2), "multi-similarity": (24, 5), "tuplet-margin": (32, 4),
+}  # fmt: skip
 SETS = {"cub": "CUB-200-2011", "cars": "Cars196", "sop": "Stanford Online Products", "inshop": "In-shop Clothes"}
 
 _CUB = {"steps": 8000, "weight_decay": 2.5e-3, "first_drop": 5 / 8, "drop_every": 1.0, "drop_factor": 0.1}
@@ -33,20 +27,10 @@ _CARS_MS = {"first_drop": 1 / 4, "drop_every": 1.0, "drop_factor": 0.1}
 # Rates of head and backbone. The printed 5e-7 of CUB's multi-similarity is taken for 5e-5, and In-shop's doubtful
 # 1e-5 / 2e-4 of tuplet margin for what the other losses have there.
 _RATES = {
-    "cub": {
-        "triplet": (5e-6, 2.5e-6),
-        "semihard": (5e-6, 2.5e-6),
-        "n-pair": (1e-5, 5e-6),
-        "multi-similarity": (5e-5, 2.5e-5),
-        "tuplet-margin": (4e-5, 2e-5),
-    },
-    "cars": {
-        "triplet": (1e-5, 1e-5),
-        "semihard": (1e-5, 1e-5),
-        "n-pair": (1e-5, 1e-5),
-        "multi-similarity": (4e-5, 4e-5),
-        "tuplet-margin": (6e-5, 6e-5),
-    },
+    "cub": dict(
+        zip(BATCHES, ((5e-6, 2.5e-6), (5e-6, 2.5e-6), (1e-5, 5e-6), (5e-5, 2.5e-5), (4e-5, 2e-5)), strict=True)
+    ),
+    "cars": dict(zip(BATCHES, ((1e-5, 1e-5), (1e-5, 1e-5), (1e-5, 1e-5), (4e-5, 4e-5), (6e-5, 6e-5)), strict=True)),
     "sop": dict.fromkeys(BATCHES, (5e-4, 1e-4)),
     "inshop": dict.fromkeys(BATCHES, (5e-4, 1e-4)),
 }

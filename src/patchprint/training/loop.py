@@ -1,7 +1,6 @@
 """The training loop: steps on the device; logging, validation and checkpoints from the host.
 
-``train`` is the whole of it. A run is decided by its config, its data and its seed; it can be stopped at any moment and
-goes on from its last checkpoint with ``resume`` as if nothing had happened.
+Config, data and seed decide a run. Stopped at any moment, it resumes from its last checkpoint as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -27,20 +26,18 @@ from patchprint.data import open_source
 from patchprint.data.patch_source import PatchSource
 from patchprint.networks import weights
 from patchprint.networks.network import PatchNetwork, TrainingRecord
-from patchprint.training import assembly, checkpoint, example_patches, held_out, memory, process_group
+from patchprint.training import assembly, checkpoint, diagnostics, held_out
 from patchprint.training.config import TrainConfig
-from patchprint.training.monitor import angle_histograms, monitor
-from patchprint.training.optimizers import learning_rate
+from patchprint.training.diagnostics import angle_histograms, monitor
 from patchprint.training.run_folder import RunFolder
-from patchprint.training.step import TrainStep, use_bf16
+from patchprint.training.step import TrainStep, largest_batch, use_bf16
 from patchprint.training.teacher import Teacher
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run gives: ``best`` has the least score on ``selected_on`` data (see `held_out`), where ``measured`` was
-    found, or is from the last step where nothing was held out; ``last`` is from the last step. ``kept`` are the judgements of
-    the ``config.keep_best`` best weights, best first."""
+    """A finished run: the ``best`` weights by the score on ``selected_on`` data (see `held_out`) and what was ``measured`` of
+    them, the ``last`` ones, and the validations of all best weights that were ``kept``."""
 
     steps: int
     best_step: int
@@ -53,20 +50,18 @@ class Outcome:
     ratio: float | None = None  # of the ratio test, where it was calibrated
 
     def mean(self) -> dict[str, float]:
-        """Of each number that was measured, over ``kept``."""
-        return {name: statistics.fmean(values) for name, values in self._kept_numbers().items()}
+        """Mean of each measured number over ``kept``."""
+        return {name: statistics.fmean(each.measured[name] for each in self.kept) for name in self.measured}
 
     def spread(self) -> dict[str, float]:
-        """Standard deviation of each number over ``kept``; 0 where one is kept."""
-        numbers = self._kept_numbers().items()
-        return {name: statistics.stdev(values) if len(values) > 1 else 0.0 for name, values in numbers}
+        """Standard deviation of each measured number over ``kept``; 0 where one is kept."""
+        if len(self.kept) < 2:
+            return dict.fromkeys(self.measured, 0.0)
+        return {name: statistics.stdev(each.measured[name] for each in self.kept) for name in self.measured}
 
     def to_json(self) -> dict[str, Any]:
         plain = {**dataclasses.asdict(self), "best": str(self.best), "last": str(self.last)}
         return {**plain, "mean": self.mean(), "spread": self.spread()}
-
-    def _kept_numbers(self) -> dict[str, list[float]]:
-        return {name: [each.measured[name] for each in self.kept] for name in self.measured}
 
 
 def train(
@@ -78,14 +73,16 @@ def train(
     force: bool = False,
     validation: PatchSource | None = None,
 ) -> Outcome:
-    """Train by ``config`` and leave the run in folder ``out``; ``force`` replaces a run that is there already.
+    """Train by ``config`` into the folder ``out``.
 
-    ``source`` defaults to the stores in ``config.data``; they alone are divided among processes as ``config`` says. Its "train"
-    points are learned from and its "val" points choose the best weights; where ``validation`` is given, all of ``source`` is
-    learned from and ``validation`` chooses. Without ``config.hold_out``, and where test data choose, all points but those of
-    the part "test" are learned from.
+    Args:
+        source: data to learn from; by default the stores in ``config.data``, which alone can be divided among processes.
+        resume: go on from the last checkpoint in ``out``.
+        force: replace a run in ``out``.
+        validation: data that select the best weights, in place of the "val" points of ``source``. All of ``source`` is learned
+            from then; without ``config.hold_out``, and where test data select, all but its "test" points.
     """
-    device = process_group.start(config.device)
+    device = ranks.start(config.device)
     if source is None:
         source = open_source(config.data, device, patch_scale=config.patch_scale, divided=config.divide_photos)
     source = source.to(device)
@@ -142,16 +139,14 @@ class _Run:
         self.state.divided_among = ranks.world_size() if config.divide_photos else 0
         # The first rank looks at the data for all of them; the others do only what it cannot do without them.
         self.takes_part = self.is_first or source.is_divided
-        if self.state.network.channels != source.channels:
-            kinds = {1: "patches", 3: "whole images"}
+        network, kinds = self.state.network, {1: "patches", 3: "whole images"}
+        if network.channels != source.channels:
+            learns, given = kinds[network.channels], kinds[source.channels]
+            raise UserError(f"network {config.network!r} learns from {learns}, but the data are {given}")
+        if teacher and not config.teacher_similarity and teacher.dim != network.dim:
             raise UserError(
-                f"network {config.network!r} learns from {kinds[self.state.network.channels]}, "
-                f"but the data are {kinds[source.channels]}"
-            )
-        if teacher and not config.teacher_similarity and teacher.dim != self.state.network.dim:
-            raise UserError(
-                f"teacher_similarity is 0, and descriptors of {self.state.network.dim} numbers have no cosine to the "
-                f"teacher's of {teacher.dim}; give teacher_similarity, which compares any"
+                f"teacher_similarity is 0, and descriptors of {network.dim} numbers have no cosine to the teacher's of "
+                f"{teacher.dim}; give teacher_similarity, which compares any"
             )
         self.step = TrainStep(config, source, self.state, teacher)
         if resume:
@@ -161,19 +156,19 @@ class _Run:
         if self.folder and resume:
             self.folder.forget_after(self.state.step)
         # Weights as they are judged and saved: the running average where there is one.
-        self.judged = self.state.network if self.state.average is None else copy.deepcopy(self.state.network).eval()
+        self.judged = network if self.state.average is None else copy.deepcopy(network).eval()
         if self.folder and resume:
             self._write_outcome()
         self.started = self.counted_from = time.perf_counter()
         self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
         if self.takes_part and not resume:
-            patches = example_patches.learned_patches(source, self.state.network.input_size)
+            patches = diagnostics.learned_patches(source, network.input_size)
             if self.folder:
-                self.folder.write_arrays(example_patches.PATCHES, patches)
+                self.folder.write_arrays(diagnostics.PATCHES, patches)
 
     def to_the_end(self) -> Outcome:
-        config, state = self.config, self.state
+        config, state, device = self.config, self.state, self.source.device
         with (
             stop_as_event() as asked_to_stop,
             tqdm(total=config.steps, initial=state.step, disable=None if self.is_first else True, unit="step") as bar,
@@ -183,21 +178,24 @@ class _Run:
                 bar.update()
                 at_end = state.step == config.steps
                 to_log = at_end or state.step % config.log_every == 0
+                to_validate = at_end or state.step % config.validate_every == 0
+                # All ranks must stop at the same step; they compare notes when they log.
+                stopping = (to_log or not ranks.are_several()) and ranks.any_rank(asked_to_stop.is_set(), device)
+                to_save = at_end or stopping or state.step % config.checkpoint_every == 0
+                if to_log or to_validate or to_save:
+                    self._check_finite()
                 if to_log:
                     self._log(bar)
-                if at_end or state.step % config.validate_every == 0:
+                paused = time.perf_counter()
+                if to_validate:
                     self._validate()
-                # All ranks must stop at the same step; they compare notes when they log.
-                stopping = (
-                    asked_to_stop.is_set()
-                    if ranks.world_size() == 1
-                    else (to_log and process_group.agree(asked_to_stop.is_set(), self.source.device))
-                )
-                if at_end or stopping or state.step % config.checkpoint_every == 0:
-                    self._checkpoint()
+                if to_save and self.folder:
+                    checkpoint.write(self.folder.checkpoints, state, config)
+                    self._write_outcome()
+                self.counted_from += time.perf_counter() - paused
                 if at_end:
                     self._show_hardest()
-                if stopping and not at_end:
+                elif stopping:
                     raise asked_to_stop.exception()
         return Outcome(
             steps=state.step,
@@ -225,12 +223,12 @@ class _Run:
         if ranks.are_several():
             advice = "give a smaller one, or start more processes"  # which one fits could only be tried by all of them
         else:
-            fits = memory.largest_batch(self.config, self.source)
+            fits = largest_batch(self.config, self.source)
             advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
         raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
     def _check_finite(self) -> None:
-        """The only place that asks the device whether all is well."""
+        """Raise UserError where a loss or weight was not finite; nothing else waits for the device."""
         first_bad = int(self.step.first_bad)
         if first_bad >= 0:
             kept = sorted((self.out / "checkpoints").glob("step-*"))
@@ -240,7 +238,6 @@ class _Run:
             )
 
     def _log(self, bar: tqdm) -> None:
-        self._check_finite()
         watched = self._watched_norms() if self.takes_part else {}
         if self.folder is None or self.step.described is None:
             return
@@ -250,14 +247,14 @@ class _Run:
         steps, self.logged_step = self.state.step - self.logged_step, self.state.step
         seconds, self.counted_from = time.perf_counter() - self.counted_from, time.perf_counter()
         rates = {
-            "lr": learning_rate(self.config, self.state.step - 1),
+            "lr": assembly.learning_rate(self.config, self.state.step - 1),
             "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
         }
         self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **watched, **rates})
         bar.set_postfix(loss=f"{numbers[0]:.4f}", refresh=False)
 
     def _watched_norms(self) -> dict[str, float]:
-        """Norm before normalization of the samples that ``config.watch`` asks for: first views of points, by number."""
+        """Return the norm before normalization of ``config.watch`` samples, the first views of points."""
         if not self.config.watch:
             return {}
         count, device = min(self.config.watch, self.source.num_points), self.source.device
@@ -269,8 +266,6 @@ class _Run:
         return {f"norm/sample-{number}": norm for number, norm in enumerate(norms)}
 
     def _validate(self) -> None:
-        self._check_finite()
-        paused = time.perf_counter()
         if self.folder and self.step.described is not None:
             desc, _, label = self.step.described
             self.folder.log_angles(self.state.step, angle_histograms(desc, label))
@@ -278,12 +273,10 @@ class _Run:
             measured = self.judge.measure(self._judged().in_evaluation())
             if self.folder:
                 self._keep_best(measured, self.folder)
-        self.counted_from += time.perf_counter() - paused
 
     def _keep_best(self, measured: held_out.Measured, folder: RunFolder) -> None:
-        numbers = measured.numbers()
-        folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in numbers.items()})
-        found = checkpoint.Validated(self.state.step, measured.score, numbers)
+        folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in measured.items()})
+        found = checkpoint.Validated(self.state.step, held_out.score(measured), measured)
         # Of equals the earlier is the better one.
         self.state.best = sorted([*self.state.best, found], key=lambda each: each.score)[: self.config.keep_best]
         if found in self.state.best and self.config.keep_best > 1:
@@ -294,21 +287,12 @@ class _Run:
     def _show_hardest(self) -> None:
         """Where the last weights go wrong, in images."""
         if self.takes_part and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
-            pairs = example_patches.hardest_pairs(self.judge, self._judged().in_evaluation())
+            pairs = diagnostics.hardest_pairs(self.judge, self._judged().in_evaluation())
             if self.folder:
-                self.folder.write_arrays(example_patches.HARDEST, pairs)
-
-    def _checkpoint(self) -> None:
-        self._check_finite()
-        if self.folder is None:
-            return
-        paused = time.perf_counter()
-        checkpoint.write(self.folder.checkpoints, self.state, self.config)
-        self._write_outcome()
-        self.counted_from += time.perf_counter() - paused
+                self.folder.write_arrays(diagnostics.HARDEST, pairs)
 
     def _write_outcome(self) -> None:
-        """What follows from the newest checkpoint, which a run that was killed after writing that did not come to."""
+        """Write what follows the newest checkpoint; a killed run may not have come to it."""
         for name in ("last",) if self.state.best else ("last", "best"):
             path = self.out / f"{name}.safetensors"
             # Weights that are there already may carry a calibrated ratio.
@@ -348,7 +332,7 @@ def _kept_name(judged: checkpoint.Validated) -> str:
 
 
 def _step_of_weights(path: Path) -> int | None:
-    """The step that a weight file is of; None where there is none that can be read."""
+    """Return the step of a weight file; None where it cannot be read."""
     with contextlib.suppress(UserError, FileNotFoundError):
         return weights.read_info(path).training.step
     return None
@@ -356,7 +340,7 @@ def _step_of_weights(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def _deterministic(wanted: bool) -> Iterator[None]:
-    """Deterministic kernels inside the block; uninitialised memory is left alone, since no step reads it."""
+    """Use deterministic kernels; uninitialized memory is not filled, since no step reads it."""
     settings: Any = torch.utils.deterministic
     before, fill = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
     if wanted:

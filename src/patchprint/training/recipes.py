@@ -1,9 +1,7 @@
-"""The published methods: which network, loss, data order, augmentation, optimizer and schedule belong together.
+"""Recipes for patches: the published methods, and the shipped weights (``*-shipped``).
 
-One function for each method, with the numbers of the papers and their code; docstrings say where sources leave a gap.
-Steps are those of training on Liberty of the UBC sets where nothing else is said: where a paper counts epochs, another set
-(up to 1.4 times as large) or another batch takes another number. A flag changes a number; drops, warm-up and moving averages
-are fractions of the run and follow ``steps`` by themselves.
+Numbers are those of the papers and their code; docstrings say where sources leave a gap. Where a paper counts epochs, steps
+are those on Liberty of the UBC sets. Drops, warm-up and moving averages are fractions of the run and follow ``steps``.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 from patchprint.training.config import TrainConfig
 
@@ -41,8 +40,7 @@ def l2net_cs() -> TrainConfig:
 def doap() -> TrainConfig:
     """DOAP: average precision of a ranking, whole groups, 1024 patches a batch (that of the paper's tables is unknown).
 
-    The paper trains for 100 epochs at any batch, and 44,000 steps are that for Liberty in batches of 1024: with another --batch
-    give --steps in inverse proportion. The learning rate follows the batch by itself.
+    100 epochs are 44,000 steps, fewer of a larger --batch, which the learning rate follows.
     """
     return TrainConfig(
         recipe="doap",
@@ -79,8 +77,7 @@ def doap_st_binary() -> TrainConfig:
 def doap_hpatches() -> TrainConfig:
     """DOAP on HPatches without label mining: groups of all sequences alike, pairs inside of a sequence do not count.
 
-    The paper's 32 epochs are 51,400 steps for the 76 training sequences of a split (about 102,800 points in batches of 64). It
-    tells of flips and turns for UBC only, so there are none here, in ``doap-st-lm`` and in ``doap-rome``.
+    32 epochs of the 76 training sequences of a split; like the paper, without augmentation.
     """
     return dataclasses.replace(
         doap(),
@@ -229,8 +226,8 @@ def sosnet_frn() -> TrainConfig:
 def sdgmnet() -> TrainConfig:
     """SDGMNet: gradients modulated by running statistics of the angles; rate 1 halved every tenth of the run.
 
-    Two things are from the released code and logs: the hardest negative of four blocks of distances, not of HardNet's two, and
-    no limit on false negatives in the first tenth of the run.
+    As in the released code, the hardest negative is that of four blocks of distances, not of HardNet's
+    two, and there is no limit on false negatives in the first tenth of the run.
     """
     return TrainConfig(
         recipe="sdgmnet",
@@ -289,9 +286,93 @@ def distill() -> TrainConfig:
     )
 
 
+def sdgmnet_shipped() -> TrainConfig:
+    """The default weights of the package: sdgmnet-plain-shipped with two more layers, on larger patches seen in three nested
+    squares, and with the average precision of all matches of a batch beside the loss."""
+    return dataclasses.replace(
+        sdgmnet_plain_shipped(),
+        recipe="sdgmnet-shipped",
+        network_options={"dropout": 0.3, "input_norm": "standard", "fovea": 3, "extra": 1},
+        ranking=2.0,
+        patch_scale=48.0,
+        batch=2048,
+        steps=14_000,
+        validate_every=14_000,
+    )
+
+
+def sdgmnet_large_shipped() -> TrainConfig:
+    """The weights sdgmnet.large of the package: those of sdgmnet, which learned alone, as the mean over three sizes of a patch
+    (``perf.release.pool_weights``)."""
+    alone = sdgmnet_shipped()
+    options = {**alone.network_options, "pooled": True}
+    return dataclasses.replace(alone, recipe="sdgmnet-large-shipped", network_options=options)
+
+
+def sdgmnet_plain_shipped() -> TrainConfig:
+    """The weights sdgmnet.plain of the package, for ready-made patches: sdgmnet-standardized on images, against neighbors in
+    the image, strong changes."""
+    return _shipped(
+        sdgmnet_standardized(),
+        "sdgmnet-plain-shipped",
+        steps=50_000,
+        batcher="neighbors",
+        batcher_options={"run": 128},
+        augmentation="wide",
+    )
+
+
+def _student(name: str, text: str, steps: int = 12_000, patch_scale: float = 48.0, **options: Any) -> None:
+    """Add the recipe of weights that were distilled from sdgmnet."""
+
+    def recipe() -> TrainConfig:
+        return dataclasses.replace(
+            distill(),
+            recipe=name,
+            network_options={**options, "extra": 1, "fovea": 3},
+            teacher=("sdgmnet",),
+            patch_scale=patch_scale,
+            steps=steps,
+            validate_every=steps,
+        )
+
+    recipe.__doc__ = f"The weights {name.removesuffix('-shipped').replace('-', '.')} of the package: {text}."
+    PATCH_RECIPES[name] = recipe
+
+
+def hynet_shipped() -> TrainConfig:
+    """The weights hynet of the package: HyNet on images, patches standardized first, rate falling to zero."""
+    options = {"dropout": 0.3, "input_norm": "standard"}
+    return _shipped(hynet(), "hynet-shipped", steps=20_000, network_options=options, schedule="linear")
+
+
+def hardnet_shipped() -> TrainConfig:
+    """The weights hardnet of the package: HardNet on images."""
+    return _shipped(hardnet(), "hardnet-shipped", steps=15_000)
+
+
+def hardnet_small_shipped() -> TrainConfig:
+    """The weights hardnet.small of the package: SDGMNet's loss on HardNet's network with half the channels."""
+    options = {"dropout": 0.3, "width": 16}
+    return _shipped(sdgmnet(), "hardnet-small-shipped", steps=20_000, network="hardnet", network_options=options)
+
+
+def _shipped(method: TrainConfig, name: str, **changes: Any) -> TrainConfig:
+    """What all shipped weights share: patches of 24 sigma cut from images, averaged weights, the best of few validations."""
+    shared = {"patch_scale": 24.0, "augmentation": "photos", "average": 0.999, "validate_every": 5000}
+    return dataclasses.replace(method, recipe=name, **{**shared, **changes})
+
+
 _ALL: tuple[Callable[[], TrainConfig], ...] = (
     l2net, l2net_cs, doap, doap_binary, doap_st, doap_st_binary, doap_hpatches, doap_st_hpatches, doap_st_lm, doap_rome,
     doap_binary_rome, tfeat, hardnet, hardnet_gor, sosnet, cdf, hynet, hynet_bn, hynet_sosr, hardnet_frn, hardnet_frn_hynet,
-    sosnet_frn, sdgmnet, sdgmnet_standardized, distill,
+    sosnet_frn, sdgmnet, sdgmnet_standardized, distill, sdgmnet_shipped, sdgmnet_large_shipped, sdgmnet_plain_shipped,
+    hynet_shipped, hardnet_shipped, hardnet_small_shipped,
 )  # fmt: skip
-METHOD_RECIPES = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
+PATCH_RECIPES = {recipe.__name__.replace("_", "-"): recipe for recipe in _ALL}
+_student("sdgmnet-fast-shipped", "a small network that learned from sdgmnet, for CPUs", width=32)
+# Most of its time goes into cutting patches; so few pixels show less of a large patch.
+_student("sdgmnet-tiny-shipped", "half the channels of sdgmnet.fast, 48x48 pixels", 18_000, 40.0, width=16, size=48)
+_student("sdgmnet-64-shipped", "sdgmnet.fast with 64 floats and the similarities of sdgmnet", width=32, dim=64)
+_student("sdgmnet-32-shipped", "sdgmnet.fast with 32 floats", width=32, dim=32)
+_student("sdgmnet-bits-shipped", "256 bits with the similarities of sdgmnet", width=48, dim=256, kind="binary")

@@ -17,10 +17,9 @@ from patchprint.networks import catalog
 from patchprint.training import batchers
 from patchprint.training.config import TrainConfig, checked, flag, read_config
 from patchprint.training.image_recipes import IMAGE_RECIPES
-from patchprint.training.recipes import METHOD_RECIPES
-from patchprint.training.shipped_recipes import SHIPPED_RECIPES
+from patchprint.training.recipes import PATCH_RECIPES
 
-RECIPES: Registry[Callable[[], TrainConfig]] = Registry("recipe", METHOD_RECIPES | SHIPPED_RECIPES | IMAGE_RECIPES)
+RECIPES: Registry[Callable[[], TrainConfig]] = Registry("recipe", PATCH_RECIPES | IMAGE_RECIPES)
 
 # Settings that are chosen by name, and where the options of what was chosen stand.
 OPTIONS_OF = {"network": "network_options", "loss": "loss_settings", "batcher": "batcher_options"}
@@ -93,7 +92,8 @@ def _change(config: TrainConfig, changes: dict[str, Any], where: str) -> TrainCo
         _check_name(choice, values.get(choice, getattr(config, choice)))
     for choice, options in OPTIONS_OF.items():
         name, given = values.get(choice, getattr(config, choice)), values.get(options, {})
-        known = batchers.option_names(name) if choice == "batcher" else option_names(registered(choice)[name])
+        chosen = registered(choice)[name]
+        known = chosen.options if choice == "batcher" else option_names(chosen)
         check_options(f"{choice} {name!r}", given, known)
         kept = {option: value for option, value in getattr(config, options).items() if option in known}
         values[options] = {**kept, **given}

@@ -1,7 +1,6 @@
-"""Files of a run: config.json, metrics.jsonl, TensorBoard events, checkpoints, best and last weights.
+"""Files of a run: config, metrics, TensorBoard events, checkpoints, weights; calls.jsonl has a line for each call of `train`.
 
-For those who look at it: angles.jsonl (histograms, now and then), patches.npz and hardest.npz (`training.examples`), and
-calls.jsonl, a line for each call of ``train`` with what it cost.
+`diagnostics` fills angles.jsonl, patches.npz and hardest.npz.
 """
 
 from __future__ import annotations
@@ -19,23 +18,13 @@ from patchprint.training.config import TrainConfig
 
 MADE_BY = "patchprint train"
 CONTENTS = (
-    "config.json",
-    "metrics.jsonl",
-    "angles.jsonl",
-    "calls.jsonl",
-    "patches.npz",
-    "hardest.npz",
-    "report.html",
-    "best.safetensors",
-    "best-*.safetensors",
-    "last.safetensors",
-    "events.out.tfevents.*",
-    "checkpoints/step-*.safetensors",
-)
+    "config.json", "metrics.jsonl", "angles.jsonl", "calls.jsonl", "patches.npz", "hardest.npz", "report.html",
+    "best.safetensors", "best-*.safetensors", "last.safetensors", "events.out.tfevents.*", "checkpoints/step-*.safetensors",
+)  # fmt: skip
 
 
 class RunFolder:
-    """Files of one run. Only rank 0 has one that writes."""
+    """Files of one run, written by rank 0."""
 
     def __init__(self, path: str | Path, config: TrainConfig, resume: bool, force: bool = False) -> None:
         self.path = Path(path)
@@ -54,31 +43,28 @@ class RunFolder:
             files.claim_folder(self.path, MADE_BY, CONTENTS, force=force)
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         files.write_json(self.path / "config.json", config.to_json())
-        self._events: Any = None
-        self._wants_events = config.tensorboard
+        self._events = _event_writer(self.path) if config.tensorboard else None
 
     def forget_after(self, step: int) -> None:
         """Drop the lines of steps that a resumed run will do again."""
         for file in (self.metrics, self.angles):
             if file.exists():
-                lines = file.read_text(encoding="utf-8").splitlines()
-                kept = [line for line in lines if (number := _step_of(line)) is not None and number <= step]
-                files.write_text(file, "".join(f"{line}\n" for line in kept))
+                lines = [line for line in read_lines(file, "lines of a run") if isinstance(line.get("step"), int)]
+                files.write_text(file, "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step))
 
     def log(self, step: int, values: dict[str, float]) -> None:
-        """Append one line of metrics; the line is on its way to the disk when this returns."""
+        """Append one line of metrics, and TensorBoard events."""
         _append(self.metrics, {"step": step, **values})
-        events = self._open_events()
-        if events is not None:
+        if self._events is not None:
             for name, value in values.items():
-                events.add_scalar(name, value, step)
+                self._events.add_scalar(name, value, step)
 
     def log_angles(self, step: int, histograms: dict[str, list[int]]) -> None:
         """Append the histograms of a batch."""
         _append(self.angles, {"step": step, **histograms})
 
     def log_call(self, cost: dict[str, Any]) -> None:
-        """Append what a call of ``train`` did and took."""
+        """Append the steps and cost of a call of ``train``."""
         _append(self.path / "calls.jsonl", cost)
 
     def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
@@ -89,26 +75,20 @@ class RunFolder:
         if self._events is not None:
             self._events.close()
 
-    def _open_events(self) -> Any:
-        """A TensorBoard writer, where the package is installed."""
-        if self._events is None and self._wants_events:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                self._wants_events = False
-            else:
-                self._events = SummaryWriter(str(self.path))
-        return self._events
+
+def _event_writer(path: Path) -> Any:
+    """Return a TensorBoard writer, or None where the package is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(path))
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """Read the lines of a metrics.jsonl; a last line that a crash cut short is left out."""
-    read = read_lines(path, "the metrics of a run")
-    return [
-        {name: value for name, value in line.items() if isinstance(value, int | float)}
-        for line in read
-        if isinstance(line.get("step"), int)
-    ]
+    lines = [line for line in read_lines(path, "the metrics of a run") if isinstance(line.get("step"), int)]
+    return [{name: value for name, value in line.items() if isinstance(value, int | float)} for line in lines]
 
 
 def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
@@ -121,11 +101,6 @@ def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
 def _append(path: Path, value: dict[str, Any]) -> None:
     with open(path, "a", encoding="utf-8") as stream:
         stream.write(json.dumps(value) + "\n")
-
-
-def _step_of(line: str) -> int | None:
-    step = (_object(line) or {}).get("step")
-    return step if isinstance(step, int) else None
 
 
 def _object(line: str) -> dict[str, Any] | None:

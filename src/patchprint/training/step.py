@@ -1,13 +1,14 @@
 """One training step on the device, from batch indices to new weights.
 
-Everything in a step is a function of a step counter that lives on the device, so that nothing waits for the host and, on
-a GPU, the whole step is captured once in a CUDA graph and replayed. Anchors and positives go through the network in one
-pass, view after view, and batch norm takes its statistics over each view alone, as the two passes of the papers' code do.
+A step is a function of a step counter on the device, so that nothing waits for the host and a GPU captures the whole step in
+a CUDA graph. All views pass the network at once; batch norm takes statistics over each view alone, as the papers' code does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import gc
 import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -22,8 +23,8 @@ from patchprint.data.patch_source import PatchSource
 from patchprint.losses.descriptor_batch import DescriptorBatch
 from patchprint.networks import fast_layers
 from patchprint.networks.network import PatchNetwork
-from patchprint.training import batchers, optimizers, process_group
-from patchprint.training.checkpoint import TrainState
+from patchprint.training import assembly, batchers
+from patchprint.training.checkpoint import TrainState, averaged
 from patchprint.training.config import TrainConfig
 from patchprint.training.teacher import Sight, Teacher
 
@@ -36,12 +37,11 @@ Cut = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, tuple[Tensor, .
 
 
 class TrainStep:
-    """The state of a run; ``run()`` does the next step.
+    """``run()`` does the next step of a run.
 
-    After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and the raw vectors (P, K, D) it saw and their
-    labels (P,) or None, ``first_bad`` the number of the first step whose loss or weights were not finite, or -1; all of them
-    stay on the device until someone reads them, and a recorded step writes the next ones into the same memory. ``teacher`` is
-    the one that ``config`` names, where it was loaded already.
+    After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and raw descriptors (P, K, D) and labels (P,)
+    or None, ``first_bad`` the first step whose loss or weights were not finite, or -1. All stay on the device, where a
+    recorded step overwrites them. ``teacher``: that of ``config``, if loaded already.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class TrainStep:
         self._teach = cast(Callable[..., Tensor] | None, self._teacher)
         self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
         networks.set_num_views(network, config.views if config.separate_views else 1)
-        optimizers.train_mode(network, config.freeze)
+        assembly.train_mode(network, config.freeze)
         state.loss.train()
         self._learning: list[Tensor] = [value for value in network.parameters() if value.requires_grad]
         self._patches: Callable[..., Any] = self._cut_patches
@@ -74,7 +74,7 @@ class TrainStep:
     def run(self) -> None:
         """Queue one step on the device and return."""
         with self._on_own_stream():
-            optimizers.set_rates(self.config, self.state.optimizer, self.state.step)
+            assembly.set_rates(self.config, self.state.optimizer, self.state.step)
             self._seed_dropout()
             if self._graph is not None:
                 self._graph.replay()
@@ -102,8 +102,8 @@ class TrainStep:
             self.step += 1
 
     def _cut_patches(self, step: Tensor) -> Cut:
-        """Patches (K * P, C, S, S) of this rank, all first views first; valid (P, K); ignore of all ranks; label (P,); and
-        what the teacher sees of the same views, (K * P, 1, S', S') for each of its sights, or (P, ...) of what they share."""
+        """Return patches (K * P, C, S, S) of this rank, first views first; valid (P, K); ignore of all ranks; label (P,); and
+        the teacher's views of the same, (K * P, 1, S', S') for each of its sights, or (P, ...) where views share them."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
@@ -149,7 +149,6 @@ class TrainStep:
         step: Tensor,
     ) -> tuple[dict[str, Tensor], Described]:
         desc, raw, maps = self._describe(patches)
-
         said = self._teach(seen) if self._teach else None
 
         def by_point(value: Tensor) -> Tensor:
@@ -166,7 +165,7 @@ class TrainStep:
             label=label,
             teacher=by_point(said.repeat(len(desc) // len(said), 1)) if said is not None else None,
         )
-        batch = process_group.gather_batch(batch)
+        batch = gather_batch(batch)
         # Detached, because a graph that outlives its step would tie the next one to its stream.
         return self._loss(batch), (batch.desc.detach(), batch.raw.detach(), batch.label)
 
@@ -180,7 +179,7 @@ class TrainStep:
             torch.default_generator.manual_seed(seed)
 
     def _accelerate(self, device: torch.device) -> bool:
-        """Compile the step where that helps, spread it over the ranks where there are several; whether to record it."""
+        """Compile the step where that helps, distribute it over the ranks; return whether to record it."""
         mode = self.config.acceleration
         if mode == "auto":
             mode = "graph" if device.type == "cuda" else "eager"
@@ -211,7 +210,7 @@ class TrainStep:
 
     @contextlib.contextmanager
     def _on_own_stream(self) -> Iterator[None]:
-        """All steps of a run that is to be recorded are done on one stream of its own: the default one cannot record."""
+        """Do the steps on a stream that can be recorded, which the default one cannot."""
         if self._stream is None:
             yield
             return
@@ -221,13 +220,43 @@ class TrainStep:
         torch.cuda.current_stream().wait_stream(self._stream)
 
     def _record(self) -> torch.cuda.CUDAGraph:
-        """The step as a CUDA graph; recording computes nothing."""
+        """Record the step as a CUDA graph; recording computes nothing."""
         self.state.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
             self._run_once()
         return graph
+
+
+def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
+    """Gather the batch of all ranks, in the order of the ranks.
+
+    In-batch negatives span all ranks, so descriptors are gathered before the loss, of whose tables of all pairs each rank
+    computes the rows of its own anchors (``ranks.Rows``). The gradient flows back into the rank's own share only, multiplied
+    by the number of ranks, because DistributedDataParallel divides the sum over ranks by it. ``ignore`` is known for the
+    global batch already.
+
+    Shape:
+        desc, raw, valid, label, teacher and maps (P / ranks, ...) -> (P, ...).
+    """
+    world = ranks.world_size()
+    if world == 1:
+        return batch
+
+    def gathered(value: Any) -> Any:
+        return None if value is None else ranks.gather(value, weight=world)
+
+    return dataclasses.replace(
+        batch,
+        desc=gathered(batch.desc),
+        raw=gathered(batch.raw),
+        valid=None if batch.valid is None else gathered(batch.valid.to(torch.uint8)).bool(),
+        maps=None if batch.maps is None else tuple(map(gathered, batch.maps)),
+        label=gathered(batch.label),
+        teacher=gathered(batch.teacher),
+        rows=ranks.Rows.of_this_rank(),
+    )
 
 
 def _compiled(function: Any) -> Any:
@@ -252,7 +281,7 @@ class _Describe(nn.Module):
 
 
 def use_bf16(config: TrainConfig, device: torch.device) -> bool:
-    """Whether the network computes in bfloat16: on request, and by itself on GPUs that multiply in it and CPUs with AMX."""
+    """Whether the network computes in bfloat16; "auto": on GPUs that support it and CPUs with AMX."""
     if config.precision != "auto":
         return config.precision == "bf16"
     if device.type == "cuda":
@@ -260,6 +289,22 @@ def use_bf16(config: TrainConfig, device: torch.device) -> bool:
     return device.type == "cpu" and torch.cpu._is_amx_tile_supported()
 
 
-def averaged(network: nn.Module) -> dict[str, Tensor]:
-    """What a weight average averages, by name: parameters and batch statistics, without counters."""
-    return {name: value for name, value in network.state_dict().items() if value.is_floating_point()}
+def largest_batch(config: TrainConfig, source: PatchSource) -> int | None:
+    """Return the largest half, quarter, ... of the batch that fits into memory, or None."""
+    batch = config.batch // 2
+    while batch >= 2:
+        if _fits(dataclasses.replace(config, batch=batch, acceleration="eager"), source):
+            return batch
+        batch //= 2
+    return None
+
+
+def _fits(config: TrainConfig, source: PatchSource) -> bool:
+    gc.collect()
+    if source.device.type == "cuda":
+        torch.cuda.empty_cache()
+    try:
+        TrainStep(config, source, assembly.create(config, source.device)).run()
+    except torch.OutOfMemoryError:
+        return False
+    return True

@@ -25,7 +25,7 @@ class Sight:
     size: int
 
     def widened(self, warp: Tensor) -> Tensor:
-        """The warp of ``PatchSource.sample`` for this side, about the same middle.
+        """Scale the warp of ``PatchSource.sample`` to this side, about the same center.
 
         Shape:
             (..., 2, 3) -> (..., 2, 3).
@@ -36,10 +36,9 @@ class Sight:
 class Teacher(nn.Module):
     """One or several trained networks, in evaluation, without gradients.
 
-    A network sees a keypoint in patches of one or several sides (``sights``), all in the frame that the learning network sees,
-    as jittered as it is, and says the mean of its descriptors, at unit length. Several networks say theirs side by side,
-    divided by the root of their number: similarities are then the mean of theirs. A mean of the descriptors themselves would
-    mean nothing, since each training turns its space as it likes.
+    The descriptor of a network is the mean over patches of one or several sides (``sights``), at unit length. Descriptors of
+    several networks are concatenated and divided by the root of their number, so that similarities are averaged; descriptors
+    could not be, since each training rotates its space at will.
 
     Shape:
         forward: patches (N, 1, S, S) of each of ``sights``, in their order -> (N, ``dim``), at unit length.
@@ -60,7 +59,8 @@ class Teacher(nn.Module):
     def load(config: TrainConfig, source: PatchSource, bf16: bool) -> Teacher | None:
         """Load the teacher that ``config`` names, for a student that learns from ``source``; None without one.
 
-        UserError where the source cannot show what the teacher is to see, or the weights are not those that the run began with.
+        Raises:
+            UserError: the source cannot show what the teacher sees, or the weights are not those that the run began with.
         """
         if not config.teacher:
             return None
@@ -92,7 +92,7 @@ class Teacher(nn.Module):
         return torch.cat(said, 1) / len(said) ** 0.5
 
     def look(self, source: PatchSource, points: Tensor, views: Tensor) -> list[Tensor]:
-        """Patches of each of ``sights``, in frames that nothing has changed.
+        """Return patches of each of ``sights``, without augmentation.
 
         Shape:
             points (P,), views (P,) -> (P, 1, S, S) each.

@@ -11,19 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common.errors import OtherInputsError, UserError
-from patchprint.common.files._locks import beside, only_writer
-from patchprint.common.files._places import refuse_overwrite
-from patchprint.common.files._single import MARKER, TEMPORARY, flush, saying_what_failed, write_json
+from patchprint.common.files._single import (
+    MARKER,
+    TEMPORARY,
+    beside,
+    flush,
+    only_writer,
+    refuse_overwrite,
+    saying_what_failed,
+    write_json,
+)
 
 _LEFTOVER = re.compile(r"\.(.+?)\.(?:new|old|lock)")  # .NAME.new, .NAME.old, .NAME.lock: what killed writers leave
 
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``; on success it takes the name ``path``.
+    """Yield a temporary folder beside ``path``; on success rename it to ``path``.
 
-    With ``force`` an old folder of ``made_by`` is replaced; at every moment the old or the new one is there, under its name
-    or as ``.NAME.old``, which the next writer puts back.
+    ``force`` replaces an old folder of ``made_by``; if that is interrupted, the next writer puts ``.NAME.old`` back.
     """
     path = Path(path).resolve()
     new, old = beside(path, "new"), beside(path, "old")
@@ -53,14 +59,14 @@ def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterat
 def claim_folder(
     path: str | Path, made_by: str, contents: Iterable[str], inputs: str = "", force: bool = False
 ) -> None:
-    """Mark a folder that is written file by file as the work of ``made_by`` on ``inputs``, or go on with one that is.
+    """Mark a folder that is written file by file as the work of ``made_by`` on ``inputs``, or continue one that is.
 
     A folder with other files, of another command or of other inputs is refused; ``force`` empties it first, if it may.
 
     Args:
-        contents: what the command writes there, as names relative to ``path``; ``*`` stands for anything. A folder in it
-            that carries a marker of its own is named here and described there.
-        inputs: checksum of what the work is made of.
+        contents: names of what the command writes, relative to ``path``; ``*`` stands for anything. Folders with a marker of
+            their own describe themselves.
+        inputs: checksum of the inputs.
     """
     path = Path(path)
     if path.exists() and not path.is_dir():
@@ -109,11 +115,7 @@ def _refuse_replacing(path: Path, made_by: str, force: bool) -> None:
 
 
 def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
-    """Raise UserError unless all in ``folder`` is patchprint's.
-
-    A marked folder with foreign files is refused as a whole: replacing it would lose them, and keeping only them would leave
-    notes and images about something that is gone.
-    """
+    """Raise UserError unless all in ``folder`` is patchprint's; replacing a marked folder would lose foreign files in it."""
     if not folder.is_dir():
         raise UserError(f"{folder} is a file, which no folder replaces; give another --out, or move it away")
     found, maker = _read_marker(folder), made_by or "patchprint"
@@ -130,7 +132,7 @@ def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
 
 
 def _foreign_files(folder: Path) -> Iterator[Path]:
-    """What lies in a marked folder and is not in the contents that its marker lists."""
+    """Yield what lies in a marked folder and is not in the contents of its marker."""
     marker = _read_marker(folder)
     contents = set(marker["contents"]) if marker else set()
     patterns = [name for name in contents if "*" in name]
@@ -157,7 +159,7 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
 
 
 def _empty(folder: Path) -> None:
-    """Delete all in a folder; markers go last, so that a removal that was killed can be taken up again."""
+    """Delete all in a folder, markers last, so that a killed removal can be repeated."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             _empty(entry)
@@ -172,14 +174,14 @@ def _settle(path: Path) -> None:
     new, old = beside(path, "new"), beside(path, "old")
     remove_folder(new)
     if _read_marker(old) is not None:
-        # Without a folder in its place the old one is needed; else it is rubbish, and called so before it is half deleted.
+        # Without a folder in its place the old one is needed; else it is renamed before it is deleted.
         old.rename(new if path.exists() else path)
         remove_folder(new)
     remove_folder(old)
 
 
 def _read_marker(folder: Path) -> dict[str, Any] | None:
-    """What the marker of a folder says; None where it has none that can be read."""
+    """Return the marker of a folder; None where it has none that can be read."""
     try:
         marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
         texts = [marker["made_by"], marker["inputs"], *marker["contents"]]

@@ -1,0 +1,123 @@
+"""What a person looks at beside the loss: numbers and angles of a batch, patches that are learned from, and hard pairs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchprint.common.errors import UserError
+from patchprint.data import preview
+from patchprint.data.patch_source import PatchSource
+from patchprint.networks.network import PatchNetwork
+from patchprint.ops.distances import nearest, pair_distances
+from patchprint.training.held_out import HeldOutPoints
+
+BINS = 60  # of a histogram
+LARGEST = {
+    "positive": (0.0, math.pi),
+    "negative": (0.0, math.pi),
+    "relative": (-math.pi, math.pi),
+}  # angles, in radians
+PATCHES, HARDEST = "patches.npz", "hardest.npz"  # files of a run folder
+LARGEST_SIDE = 64  # pixels of a patch or image that is shown
+POINTS, VIEWS = 24, 6  # of what is learned from
+COUNT = 12  # pairs of each kind
+
+
+@torch.no_grad()
+def monitor(desc: Tensor, raw: Tensor, label: Tensor | None = None) -> dict[str, Tensor]:
+    """Mean distances of two views and of the nearest other point, mean and variance of the norms.
+
+    Shape:
+        desc (P, K, D) unit length, raw (P, K, D), label (P,) where rows of one point follow each other, K = 1 then
+        -> 0-dim each, on their device.
+    """
+    norm = raw.float().norm(dim=-1)
+    one, other = desc[:, :2].unbind(1) if label is None else _first_two_rows(desc[:, 0], label)
+    cosine = one @ other.T
+    distance = (2 - 2 * cosine).clamp(min=0).sqrt()
+    same = torch.eye(len(distance), dtype=torch.bool, device=distance.device)
+    return {
+        "distance/positive": distance.diagonal().mean(),
+        "distance/negative": distance.masked_fill(same, torch.inf).amin(1).mean(),
+        "norm/mean": norm.mean(),
+        "norm/variance": norm.var(),
+    }
+
+
+@torch.no_grad()
+def angle_histograms(desc: Tensor, label: Tensor | None = None) -> dict[str, list[int]]:
+    """Histograms of angles: between the two views of a point, from these to the nearest other point, and their difference.
+
+    Shape:
+        desc (P, K, D) unit length, label as of `monitor` -> BINS counts each, over equal parts of the ranges in LARGEST.
+    """
+    one, other = desc[:, :2].unbind(1) if label is None else _first_two_rows(desc[:, 0], label)
+    cosine = (one @ other.T).float().clamp(-1, 1)
+    positive = torch.acos(cosine.diagonal())
+    same = torch.eye(len(cosine), dtype=torch.bool, device=cosine.device)
+    others = cosine.masked_fill(same, -1.0)
+    negative = torch.acos(torch.maximum(others.amax(0), others.amax(1)))
+    angles = {"positive": positive, "negative": negative, "relative": positive - negative}
+    return {
+        name: np.histogram(values.cpu().numpy(), BINS, LARGEST[name])[0].tolist() for name, values in angles.items()
+    }
+
+
+def _first_two_rows(desc: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first and the second row of every label that has two.
+
+    Shape:
+        desc (P, D), label (P,) -> (G, D), (G, D).
+    """
+    again = label[1:] == label[:-1]
+    begins = again & ~torch.cat([again.new_zeros(1), again[:-1]])
+    return desc[:-1][begins], desc[1:][begins]
+
+
+def learned_patches(source: PatchSource, size: int) -> dict[str, np.ndarray]:
+    """Return some points of ``source`` in several views; an empty dict where none has two.
+
+    Shape:
+        -> patches (P, V, S, S, C) uint8, C 1 or 3; valid (P, V) bool: which of the views there are.
+    """
+    try:
+        patches, valid = preview.some_points(source, POINTS, VIEWS, min(size, LARGEST_SIDE))
+    except UserError:
+        return {}
+    return {"patches": patches.cpu().numpy(), "valid": valid.cpu().numpy()}
+
+
+def hardest_pairs(judge: HeldOutPoints, network: PatchNetwork, count: int = COUNT) -> dict[str, np.ndarray]:
+    """Return views of one held-out point that lie farthest apart (missed) and of two points that lie nearest (confused).
+
+    Shape:
+        -> missed, confused (C, 2, S, S) uint8 and missed_distance, confused_distance (C,), hardest first, C at most ``count``.
+    """
+    first, second = judge.describe(network)
+    own = pair_distances(first, second)
+    missed = np.argsort(-own, kind="stable")[:count]
+    distance, index = nearest(first, second, k=2, exact=True)
+    is_own = index[:, 0] == torch.arange(len(index))
+    other, away = torch.where(is_own, index[:, 1], index[:, 0]), torch.where(is_own, distance[:, 1], distance[:, 0])
+    confused = torch.argsort(away, stable=True)[:count]
+    confused = confused[other[confused] >= 0]
+    return {
+        "missed": _patches(judge, torch.from_numpy(missed), torch.from_numpy(missed), network.input_size),
+        "missed_distance": own[missed],
+        "confused": _patches(judge, confused, other[confused], network.input_size),
+        "confused_distance": away[confused].numpy(),
+    }
+
+
+def _patches(judge: HeldOutPoints, first: Tensor, second: Tensor, size: int) -> np.ndarray:
+    """Return first views beside second views, contrast stretched, (C,), (C,) -> (C, 2, S, S) uint8."""
+    sides = []
+    for view, rows in enumerate((first, second)):
+        chosen = rows.to(judge.points.device)
+        views = judge.views[chosen, view]
+        sides.append(judge.source.sample(judge.points[chosen], views[:, None], min(size, LARGEST_SIDE))[:, 0, 0])
+    return (preview.stretch_contrast(torch.stack(sides, 1)) * 255).round().to(torch.uint8).cpu().numpy()

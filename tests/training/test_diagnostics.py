@@ -1,0 +1,76 @@
+"""What a run shows beside its loss: numbers of a batch, patches, hard pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from patchprint import networks
+from patchprint.ops.distances import pair_distances
+from patchprint.training import diagnostics
+from patchprint.training.diagnostics import BINS, angle_histograms, monitor
+from patchprint.training.held_out import HeldOutPoints
+from support import training_data
+
+EAST, NORTH, WEST = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+
+
+def test_learned_patches_are_those_of_points_with_several_views(tmp_path: Path) -> None:
+    source = training_data.images(points=40)
+    found = diagnostics.learned_patches(source, 32)
+    assert found["patches"].shape == (diagnostics.POINTS, diagnostics.VIEWS, 32, 32, 1)
+    assert found["patches"].dtype == np.uint8 and found["valid"].any(1).all()
+    assert diagnostics.learned_patches(source.select(torch.zeros(0, dtype=torch.int64)), 32) == {}
+    whole = diagnostics.learned_patches(training_data.whole_images(tmp_path), 224)
+    assert whole["patches"].shape[2:] == (64, 64, 3), "images are shown small"
+
+
+def test_hardest_pairs_come_first_and_are_what_they_say() -> None:
+    judge = HeldOutPoints(training_data.images(points=40), 30, seed=0)
+    network = networks.create("hardnet", width=4, dim=16).in_evaluation()
+    found = diagnostics.hardest_pairs(judge, network, count=5)
+    first, second = judge.describe(network)
+    own = pair_distances(first, second)
+    assert found["missed_distance"].tolist() == sorted(own, reverse=True)[:5]
+    others = torch.cdist(first.double(), second.double(), compute_mode="donot_use_mm_for_euclid_dist")
+    others.fill_diagonal_(torch.inf)
+    nearest = others.amin(1).sort().values[:5]
+    assert np.allclose(found["confused_distance"], nearest.numpy(), atol=1e-6)
+    assert found["missed"].shape == found["confused"].shape == (5, 2, 32, 32)
+    assert found["missed"].max() == 255, "contrast is stretched"
+
+
+def test_two_points_are_enough() -> None:
+    judge = HeldOutPoints(training_data.images(points=2), 2, seed=0)
+    network = networks.create("hardnet", width=4, dim=16).in_evaluation()
+    assert len(diagnostics.hardest_pairs(judge, network)["confused"]) == 2
+
+
+def test_pairs():
+    desc = torch.stack([torch.stack([EAST, NORTH]), torch.stack([WEST, WEST])])
+    measured = monitor(desc, 3 * desc)
+    assert torch.allclose(measured["distance/positive"], torch.tensor(2**0.5 / 2))
+    assert torch.allclose(measured["distance/negative"], torch.tensor((2 + 2**0.5) / 2))
+    assert torch.allclose(measured["norm/mean"], torch.tensor(3.0))
+
+
+def test_groups_are_measured_by_their_first_two_rows_like_pairs():
+    flat = torch.stack([EAST, NORTH, WEST, WEST, WEST, NORTH])[:, None]
+    label = torch.tensor([0, 0, 1, 1, 1, 2])  # a third view plays no part, nor has a row alone a partner
+    pairs = torch.stack([torch.stack([EAST, NORTH]), torch.stack([WEST, WEST])])
+    expected, measured = monitor(pairs, pairs), monitor(flat, flat, label)
+    for name in ("distance/positive", "distance/negative"):
+        assert torch.equal(measured[name], expected[name])
+
+
+def test_histograms_count_angles_of_points_and_of_the_nearest_others():
+    desc = torch.stack([torch.stack([EAST, NORTH]), torch.stack([WEST, WEST])])
+    found = angle_histograms(desc)
+    # Right angle and none; the second view of the first point is a right angle from the other, its first a straight one.
+    assert {place for place, count in enumerate(found["positive"]) if count} == {0, BINS // 2}
+    assert found["negative"][BINS // 2] == 2, "the nearer of both views counts"
+    assert [sum(counts) for counts in found.values()] == [2, 2, 2]
+    flat, label = torch.stack([EAST, NORTH, WEST, WEST])[:, None], torch.tensor([0, 0, 1, 1])
+    assert angle_histograms(flat, label) == found
