@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from patchprint.features.feature2d import Feature2D as Feature2D
     from patchprint.features.hloc_extractor import register_with_hloc as register_with_hloc
     from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor
-    from patchprint.losses.descriptor_batch import DescriptorBatch as DescriptorBatch
+    from patchprint.losses import DescriptorBatch as DescriptorBatch
     from patchprint.matching import match as match, verify as verify
     from patchprint.matching.calibration import calibrate as calibrate
     from patchprint.pipelines.adaptation import adapt as adapt
@@ -69,7 +69,7 @@ _NAMES = {
     "patchprint.features.feature2d": ("Feature2D",),
     "patchprint.features.hloc_extractor": ("register_with_hloc",),
     "patchprint.features.laf_descriptor": ("LAFDescriptor",),
-    "patchprint.losses.descriptor_batch": ("DescriptorBatch",),
+    "patchprint.losses": ("DescriptorBatch",),
     "patchprint.matching": ("match", "verify"),
     "patchprint.pipelines.adaptation": ("adapt",),
     "patchprint.pipelines.training_run": ("train",),

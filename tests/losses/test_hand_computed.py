@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from patchprint.common.rng import key
-from patchprint.losses import SEC, create
-from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.losses.doap import cumulative_counts, relaxed_average_precision
+from patchprint.losses import SEC, DescriptorBatch, create
+from patchprint.losses.doap import CumulativeCounts, relaxed_average_precision
 from patchprint.losses.hardnet import correlation_penalty, global_orthogonality, other_points
 from patchprint.losses.mining import angle, hardest_across, hardest_cosine, hardest_everywhere
 from reference.average_precision import exact_average_precision, relaxed_average_precision as slow_relaxed
@@ -46,7 +45,7 @@ def test_average_precision_of_the_fact_sheet(
 
 def test_soft_counts_share_an_item_between_two_bins() -> None:
     position = torch.tensor([[0.0, 0.25, 2.0, 3.0]])  # the last one is outside of bins 0..2
-    positives, everyone = cumulative_counts(position, torch.tensor([[False, True, True, False]]), 2)
+    positives, everyone = CumulativeCounts.apply(position, torch.tensor([[False, True, True, False]]), 2)
     assert positives.tolist() == [[0.75, 1.0, 2.0]]
     assert everyone.tolist() == [[1.75, 2.0, 3.0]]
 
@@ -136,14 +135,6 @@ def test_hynet_keeps_norms_of_a_pair_equal() -> None:
     near, far = 1e-3, math.sqrt(2 + 1e-6)
     triplet = max(0.0, 1.2 + near + near**2 - far - far**2)
     assert parts["total"].item() == pytest.approx(triplet + 0.1 * 4.0, abs=1e-6)
-
-
-def test_cdf_weighs_the_hardest_triplet_with_one() -> None:
-    raw = torch.stack([on_circle(0, 90, 180, 270), on_circle(2, 100, 200, 300)], 1)
-    loss = create("cdf", bins=4)
-    loss(batch_of(raw))
-    assert loss.histogram.sum().item() == pytest.approx(1.0)
-    assert loss._share_at_most_as_hard(torch.tensor([2.0])).item() == pytest.approx(1.0)
 
 
 def test_sec_of_norms_three_and_five() -> None:

@@ -35,3 +35,14 @@ def units(raw):
     """Unit vectors of the first and of the second views, each (points, dim)."""
     vectors = unit(raw)
     return vectors[:, 0], vectors[:, 1]
+
+
+def finite_differences(value, at, step=1e-6):
+    gradient = np.zeros_like(at)
+    for index in np.ndindex(at.shape):
+        moved = at.copy()
+        moved[index] = at[index] + step
+        above = value(moved)
+        moved[index] = at[index] - step
+        gradient[index] = (above - value(moved)) / (2 * step)
+    return gradient

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchprint import losses
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 
 WITHOUT_EXTRA = () if importlib.util.find_spec("pytorch_metric_learning") else ("library",)
 """Losses that cannot be made here, since their package is not installed."""

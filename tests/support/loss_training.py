@@ -21,7 +21,7 @@ if __name__ == "__main__":  # the helpers have one name, however this file is ru
 
 from patchprint import losses, networks
 from patchprint.data.builders import bundled_images
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.metrics.verification import fpr95
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 from support.checkout import TESTS

@@ -3,7 +3,7 @@
 import torch
 
 from patchprint import losses
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
 from support import training_data

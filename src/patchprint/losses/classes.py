@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.distributed import Rows
-from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.losses.loss import Loss, at_least_float32
+from patchprint.losses.loss import DescriptorBatch, Loss
 from patchprint.losses.mining import same_point
 
 _ABSENT = -1e4  # a logit whose exponential is nothing, yet unlike infinity it spoils no gradient
@@ -33,9 +32,8 @@ class Samples(NamedTuple):
     ``unit`` is for such rows only: its gradient is the sum of what the rows of all processes give it.
 
     Shape:
-        unit (N, D) unit length, at least float32; anchor (R, D) the rows of it; exists (N,) bool; same (R, N) bool: both exist
-        and are of one class, a sample and itself too; positive, negative (R, N) bool: pairs that count, neither ignored nor of
-        one sample.
+        unit (N, D) unit length; anchor (R, D) the rows of it; exists (N,) bool; same (R, N) bool: both exist and are of one
+        class, a sample and itself too; positive, negative (R, N) bool: pairs that count, neither ignored nor of one sample.
     """
 
     unit: Tensor
@@ -45,6 +43,19 @@ class Samples(NamedTuple):
     positive: Tensor
     negative: Tensor
     rows: Rows
+
+    @staticmethod
+    def of(batch: DescriptorBatch) -> Samples:
+        """Flatten a batch (P, K, D), with or without labels, valid and ignore."""
+        rows, label = batch.rows, labels_of_samples(batch)
+        unit = rows.shared(batch.desc.flatten(0, 1))
+        exists = batch.counts.bool()
+        both = rows.own(exists)[:, None] & exists[None]
+        same = (rows.own(label)[:, None] == label[None]) & both
+        counts = both & ~same_point(len(label), label.device, rows)
+        if batch.ignore is not None:
+            counts = counts & ~rows.own(batch.ignore)
+        return Samples(unit, rows.own(unit), exists, same, positive=counts & same, negative=counts & ~same, rows=rows)
 
     def cosine(self) -> Tensor:
         """
@@ -68,25 +79,25 @@ class ClassLoss(Loss):
     takes_labels = True
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        return self.compute_samples(samples_of(batch))
+        return self.compute_samples(Samples.of(batch))
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        """What ``forward`` returns; a subclass implements it.
+        """Compute the loss of samples; a subclass implements it.
 
         Shape:
-            samples.unit (N, D) -> ``total`` and detached parts, each 0-dim.
+            samples.unit (N, D) -> ``total`` and parts, each 0-dim.
         """
         raise NotImplementedError
 
 
 def labels_of_samples(batch: DescriptorBatch) -> Tensor:
-    """The class of every sample: by its label, or by its point where there are no labels.
+    """The class of every sample: its label, or its point where there are no labels.
 
     Shape:
         -> (P * K,) int64.
     """
     label = torch.arange(batch.num_points, device=batch.desc.device) if batch.label is None else batch.label
-    return label[:, None].expand(-1, batch.num_views).reshape(-1)
+    return label.repeat_interleave(batch.num_views)
 
 
 def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
@@ -96,21 +107,3 @@ def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
         logits, mask (R, N) -> (R, 1).
     """
     return logits.masked_fill(~mask, _ABSENT).logsumexp(1, keepdim=True)
-
-
-def samples_of(batch: DescriptorBatch) -> Samples:
-    """The samples of a batch, flat, and which pairs of them count.
-
-    Shape:
-        batch.desc (P, K, D), with or without labels, valid and ignore -> N = P * K samples.
-    """
-    rows = batch.rows
-    unit = rows.shared(at_least_float32(batch.desc).flatten(0, 1))
-    label = labels_of_samples(batch)
-    exists = torch.ones_like(label, dtype=torch.bool) if batch.valid is None else batch.valid.flatten()
-    both = rows.own(exists)[:, None] & exists[None]
-    same = (rows.own(label)[:, None] == label[None]) & both
-    counts = both & ~same_point(len(label), label.device, rows)
-    if batch.ignore is not None:
-        counts = counts & ~rows.own(batch.ignore)
-    return Samples(unit, rows.own(unit), exists, same, positive=counts & same, negative=counts & ~same, rows=rows)

@@ -4,12 +4,6 @@ Every patch is a query that ranks all other patches of the batch. Distances are 
 shared linearly between its two nearest bins; the counts give the tie-aware average precision in relaxed form,
 
     ``AP = 1/N+ sum_k h+_k (H+_{k-1} + H+_k + 1) / (H_{k-1} + H_k + 1)``.
-
-**Memory** is O(M^2) for M patches, and so is the time: no (M, M, b) tensor exists, forward or backward. Forward, each item
-adds its two shares to two entries of an (M, b + 1) table, one table for positives and one for negatives. The shares are whole
-numbers of 2^-30, so that the order of additions does not matter and every run gives the same bits. Backward needs no table of
-bins either: the part of an item that lies in bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)`` of its position x, so the
-cumulative counts H_k have slope -1 at ``k = floor(x)`` and zero elsewhere, which is one gather.
 """
 
 from __future__ import annotations
@@ -18,11 +12,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from patchprint.common.errors import UserError
-from patchprint.losses.classes import samples_of
-from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.losses.loss import Loss, at_least_float32, require_at_least
+from patchprint.losses.classes import Samples
+from patchprint.losses.loss import DescriptorBatch, Loss, require_at_least
 from patchprint.losses.mining import root, squared_l2
 
 _ONE = 2**30
@@ -37,30 +31,29 @@ class _AveragePrecisionLoss(Loss):
 
     takes_labels = True
 
+    def __init__(self, bins: int | None) -> None:
+        super().__init__()
+        self.bins = None if bins is None else int(require_at_least("bins", bins, 1))
+
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        samples, bins = samples_of(batch), self.number_of_bins(batch)
-        count = len(samples.unit)
-        pairs = count * (count - 1) // 2
+        samples, bins = Samples.of(batch), self.bins or batch.raw.shape[-1]
+        pairs = len(samples.unit) * (len(samples.unit) - 1) // 2
         if bins > pairs:
             raise UserError(
                 f"bins must not exceed the {pairs} pairs of the batch, got {bins}; take fewer or more patches"
             )
-        outside = bins + 1.0  # beyond the last bin an item counts nowhere
-        position = self.positions(batch, bins).clamp_max(bins)
-        position = position.masked_fill(~(samples.positive | samples.negative), outside)
-        own = relaxed_average_precision(*cumulative_counts(position, samples.positive, bins))
-        precision, is_query = samples.rows.gathered(
-            torch.stack([own, samples.positive.any(1).to(own.dtype)], 1)
-        ).unbind(1)
+        distance, largest = self.distances(batch, samples)
+        position = (distance * (bins / largest)).clamp_max(bins)
+        # Beyond the last bin an item counts nowhere.
+        position = position.masked_fill(~(samples.positive | samples.negative), bins + 1.0)
+        own = relaxed_average_precision(*CumulativeCounts.apply(position, samples.positive, bins))
+        results = torch.stack([own, samples.positive.any(1).to(own.dtype)], 1)
+        precision, is_query = samples.rows.gathered(results).unbind(1)
         total = ((1.0 - precision) * is_query).sum() / is_query.sum().clamp_min(1.0)
         return {"total": total, "queries": is_query.sum()}
 
-    def number_of_bins(self, batch: DescriptorBatch) -> int:
-        """The bins are numbered 0 to this number."""
-        raise NotImplementedError
-
-    def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
-        """Distances in units of a bin from the R patches whose rows this process computes to all M = P * K.
+    def distances(self, batch: DescriptorBatch, samples: Samples) -> tuple[Tensor, float]:
+        """Distances from the R patches whose rows this process computes to all M = P * K, and the largest one possible.
 
         Shape:
             batch.desc (P, K, D) -> (R, M).
@@ -69,20 +62,15 @@ class _AveragePrecisionLoss(Loss):
 
 
 class DOAPLoss(_AveragePrecisionLoss):
-    """Average precision of real-valued descriptors: L2 distance in [0, 2], bins centred at ``2 k / bins``."""
+    """Average precision of real-valued descriptors: L2 distance in [0, 2], bins centered at ``2 k / bins``."""
 
     variants: ClassVar = {"": {"bins": 10}}
 
     def __init__(self, bins: int = 25) -> None:
-        super().__init__()
-        self.bins = int(require_at_least("bins", bins, 1))
+        super().__init__(bins)
 
-    def number_of_bins(self, batch: DescriptorBatch) -> int:
-        return self.bins
-
-    def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
-        unit = batch.rows.shared(at_least_float32(batch.desc).flatten(0, 1))
-        return root(squared_l2(batch.rows.own(unit), unit)) * (bins / 2.0)
+    def distances(self, batch: DescriptorBatch, samples: Samples) -> tuple[Tensor, float]:
+        return root(squared_l2(samples.anchor, samples.unit)), 2.0
 
 
 class BinaryDOAPLoss(_AveragePrecisionLoss):
@@ -95,16 +83,12 @@ class BinaryDOAPLoss(_AveragePrecisionLoss):
     variants: ClassVar = {"": {}, "wide": {"bins": 5}}
 
     def __init__(self, bins: int | None = None) -> None:
-        super().__init__()
-        self.bins = None if bins is None else int(require_at_least("bins", bins, 1))
+        super().__init__(bins)
 
-    def number_of_bins(self, batch: DescriptorBatch) -> int:
-        return batch.raw.shape[-1] if self.bins is None else self.bins
-
-    def positions(self, batch: DescriptorBatch, bins: int) -> Tensor:
-        soft = batch.rows.shared(torch.tanh(at_least_float32(batch.raw)).flatten(0, 1))
+    def distances(self, batch: DescriptorBatch, samples: Samples) -> tuple[Tensor, float]:
+        soft = batch.rows.shared(torch.tanh(batch.raw).flatten(0, 1))
         bits = soft.shape[-1]
-        return (bits - batch.rows.own(soft) @ soft.T) * (bins / (2.0 * bits))
+        return bits - batch.rows.own(soft) @ soft.T, 2.0 * bits
 
 
 def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:
@@ -113,23 +97,24 @@ def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:
     Shape:
         positives (M, b + 1), everyone (M, b + 1): soft counts of items in bins 0..k -> (M,).
     """
-    positives_before = torch.nn.functional.pad(positives[:, :-1], (1, 0))
-    everyone_before = torch.nn.functional.pad(everyone[:, :-1], (1, 0))
+    positives_before, everyone_before = (pad(counts[:, :-1], (1, 0)) for counts in (positives, everyone))
     ratio = (positives_before + positives + 1.0) / (everyone_before + everyone + 1.0)
     return ((positives - positives_before) * ratio).sum(1) / positives[:, -1].clamp_min(1.0)
 
 
-def cumulative_counts(position: Tensor, positive: Tensor, bins: int) -> tuple[Tensor, Tensor]:
-    """Soft counts of positive items and of all items in bins 0..k, for k = 0..bins.
+class CumulativeCounts(torch.autograd.Function):
+    """Soft counts of positive items and of all items in bins 0..k, for k = 0..bins, in time and memory O(M^2).
+
+    No (M, M, b) tensor exists. Forward, each item adds its two shares to two entries of an (M, b + 1) table, one table for
+    positives and one for negatives. The shares are whole numbers of 2^-30, so that the order of additions does not matter and
+    every run gives the same bits. Backward, the part of an item that lies in bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)``
+    of its position x, so the cumulative counts have slope -1 at ``k = floor(x)`` and zero elsewhere, which is one gather.
 
     Shape:
         position (M, N) in units of a bin, 0 <= position <= bins, or bins + 1 for an item that does not count;
-        positive (M, N) bool -> (M, bins + 1), (M, bins + 1).
+        positive (M, N) bool; bins int -> (M, bins + 1), (M, bins + 1).
     """
-    return _CumulativeCounts.apply(position, positive, bins)
 
-
-class _CumulativeCounts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, position: Tensor, positive: Tensor, bins: int) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(position, positive)
@@ -151,7 +136,7 @@ class _CumulativeCounts(torch.autograd.Function):
         position, positive = ctx.saved_tensors
         of_positives, of_everyone = gradients
         # The last count holds all items whatever their position, and items outside have none: slope zero for both.
-        slopes = [-torch.nn.functional.pad(g[:, :-1], (0, 3)) for g in (of_everyone, of_everyone + of_positives)]
+        slopes = [-pad(each[:, :-1], (0, 3)) for each in (of_everyone, of_everyone + of_positives)]
         place = _bin_below(position, ctx.bins) + positive * (ctx.bins + 3)
         return torch.cat(slopes, 1).gather(1, place), None, None
 

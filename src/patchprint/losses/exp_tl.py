@@ -27,6 +27,6 @@ class ExpTLSurrogateLoss(PairLoss):
         negative = hardest_across(pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across, rows=pairs.rows)
         return {
             "total": (torch.exp(positive) + torch.exp(2.0 - negative)).mean(),
-            "positive": positive.mean().detach(),
-            "negative": negative.mean().detach(),
+            "positive": positive.mean(),
+            "negative": negative.mean(),
         }

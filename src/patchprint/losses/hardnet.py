@@ -83,15 +83,14 @@ class HardNetLoss(PairLoss):
         else:
             penalty = self._penalty(positive, negative)
             metric = penalty.sum() / (penalty > 0).sum().clamp_min(1) if self.active_only else penalty.mean()
-        total = metric
-        parts = {"metric": metric, "positive": positive.mean(), "negative": negative.mean()}
+        parts = {"total": metric, "metric": metric, "positive": positive.mean(), "negative": negative.mean()}
         if self.gor:
             parts["gor"] = global_orthogonality(pairs.anchor, deranged(pairs.positive, rng.fold_in(key, 2)))
-            total = total + self.gor * parts["gor"]
+            parts["total"] = parts["total"] + self.gor * parts["gor"]
         if self.cpr:
             parts["cpr"] = correlation_penalty(pairs.anchor)
-            total = total + self.cpr * parts["cpr"]
-        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+            parts["total"] = parts["total"] + self.cpr * parts["cpr"]
+        return parts
 
     def _negatives(self, pairs: Pairs, key: Tensor) -> Tensor:
         """Distance of each point to its negative, (P,); with mining "average" the own rows (R, P) of all of them."""

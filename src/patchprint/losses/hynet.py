@@ -61,7 +61,7 @@ class HyNetLoss(PairLoss):
         if self.second_order:
             parts["second_order"] = second_order_similarity(pairs.anchor, pairs.positive, rows=pairs.rows)
             total = total + self.second_order * parts["second_order"]
-        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+        return {"total": total, **parts}
 
     def _dissimilarity(self, distance: Tensor) -> Tensor:
         if self.similarity == "distance":

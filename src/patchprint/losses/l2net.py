@@ -42,14 +42,16 @@ class L2NetLoss(PairLoss):
             raise UserError("l2net compares all pairs, so batch.ignore must be None")
         parts = {}
         if self.e1:
-            parts["e1"] = relative_entropy(_nearness, pairs.anchor, pairs.positive, pairs.rows)
+            parts["e1"] = relative_entropy(
+                lambda x, y: 2.0 - root(squared_l2(x, y)), pairs.anchor, pairs.positive, pairs.rows
+            )
         if self.e2:
             parts["e2"] = (redundancy(pairs.raw_anchor) + redundancy(pairs.raw_positive)) / (2 * len(pairs.anchor))
         if self.e3:
-            layers = [relative_entropy(_products, anchor, positive, pairs.rows) for anchor, positive in pairs.maps]
+            layers = [relative_entropy(torch.inner, anchor, positive, pairs.rows) for anchor, positive in pairs.maps]
             parts["e3"] = torch.stack(layers).sum()
         total = torch.stack(list(parts.values())).sum()
-        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+        return {"total": total, **parts}
 
 
 def relative_entropy(
@@ -62,14 +64,6 @@ def relative_entropy(
     """
     by_row, by_column = both_ways(logits, anchor, positive, rows)
     return rows.gathered(0.5 * (by_column.logsumexp(1) + by_row.logsumexp(1)) - rows.diagonal(by_row)).mean()
-
-
-def _nearness(x: Tensor, y: Tensor) -> Tensor:
-    return 2.0 - root(squared_l2(x, y))
-
-
-def _products(x: Tensor, y: Tensor) -> Tensor:
-    return x @ y.T
 
 
 def redundancy(raw: Tensor) -> Tensor:

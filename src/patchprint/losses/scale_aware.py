@@ -53,6 +53,6 @@ class ScaleAwareLoss(PairLoss):
         too_far, too_near = softplus(sharpness * (positive - threshold)), softplus(sharpness * (threshold - negative))
         return {
             "total": (too_far + too_near).mean() / sharpness,
-            "positive": positive.mean().detach(),
-            "negative": negative.mean().detach(),
+            "positive": positive.mean(),
+            "negative": negative.mean(),
         }

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice, require_rate
 from patchprint.losses.mining import ANGLE_GUARD, COSINE_LIMIT, SMALLEST_ANGLE, angle, hardest_cosine
 
 SELF_WEIGHTS = ("auto-focus", "theta", "s", "l2")
@@ -82,9 +82,7 @@ class SDGMLoss(PairLoss):
         self.self_weight = require_choice("self_weight", self_weight, SELF_WEIGHTS)
         self.coupled = require_choice("coupled", coupled, COUPLED_WEIGHTS)
         self.power_adjustment = power_adjustment
-        self.rate = averaging_rate(total_steps) if rate is None else rate
-        if not 0.0 < self.rate <= 1.0:
-            raise UserError(f"rate must be in (0, 1], got {self.rate:g}")
+        self.rate = require_rate("rate", averaging_rate(total_steps) if rate is None else rate)
         self.initial_power = require_at_least("initial_power", initial_power, 0.0)
         self.warmup = require_at_least("warmup", warmup, 0.0)
         self.cosine_guard = math.cos(require_at_least("guard", guard, 0.0))
@@ -102,7 +100,11 @@ class SDGMLoss(PairLoss):
         positive = angle((pairs.anchor * pairs.positive).sum(1))
         negative = angle(hardest_cosine(pairs.anchor, pairs.positive, limit, pairs.ignore, pairs.rows))
         with torch.no_grad():
-            moments = self._averaged(self.moments, _batch_moments(positive, negative))
+            angles = torch.stack([positive, negative, positive - negative])
+            batch_moments = torch.stack([angles.mean(1), angles.std(1)], dim=1)
+            moments = torch.where(
+                self.started, self.moments + self.rate * (batch_moments - self.moments), batch_moments
+            )
             spreads = [Spread(*row.unbind()) for row in moments.unbind()]
             weights = torch.stack(self.weights(positive, negative, *spreads))
             weights = torch.where(warming, torch.ones_like(weights), weights)
@@ -156,9 +158,6 @@ class SDGMLoss(PairLoss):
             return torch.cos(theta / 2)
         return torch.ones_like(theta)
 
-    def _averaged(self, running: Tensor, batch: Tensor) -> Tensor:
-        return torch.where(self.started, running + self.rate * (batch - running), batch)
-
 
 def averaging_rate(total_steps: int | None) -> float:
     """Rate of the moving averages for a run of ``total_steps``; None means the published length."""
@@ -166,8 +165,3 @@ def averaging_rate(total_steps: int | None) -> float:
         return PUBLISHED_RATE
     require_at_least("total_steps", total_steps, 1)
     return min(FASTEST_RATE, PUBLISHED_RATE * PUBLISHED_STEPS / total_steps)
-
-
-def _batch_moments(positive: Tensor, negative: Tensor) -> Tensor:
-    angles = torch.stack([positive, negative, positive - negative])
-    return torch.stack([angles.mean(1), angles.std(1)], dim=1)

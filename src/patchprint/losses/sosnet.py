@@ -45,17 +45,17 @@ class SOSNetLoss(PairLoss):
         second = second_order_similarity(pairs.anchor, pairs.positive, self.neighbors, pairs.rows)
         return {
             "total": first + self.weight * second,
-            "metric": first.detach(),
-            "second_order": second.detach(),
-            "positive": positive.mean().detach(),
-            "negative": negative.mean().detach(),
+            "metric": first,
+            "second_order": second,
+            "positive": positive.mean(),
+            "negative": negative.mean(),
         }
 
 
 def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8, rows: Rows = ALL_ROWS) -> Tensor:
     """SOSR: ``mean_i sqrt(sum_{j in c_i} (d(a_i, a_j) - d(p_i, p_j))^2 + 1e-6)``.
 
-    As in the released code, c_i holds the nearest neighbours of point i among anchors, among positives, and from one side
+    As in the released code, c_i holds the nearest neighbors of point i among anchors, among positives, and from one side
     to the other in both directions; j is in c_i whenever i is in c_j. Batches smaller than that use all other points.
 
     Shape:

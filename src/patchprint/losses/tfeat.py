@@ -49,4 +49,4 @@ class TFeatLoss(PairLoss):
             total = torch.relu(self.margin + positive - negative).mean()
         else:
             total = 2.0 * torch.sigmoid(positive - negative).square().mean()
-        return {"total": total, "positive": positive.mean().detach(), "negative": negative.mean().detach()}
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean()}

@@ -42,8 +42,4 @@ class TupletMarginLoss(ClassLoss):
         low = torch.relu((1.0 - self.tolerance) * of_positives - cosine).square()
         high = torch.relu(cosine - (1.0 + self.tolerance) * of_negatives).square()
         variance = samples.mean_where(low, positive) + samples.mean_where(high, negative)
-        return {
-            "total": tuplets + self.variance_weight * variance,
-            "metric": tuplets.detach(),
-            "variance": variance.detach(),
-        }
+        return {"total": tuplets + self.variance_weight * variance, "metric": tuplets, "variance": variance}

@@ -7,8 +7,7 @@ import torch
 from patchprint import losses, networks
 from patchprint.common.errors import UserError
 from patchprint.losses import Distillation, Loss
-from patchprint.losses.ranking_loss import MatchRanking
-from patchprint.losses.sec import SEC, NormPenalty
+from patchprint.losses.auxiliary import SEC, MatchRanking, NormPenalty
 from patchprint.networks import weights
 from patchprint.networks.center_surround import CenterSurround
 from patchprint.networks.embedding import EmbeddingNetwork

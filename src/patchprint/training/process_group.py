@@ -16,7 +16,7 @@ from torch import Tensor
 
 from patchprint.common import distributed
 from patchprint.common.devices import choose_device
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 
 
 def start(device: str) -> torch.device:

@@ -1,20 +1,26 @@
-"""Losses called with labels: slow versions, where the library agrees or not, and batches with nothing to learn."""
+"""Beside pytorch-metric-learning: where its losses agree with ours or not, its losses here, and SEC as its regularizer."""
 
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from patchprint.losses import LOSSES, SEC, ClassLoss, NormPenalty, create
-from patchprint.losses.metric_learning import WithLabels
-from reference import norms
+from patchprint.losses import LOSSES, SEC, ClassLoss, create
+from patchprint.losses.metric_learning import SECRegularizer, WithLabels
 from reference.classes import Samples
+from reference.formula import finite_differences
+from reference.norms import sphere_deviation
 from support.host_reads import NoHostReads
 from support.loss_batches import batch_of, random_raw
+from support.training_data import short_run
 
 pytest.importorskip("pytorch_metric_learning")
 from pytorch_metric_learning import distances, losses, miners, reducers
@@ -22,6 +28,7 @@ from pytorch_metric_learning import distances, losses, miners, reducers
 LABELS = torch.tensor([3, 7, 3, 5, 7, 3, 9, 5])  # classes of 3, 2, 2 and 1 samples
 OURS = [name for name, loss in LOSSES.items() if issubclass(loss, ClassLoss)]
 EVERY_LOSS = pytest.mark.parametrize("name", OURS)
+SQUARED = distances.LpDistance(power=2)
 
 
 def with_labels(name: str, **settings: float) -> WithLabels:
@@ -47,14 +54,7 @@ def test_value_and_gradient(name: str, seed: int) -> None:
     total = with_labels(name)(x, LABELS)
     assert total.item() == pytest.approx(formula(Samples(x.tolist(), LABELS.tolist())), abs=1e-6, rel=1e-6)
     (gradient,) = torch.autograd.grad(total, x)
-    expected = np.zeros(x.shape)
-    for index in np.ndindex(*x.shape):
-        values = []
-        for sign in (1, -1):
-            moved = x.detach().clone()
-            moved[index] += sign * 1e-6
-            values.append(formula(Samples(moved.tolist(), LABELS.tolist())))
-        expected[index] = (values[0] - values[1]) / 2e-6
+    expected = finite_differences(lambda moved: formula(Samples(moved, LABELS.tolist())), x.detach().numpy())
     np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-4)
 
 
@@ -68,12 +68,11 @@ def test_labels_and_groups_are_two_doors_to_one_loss(name: str) -> None:
     torch.testing.assert_close(WithLabels(loss)(raw[valid], labels), expected)
 
 
-def library_n_pair(scale: float = 25.0) -> nn.Module:
-    class OnScaledVectors(losses.NPairsLoss):
-        def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-            return super().forward(scale**0.5 * nn.functional.normalize(embeddings), labels)
+class ScaledNPairs(losses.NPairsLoss):
+    """The library's n-pair loss on vectors of length 5."""
 
-    return OnScaledVectors(distance=distances.DotProductSimilarity(normalize_embeddings=False))
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return super().forward(5.0 * nn.functional.normalize(embeddings), labels)
 
 
 class Mined(nn.Module):
@@ -84,29 +83,22 @@ class Mined(nn.Module):
         return losses.MultiSimilarityLoss(alpha=2, beta=40, base=0.5)(embeddings, labels, pairs)
 
 
-def library_tuplet_margin(slack: float = 0.1, variance_weight: float = 0.5) -> nn.Module:
-    tuplets, variance = losses.TupletMarginLoss(margin=float(np.rad2deg(slack))), losses.IntraPairVarianceLoss()
-    return losses.MultipleLosses([tuplets, variance], weights=[1.0, variance_weight])
-
-
-def library_triplet(margin: float = 1.0) -> nn.Module:
-    return losses.TripletMarginLoss(margin, distance=distances.LpDistance(power=2), reducer=reducers.MeanReducer())
+THEIRS = {
+    "triplet": losses.TripletMarginLoss(1.0, distance=SQUARED, reducer=reducers.MeanReducer()),
+    "n-pair": ScaledNPairs(distance=distances.DotProductSimilarity(normalize_embeddings=False)),
+    "multi-similarity": Mined(),
+    "tuplet-margin": losses.MultipleLosses(
+        [losses.TupletMarginLoss(margin=float(np.rad2deg(0.1))), losses.IntraPairVarianceLoss()], weights=[1.0, 0.5]
+    ),
+    "nt-xent": losses.NTXentLoss(temperature=0.5),
+}
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    ("name", "theirs"),
-    [
-        ("triplet", library_triplet()),
-        ("n-pair", library_n_pair()),
-        ("multi-similarity", Mined()),
-        ("tuplet-margin", library_tuplet_margin()),
-        ("nt-xent", losses.NTXentLoss(temperature=0.5)),
-    ],
-)
-def test_the_library_computes_the_same(name: str, theirs: nn.Module, seed: int) -> None:
+@pytest.mark.parametrize("name", THEIRS)
+def test_the_library_computes_the_same(name: str, seed: int) -> None:
     results = []
-    for loss in (with_labels(name), theirs):
+    for loss in (with_labels(name), THEIRS[name]):
         x = embeddings(seed).requires_grad_()
         total = loss(x, LABELS)
         results.append((total, *torch.autograd.grad(total, x)))
@@ -133,20 +125,19 @@ def test_semi_hard_takes_the_next_negative_and_else_the_farthest_unlike_the_libr
     first, second = 1.0 + squared(60) - squared(80), 1.0 + squared(60) - squared(55)
     assert loss.item() == pytest.approx((first + second) / 2, abs=1e-6)
     # The library's miner leaves the second pair out, and would take all of several semi-hard negatives of the first.
-    miner = miners.TripletMarginMiner(1.0, type_of_triplets="semihard", distance=distances.LpDistance(power=2))
-    theirs = library_triplet()(x, labels, miner(x, labels))
-    assert theirs.item() == pytest.approx(first, abs=1e-6)
+    miner = miners.TripletMarginMiner(1.0, type_of_triplets="semihard", distance=SQUARED)
+    assert THEIRS["triplet"](x, labels, miner(x, labels)).item() == pytest.approx(first, abs=1e-6)
 
 
 def test_tuplet_margin_survives_one_image_twice_and_the_library_does_not() -> None:
     """Hence ours: a class with few images is drawn twice into a batch, and acos has no slope at cosine 1."""
     x = embeddings()
     x[0] = x[2] = torch.eye(6)[0]
-    finite = {}
-    for name, loss in (("ours", with_labels("tuplet-margin")), ("library", library_tuplet_margin())):
+    finite = []
+    for loss in (with_labels("tuplet-margin"), THEIRS["tuplet-margin"]):
         (gradient,) = torch.autograd.grad(loss(y := x.clone().requires_grad_(), LABELS), y)
-        finite[name] = bool(torch.isfinite(gradient).all())
-    assert finite == {"ours": True, "library": False}
+        finite.append(bool(torch.isfinite(gradient).all()))
+    assert finite == [True, False]
 
 
 def test_multi_similarity_drops_one_image_twice_and_the_library_does_not() -> None:
@@ -201,15 +192,6 @@ def test_all_digits_under_autocast(name: str) -> None:
         assert with_labels(name)(x, LABELS).item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_wrapped_losses_see_the_norms() -> None:
-    x = embeddings()
-    plain = with_labels("semihard")(x, LABELS).item()
-    sec = WithLabels(SEC(create("semihard"), weight=0.5))(x, LABELS).item()
-    penalty = WithLabels(NormPenalty(create("semihard"), weight=0.5))(x, LABELS).item()
-    assert sec == pytest.approx(plain + 0.5 * norms.sphere_deviation(x.tolist()), abs=1e-6)
-    assert penalty == pytest.approx(plain + 0.5 * norms.mean_squared_norm(x.tolist()), abs=1e-6)
-
-
 @pytest.mark.slow
 @EVERY_LOSS
 def test_compiled_equals_eager(name: str) -> None:
@@ -229,8 +211,111 @@ def test_no_host_reads(name: str) -> None:
         with_labels(name)(x, labels).backward()
 
 
+@pytest.mark.parametrize(
+    ("name", "miner"),
+    [
+        ("TripletMarginLoss", None),
+        ("MultiSimilarityLoss", miners.MultiSimilarityMiner(epsilon=0.1)),
+        ("NTXentLoss", None),
+    ],
+)
+def test_the_regularizer_adds_the_deviation_of_norms(name: str, miner: Any) -> None:
+    x, labels = random_raw(6, 1)[:, 0].requires_grad_(), torch.tensor([0, 0, 1, 1, 2, 2])
+    pairs = None if miner is None else miner(x, labels)
+    plain = getattr(losses, name)()(x, labels, pairs)
+    loss = getattr(losses, name)(embedding_regularizer=SECRegularizer(), embedding_reg_weight=0.5)
+    regularized = loss(x, labels, pairs)
+    assert regularized.item() == pytest.approx(plain.item() + 0.5 * sphere_deviation(x.tolist()), abs=1e-6)
+    regularized.backward()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_the_moving_mean_of_the_regularizer_is_in_the_checkpoint() -> None:
+    regularizer = SECRegularizer(momentum=0.25)
+    x, y = random_raw(6, 1, seed=0)[:, 0].float(), random_raw(6, 1, seed=1)[:, 0].float()
+    regularizer(x)
+    value = regularizer(y)
+    center = 0.75 * x.norm(dim=1).mean().item() + 0.25 * y.norm(dim=1).mean().item()
+    assert value.item() == pytest.approx(sphere_deviation(y.tolist(), center), abs=1e-5)
+    assert regularizer.state_dict()["deviation.center"].item() == pytest.approx(center, abs=1e-5)
+
+
+def test_the_regularizer_keeps_mean_and_variance_of_norms_for_the_record_keeper() -> None:
+    regularizer = SECRegularizer()
+    regularizer(torch.tensor([[3.0, 0.0], [0.0, 5.0]]))
+    assert {name: getattr(regularizer, name).item() for name in regularizer._record_these_stats} == {
+        "norm_mean": pytest.approx(4.0),
+        "norm_variance": pytest.approx(1.0),
+    }
+
+
+@pytest.mark.slow
+def test_the_package_imports_without_the_library_and_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pytorch_metric_learning'] = None\n"
+        "from patchprint import losses\n"
+        "from patchprint.losses import metric_learning\n"
+        "from patchprint.common.errors import UserError\n"
+        "metric_learning.WithLabels(losses.create('semihard'))\n"
+        "for use in (metric_learning.SECRegularizer, lambda: losses.create('library')):\n"
+        "    try: use()\n"
+        "    except UserError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pip install 'patchprint[metric-learning]'") == 2
+
+
+def test_a_loss_of_the_library_by_its_name() -> None:
+    raw = random_raw(points=4, views=3)
+    valid = torch.ones(4, 3, dtype=torch.bool)
+    valid[1, 2] = valid[2, 0] = valid[2, 1] = False
+    vectors, labels = raw[valid], torch.arange(4)[:, None].expand(4, 3)[valid]
+    pairs = miners.BatchHardMiner()(vectors, labels)
+    expected = losses.TripletMarginLoss(0.3, distance=SQUARED)(vectors, labels, pairs).item()
+    settings = {"margin": 0.3, "distance": SQUARED}
+    ours = create("library", name="TripletMarginLoss", settings=settings, miner="BatchHardMiner")
+    assert ours(batch_of(raw, valid=valid))["total"].item() == pytest.approx(expected, abs=1e-9)
+    assert WithLabels(ours)(vectors, labels).item() == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_a_run_with_a_loss_of_the_library_follows_the_one_with_our_equal_loss(tmp_path: Path) -> None:
+    settings = {"name": "MultiSimilarityLoss", "settings": {"beta": 40}, "miner": "MultiSimilarityMiner"}
+    common = {"sec": 0.1, "precision": "float64", "lr": 0.1}
+    _, theirs = short_run("hardnet", tmp_path / "theirs", loss="library", loss_settings=settings, **common)
+    _, ours = short_run("hardnet", tmp_path / "ours", loss="multi-similarity", **common)
+    assert theirs == pytest.approx(ours, rel=1e-6)
+
+
+def test_a_loss_of_the_library_says_that_it_cannot_be_recorded() -> None:
+    assert not create("library").fixed_shapes
+    assert not SEC(create("library")).fixed_shapes
+    assert SEC(create("semihard")).fixed_shapes
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"name": "TripletMarginLos"},
+            "no loss of pytorch-metric-learning called 'TripletMarginLos'; did you mean Trip",
+        ),
+        ({"miner": "BatchHardMinr"}, "no miner of pytorch-metric-learning called 'BatchHardMinr'; did you mean Batch"),
+        ({"name": "BaseMetricLossFunction"}, "no loss of pytorch-metric-learning called"),
+        ({"settings": {"magrin": 1}}, "ContrastiveLoss of pytorch-metric-learning cannot be made with .*magrin"),
+        ({"name": "ProxyNCALoss", "settings": {"num_classes": 3, "embedding_size": 8}}, "learns weights of its own"),
+    ],
+)
+def test_settings_of_the_library_that_do_not_fit_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create("library", **settings)
+
+
 def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(ValueError, match="HardNetLoss learns from views of points, not from labels"):
         with_labels("hardnet")(embeddings(), LABELS)
     with pytest.raises(ValueError, match="one class for each of the 8 points"):
         with_labels("triplet")(embeddings(), LABELS[:5])
+    with pytest.raises(ValueError, match=r"batch\.ignore must be None"):
+        create("library")(batch_of(random_raw(), ignore=torch.zeros(12, 12, dtype=torch.bool)))
