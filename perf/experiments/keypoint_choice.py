@@ -32,7 +32,7 @@ from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_
 from patchprint.interop.image_files import limit, list_images, read_gray
 from patchprint.matching import match
 from patchprint.matching.nearest_neighbors import Mode
-from patchprint.metrics.epipolar import error_auc
+from patchprint.metrics.geometry import error_auc
 from patchprint.ops.geometry import project, relative_pose
 from patchprint.storage import feature_files
 from patchprint.types import Features

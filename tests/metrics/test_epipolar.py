@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.metrics.epipolar import corner_error, error_auc, pose_error
+from patchprint.metrics.geometry import corner_error, error_auc, pose_error
 
 
 def test_corner_error_by_hand() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.metrics.greedy_assignment import join_nearest
+from patchprint.metrics.correspondence import join_nearest
 from patchprint.ops.distances import distance_matrix, pack_bits
 from support.peak_memory import memory_grows_by_less_than
 

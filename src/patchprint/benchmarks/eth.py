@@ -28,7 +28,7 @@ from patchprint.interop.colmap_models import poses_of_model, read_database
 from patchprint.interop.colmap_sfm import reconstruct, sift_reconstruction, summarize
 from patchprint.interop.image_files import list_images, read_gray
 from patchprint.matching.nearest_neighbors import Mode, match
-from patchprint.metrics.cameras import camera_errors
+from patchprint.metrics.geometry import camera_errors
 from patchprint.types import Features, Keypoints, Pose
 
 # ETH without ratio test: registered photos, thousands of points, track length, reprojection error in pixels.

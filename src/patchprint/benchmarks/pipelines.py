@@ -36,7 +36,7 @@ from patchprint.features.extract import extract
 from patchprint.features.model import LOWE_RATIO, Model
 from patchprint.interop.image_files import read_gray
 from patchprint.matching.nearest_neighbors import DEFAULT_MODE, RATIO_MODES, Mode, check_rule, match
-from patchprint.metrics.epipolar import error_auc
+from patchprint.metrics.geometry import error_auc
 from patchprint.types import Features, Keypoints, Matches
 
 T = TypeVar("T")

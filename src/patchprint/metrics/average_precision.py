@@ -1,12 +1,11 @@
 """Average precision of a ranked list, safe against ties, in the two definitions that the HPatches papers mix.
 
 ``matlab``: the mean of the precision at every positive (the paper's figures, scikit-learn). ``python``: the trapezoid
-under the precision-recall curve that starts at precision 1 (the released Python scripts). Both are sums over positives:
-with the precision ``p_k`` after rank k, a positive at rank k adds ``p_k`` or ``(p_k + p_{k-1}) / 2``.
+under the precision-recall curve that starts at precision 1 (the released Python scripts). With the precision ``p_k`` after
+rank k, a positive at rank k adds ``p_k`` or ``(p_k + p_{k-1}) / 2``.
 
-Ties are an order that the descriptor did not decide, so the default is the exact expectation over all orders of tied
-entries: constant descriptors score the base rate (plus a term of size log(n) / n, which AP has at random orders), and
-shuffling changes nothing.
+The descriptor did not decide the order of ties, so the default is the exact expectation over all orders of tied entries:
+constant descriptors score the base rate (plus a term of size log(n) / n), and shuffling changes nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +13,27 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from patchprint.common.errors import UserError
-from patchprint.metrics.inputs import as_numpy, finite_distances
 
 Definition = Literal["matlab", "python"]
 Ties = Literal["expectation", "file-order"]
+
+
+def as_numpy(values: Any) -> np.ndarray:
+    """Arrays, sequences or tensors of any device as a numpy array."""
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+
+
+def finite_distances(distance: Any) -> np.ndarray:
+    """Distances (N,) in float64; NaN has no rank, so it is refused."""
+    result = as_numpy(distance).astype(np.float64)
+    if result.ndim != 1:
+        raise UserError(f"distances must have shape (N,), got {result.shape}")
+    if np.isnan(result).any():
+        raise UserError(f"{int(np.isnan(result).sum())} of {len(result)} distances are NaN: check the descriptors")
+    return result
 
 
 def average_precision(

@@ -12,13 +12,22 @@ from typing import Any
 import numpy as np
 
 from patchprint.common.errors import UserError
-from patchprint.metrics.average_precision import Ties
-from patchprint.metrics.inputs import labeled_distances
+from patchprint.metrics.average_precision import Ties, as_numpy, finite_distances
 
 # Where the curves are read off: false positive rates, with 0 and those that so many pairs can tell, and recalls.
 CURVE_RATES = (0.0, *(10 ** (exponent / 15) for exponent in range(-75, 1)))
 CURVE_RECALLS = tuple(percent / 100 for percent in range(2, 101, 2))
 _LONGEST = 2.0 + 1e-6  # between unit vectors, with what rounding may add
+
+
+def labeled_distances(distance: Any, is_match: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Distances (N,) float64 and labels (N,) bool, with at least one pair of each kind."""
+    distance, matching = finite_distances(distance), as_numpy(is_match).astype(bool)
+    if distance.shape != matching.shape:
+        raise UserError(f"distances {distance.shape} and labels {matching.shape} must have the same shape")
+    if not matching.any() or matching.all():
+        raise UserError(f"need matching and non-matching pairs, got {int(matching.sum())} of {len(matching)} matching")
+    return distance, matching
 
 
 def fpr95(distance: Any, is_match: Any, percent: int = 95) -> float:

@@ -24,7 +24,7 @@ from patchprint.interop.image_files import list_images
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.matching.nearest_neighbors import Mode, check_ratio
 from patchprint.matching.pair_selection import MatchRule, Pair, check_pairs, choose_pairs
-from patchprint.metrics.cameras import camera_errors
+from patchprint.metrics.geometry import camera_errors
 from patchprint.pipelines.sfm_folder import FEATURES, MODEL, SfmFolder
 from patchprint.report.reconstruction import draw_model
 from patchprint.storage.feature_files import FeatureFolder

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.metrics.cameras import camera_errors
+from patchprint.metrics.geometry import camera_errors
 from patchprint.types import Pose
 
 
