@@ -36,7 +36,7 @@ class SoftHardLoss(PairLoss):
         positive = (pairs.anchor * pairs.positive).sum(1)
         negative = hardest_cosine(pairs.anchor, pairs.positive, 1.0, pairs.ignore)
         total = torch.nn.functional.softplus((negative - positive) / self.temperature).mean()
-        return {"total": total, "positive": positive.mean().detach(), "negative": negative.mean().detach()}
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean()}
 
 
 def train(loss: Loss, source: TrackStore, steps: int) -> networks.PatchNetwork:

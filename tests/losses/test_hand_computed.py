@@ -12,6 +12,7 @@ from patchprint.common.rng import key
 from patchprint.losses import SEC, DescriptorBatch, create
 from patchprint.losses.doap import CumulativeCounts, relaxed_average_precision
 from patchprint.losses.hardnet import correlation_penalty, global_orthogonality, other_points
+from patchprint.losses.loss import Pairs
 from patchprint.losses.mining import angle, hardest_across, hardest_cosine, hardest_everywhere
 from reference.average_precision import exact_average_precision, relaxed_average_precision as slow_relaxed
 from support.loss_batches import batch_of
@@ -72,12 +73,11 @@ def test_hardest_negatives_on_a_circle() -> None:
     def chord(degrees: float) -> float:
         return 2 * math.sin(math.radians(degrees) / 2)
 
-    across = hardest_across(anchor, positive)
+    pairs = Pairs.of(batch_of(torch.stack([anchor, positive], 1)))
+    across = hardest_across(pairs)
     assert across.tolist() == pytest.approx([chord(70), chord(70), chord(105)], abs=1e-6)
-    assert hardest_across(anchor, positive, swap=False).tolist() == pytest.approx(
-        [chord(75), chord(70), chord(105)], abs=1e-6
-    )
-    everywhere = hardest_everywhere(anchor, positive)
+    assert hardest_across(pairs, swap=False).tolist() == pytest.approx([chord(75), chord(70), chord(105)], abs=1e-6)
+    everywhere = hardest_everywhere(pairs)
     assert everywhere.tolist() == pytest.approx([chord(55), chord(55), chord(90)], abs=1e-6)
     cosine = hardest_cosine(anchor, positive, limit=0.99)
     assert angle(cosine).rad2deg().tolist() == pytest.approx([55, 55, 90], abs=1e-6)
@@ -86,9 +86,8 @@ def test_hardest_negatives_on_a_circle() -> None:
 def test_guards_skip_near_duplicates() -> None:
     anchor, positive = on_circle(0, 0.2, 90), on_circle(5, 40, 120)
     # Points 0 and 1 are 0.2 degrees apart as anchors (0.0035 in L2): skipped there, still compared elsewhere.
-    assert hardest_everywhere(anchor, positive)[0].item() == pytest.approx(
-        2 * math.sin(math.radians(4.8) / 2), abs=1e-4
-    )
+    pairs = Pairs.of(batch_of(torch.stack([anchor, positive], 1)))
+    assert hardest_everywhere(pairs)[0].item() == pytest.approx(2 * math.sin(math.radians(4.8) / 2), abs=1e-4)
     # The angular guard drops the pair of points whatever block shows the near duplicate.
     cosine = hardest_cosine(anchor, positive, limit=math.cos(0.6))
     assert angle(cosine).rad2deg().tolist() == pytest.approx([85, 50, 50], abs=1e-6)

@@ -45,10 +45,7 @@ class SphereDeviation(nn.Module):
         self.register_buffer("started", torch.tensor(False))
 
     def forward(self, norms: Tensor, mean: Tensor) -> Tensor:
-        """
-        Shape:
-            norms (N,), mean of the norms that count (0-dim) -> (N,).
-        """
+        """Shape: norms (N,), mean of the norms that count (0-dim) -> (N,)."""
         with torch.no_grad():
             center = torch.where(self.started, torch.lerp(self.center.to(mean), mean, self.momentum), mean)
             if self.training:
@@ -69,10 +66,7 @@ class NormPenalty(_WithTerm):
         return penalty, {"norm_penalty": penalty, "norm_mean": mean, "norm_variance": variance}
 
     def penalty(self, norms: Tensor, mean: Tensor) -> Tensor:
-        """
-        Shape:
-            norms (P * K,), their mean (0-dim) -> (P * K,).
-        """
+        """Shape: norms (P * K,), their mean (0-dim) -> (P * K,)."""
         return norms.square()
 
 

@@ -30,12 +30,7 @@ class CDFLoss(PairLoss):
     started: Tensor
 
     def __init__(
-        self,
-        bins: int = 512,
-        rate: float = 0.01,
-        guard: float = L2_GUARD,
-        binary: bool = False,
-        guard_bits: int = 2,
+        self, bins: int = 512, rate: float = 0.01, guard: float = L2_GUARD, binary: bool = False, guard_bits: int = 2
     ) -> None:
         super().__init__()
         self.bins = int(require_at_least("bins", bins, 2))
@@ -60,18 +55,12 @@ class CDFLoss(PairLoss):
         if self.binary:
             positive, negative, hardness = _binary_triplets(pairs, self.guard_bits)
         else:
-            negative = hardest_across(
-                pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across, rows=pairs.rows
-            )
+            negative = hardest_across(pairs, self.guard)
             positive = l2(pairs.anchor, pairs.positive)
             hardness = (positive - negative).detach()
         weight = self._share_at_most_as_hard(hardness, pairs.rows)
-        return {
-            "total": (weight * (positive - negative)).mean(),
-            "positive": positive.mean(),
-            "negative": negative.mean(),
-            "weight": weight.mean(),
-        }
+        total = (weight * (positive - negative)).mean()
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean(), "weight": weight.mean()}
 
     @torch.no_grad()
     def _share_at_most_as_hard(self, hardness: Tensor, rows: Rows) -> Tensor:

@@ -58,18 +58,11 @@ class Samples(NamedTuple):
         return Samples(unit, rows.own(unit), exists, same, positive=counts & same, negative=counts & ~same, rows=rows)
 
     def cosine(self) -> Tensor:
-        """
-        Shape:
-            -> (R, N).
-        """
+        """Shape: -> (R, N)."""
         return self.anchor @ self.unit.T
 
     def mean_where(self, values: Tensor, mask: Tensor) -> Tensor:
-        """Mean of the values of all rows where the mask is true, 0 where it never is.
-
-        Shape:
-            values, mask (R, N) -> 0-dim.
-        """
+        """Mean of the values (R, N) of all rows where the mask (R, N) is true, 0 where it never is."""
         return self.rows.total((values * mask).sum()) / self.rows.total(mask.sum()).clamp_min(1)
 
 
@@ -82,20 +75,12 @@ class ClassLoss(Loss):
         return self.compute_samples(Samples.of(batch))
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        """Compute the loss of samples; a subclass implements it.
-
-        Shape:
-            samples.unit (N, D) -> ``total`` and parts, each 0-dim.
-        """
+        """Compute ``total`` and parts for the log, each 0-dim; a subclass implements it."""
         raise NotImplementedError
 
 
 def labels_of_samples(batch: DescriptorBatch) -> Tensor:
-    """The class of every sample: its label, or its point where there are no labels.
-
-    Shape:
-        -> (P * K,) int64.
-    """
+    """The class of every sample: its label, or its point where there are no labels, (P * K,) int64."""
     label = torch.arange(batch.num_points, device=batch.desc.device) if batch.label is None else batch.label
     return label.repeat_interleave(batch.num_views)
 

@@ -52,14 +52,14 @@ class HyNetLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         positive = l2(pairs.anchor, pairs.positive)
-        negative = hardest_everywhere(pairs.anchor, pairs.positive, self.guard, pairs.ignore, pairs.rows)
+        negative = hardest_everywhere(pairs, self.guard)
         metric = torch.relu(self.margin + self._dissimilarity(positive) - self._dissimilarity(negative)).mean()
         norms = torch.linalg.vector_norm(torch.stack([pairs.raw_anchor, pairs.raw_positive]), dim=-1)
         norm = (norms[0] - norms[1]).square().mean()
         total = metric + self.norm_weight * norm
         parts = {"metric": metric, "norm": norm, "positive": positive.mean(), "negative": negative.mean()}
         if self.second_order:
-            parts["second_order"] = second_order_similarity(pairs.anchor, pairs.positive, rows=pairs.rows)
+            parts["second_order"] = second_order_similarity(pairs)
             total = total + self.second_order * parts["second_order"]
         return {"total": total, **parts}
 

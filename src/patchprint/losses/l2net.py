@@ -67,10 +67,6 @@ def relative_entropy(
 
 
 def redundancy(raw: Tensor) -> Tensor:
-    """Sum of the squared off-diagonal entries of ``raw^T raw / P``.
-
-    Shape:
-        raw (P, D) -> 0-dim.
-    """
+    """Sum of the squared off-diagonal entries of ``raw^T raw / P``: raw (P, D) -> 0-dim."""
     correlation = raw.T @ raw / len(raw)
     return (correlation - torch.diag(correlation.diagonal())).square().sum()

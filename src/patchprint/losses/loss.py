@@ -74,11 +74,7 @@ class DescriptorBatch:
 
     @property
     def counts(self) -> Tensor:
-        """1 for each patch that exists and 0 for the others.
-
-        Shape:
-            -> (P * K,), the dtype of the descriptors.
-        """
+        """1 for each patch that exists and 0 for the others, (P * K,), the dtype of the descriptors."""
         if self.valid is None:
             return self.desc.new_ones(self.num_points * self.num_views)
         return self.valid.flatten().to(self.desc.dtype)
@@ -134,31 +130,22 @@ class Loss(nn.Module):
         Shape:
             batch.desc (P, K, D), P at least 2 where points have no labels -> ``total`` and parts, each 0-dim.
         """
+        name = type(self).__name__
         if batch.label is not None and not self.takes_labels:
-            raise UserError(
-                f"{type(self).__name__} learns from views of points, not from labels; semihard takes labels"
-            )
+            raise UserError(f"{name} learns from views of points, not from labels; semihard takes labels")
         if batch.label is None and batch.num_points < 2:
             raise UserError("batch must hold at least two points, since negatives come from the other points")
         if self.needs_maps and batch.maps is None:
-            raise UserError(f"{type(self).__name__} needs batch.maps; take them from network.forward_features")
+            raise UserError(f"{name} needs batch.maps; take them from network.forward_features")
+        desc, raw = at_least_float32(batch.desc), at_least_float32(batch.raw)
+        maps = None if batch.maps is None else tuple(map(at_least_float32, batch.maps))
+        teacher = None if batch.teacher is None else at_least_float32(batch.teacher)
         with torch.autocast(batch.desc.device.type, enabled=False):
-            batch = dataclasses.replace(
-                batch,
-                desc=at_least_float32(batch.desc),
-                raw=at_least_float32(batch.raw),
-                maps=None if batch.maps is None else tuple(at_least_float32(each) for each in batch.maps),
-                teacher=None if batch.teacher is None else at_least_float32(batch.teacher),
-            )
-            parts = self.compute(batch)
+            parts = self.compute(dataclasses.replace(batch, desc=desc, raw=raw, maps=maps, teacher=teacher))
         return {name: part if name == "total" else part.detach() for name, part in parts.items()}
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        """Compute the loss of a batch in at least float32; a subclass implements it.
-
-        Shape:
-            batch.desc (P, K, D) -> ``total`` and parts, each 0-dim.
-        """
+        """Compute ``total`` and parts for the log, each 0-dim, in at least float32; a subclass implements it."""
         raise NotImplementedError
 
 
@@ -210,17 +197,11 @@ class PairLoss(Loss):
         if batch.num_views != 2:
             raise UserError(f"{name} needs exactly two views per point, got {batch.num_views}; doap takes any number")
         if batch.valid is not None:
-            raise UserError(
-                f"{name} needs both views of every point, so batch.valid must be None; doap takes any groups"
-            )
+            raise UserError(f"{name} needs both views of every point: batch.valid must be None; doap takes any groups")
         return self.compute_pairs(Pairs.of(batch))
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
-        """Compute the loss of pairs in at least float32; a subclass implements it.
-
-        Shape:
-            pairs.anchor, pairs.positive (P, D) -> ``total`` and parts, each 0-dim.
-        """
+        """Compute ``total`` and parts for the log, each 0-dim, in at least float32; a subclass implements it."""
         raise NotImplementedError
 
 

@@ -44,15 +44,11 @@ class ScaleAwareLoss(PairLoss):
         self.guard = require_at_least("guard", guard, 0.0)
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
-        anchor = pairs.anchor if self.normalized else pairs.raw_anchor
-        other = pairs.positive if self.normalized else pairs.raw_positive
-        positive = l2(anchor, other)
-        negative = hardest_across(anchor, other, self.guard, ignore=pairs.ignore_across, rows=pairs.rows)
+        if not self.normalized:
+            pairs = pairs._replace(anchor=pairs.raw_anchor, positive=pairs.raw_positive)
+        positive, negative = l2(pairs.anchor, pairs.positive), hardest_across(pairs, self.guard)
         threshold = 0.5 * self.gamma * (positive + negative) + (1.0 - self.gamma) * self.t_global
         sharpness = 2.0 * self.delta
         too_far, too_near = softplus(sharpness * (positive - threshold)), softplus(sharpness * (threshold - negative))
-        return {
-            "total": (too_far + too_near).mean() / sharpness,
-            "positive": positive.mean(),
-            "negative": negative.mean(),
-        }
+        total = (too_far + too_near).mean() / sharpness
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean()}

@@ -122,17 +122,10 @@ class SDGMLoss(PairLoss):
             total = self.alpha * share[0] - share[1]
         else:
             total = (sums[0] - sums[1]) / len(positive)
-        return {
-            "total": total,
-            "positive": spreads[0].mean,
-            "negative": spreads[1].mean,
-            "positive_std": spreads[0].std,
-            "negative_std": spreads[1].std,
-            "relative": spreads[2].mean,
-            "relative_std": spreads[2].std,
-            "power_positive": powers[0],
-            "power_negative": powers[1],
-        }
+        names = ("positive", "negative", "relative")
+        parts = {"total": total, "power_positive": powers[0], "power_negative": powers[1]}
+        parts |= {name: spread.mean for name, spread in zip(names, spreads, strict=True)}
+        return parts | {f"{name}_std": spread.std for name, spread in zip(names, spreads, strict=True)}
 
     def weights(
         self, positive: Tensor, negative: Tensor, of_positive: Spread, of_negative: Spread, of_relative: Spread

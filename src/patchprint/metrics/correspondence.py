@@ -1,7 +1,4 @@
-"""Which keypoint of one image is which of the other, where a homography says where every point goes.
-
-Only the pairs that belong together are kept: all pairs of thousands of keypoints would not fit into memory.
-"""
+"""Keypoints and descriptors of two images that belong together, by a homography or one to one, without all pairs in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from patchprint.types import Keypoints
 
 _CHUNK_CELLS = 1 << 19  # pairs of keypoints looked at together
 _OVERLAP_CHUNK = 1024  # pairs of regions whose overlap is counted together
-_KNOWN = 32  # neighbors of each row that are kept; more are looked up when all of them are taken
+_KNOWN = 32  # neighbors of each row that are kept; more are looked up when all are taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +109,7 @@ def wholly_inside(keypoints: Keypoints, shape: tuple[int, ...], homography: np.n
 
 
 def join_nearest(a: Tensor, b: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Greedy one-to-one assignment by increasing distance (VLBenchmarks' matching), without all distances at once.
+    """Greedy one-to-one assignment by increasing distance (VLBenchmarks' matching).
 
     Of equal distances the first row comes first, then the first column. Every row waits in a queue with the nearest column that
     was free when it came in; a row whose column was taken meanwhile goes back with its next one.

@@ -1,10 +1,9 @@
 """Recall at K, the score of metric learning: does one of the K nearest images belong to the class of the query?
 
 The papers count a query as found when fewer than K gallery items are *strictly* more similar than its best positive. Where
-several items are exactly as similar as the best positive, that is the most favorable order: a network that collapsed to one
-vector would find everything. So the default is the exact expectation over all orders of equals, which is the same number
-wherever nothing ties, and chance for the collapsed network. The released script hides the query from itself by a similarity
-of zero, under which it is still a positive; here it is no neighbor at all.
+items tie with it, that is the most favorable order: a network that collapsed to one vector would find everything. So the
+default is the exact expectation over all orders of ties, which is chance for the collapsed network. The released script hides
+the query from itself by a similarity of zero, under which it is still a positive; here it is no neighbor at all.
 """
 
 from __future__ import annotations
@@ -62,7 +61,11 @@ def recall_at(
     query_labels = torch.as_tensor(labels).to(queries.device)
     base_labels = query_labels if gallery_labels is None else torch.as_tensor(gallery_labels).to(queries.device)
     for vectors, classes in ((queries, query_labels), (base, base_labels)):
-        _check(vectors, classes)
+        if vectors.ndim != 2 or classes.shape != vectors.shape[:1]:
+            shapes = f"descriptors {tuple(vectors.shape)} and labels {tuple(classes.shape)}"
+            raise UserError(f"{shapes} must be (N, D) and (N,)")
+        if vectors.is_floating_point() and not torch.isfinite(vectors).all():
+            raise UserError("some descriptors are not finite numbers: has the training diverged?")
     rows = max(1, _CHUNK_CELLS // max(1, len(base)))
     found = torch.zeros(len(ks), dtype=torch.float64, device=queries.device)
     asked = 0
@@ -92,8 +95,7 @@ def _places(distance: Tensor, positive: Tensor) -> tuple[Tensor, Tensor, Tensor]
 def _chance(k: int, ahead: Tensor, tied: Tensor, right: Tensor, ties: Ties) -> Tensor:
     """Chance that a positive is among the first k, (N,) float64.
 
-    Of ``tied`` equals, ``k - ahead`` places are left to be filled; all of them go to the wrong ones with the chance
-    ``prod_i (wrong - i) / (tied - i)``.
+    All ``k - ahead`` places that ``tied`` equals can fill go to wrong ones with the chance ``prod_i (wrong - i) / (tied - i)``.
     """
     left = k - ahead
     if ties == "strict":
@@ -103,10 +105,3 @@ def _chance(k: int, ahead: Tensor, tied: Tensor, right: Tensor, ties: Ties) -> T
         wrong = (tied - right - i).clamp(min=0).double() / (tied - i).clamp(min=1)
         missed *= torch.where(left > i, wrong, 1.0)
     return 1.0 - missed
-
-
-def _check(vectors: Tensor, classes: Tensor) -> None:
-    if vectors.ndim != 2 or classes.shape != vectors.shape[:1]:
-        raise UserError(f"descriptors {tuple(vectors.shape)} and labels {tuple(classes.shape)} must be (N, D) and (N,)")
-    if vectors.is_floating_point() and not torch.isfinite(vectors).all():
-        raise UserError("some descriptors are not finite numbers: has the training diverged?")
