@@ -115,7 +115,7 @@ def test_gor_and_cpr() -> None:
     anchor = torch.stack([E1, E2])
     other = torch.stack([E1, E3])  # cosines 1 and 0
     assert global_orthogonality(anchor, other).item() == pytest.approx(0.25 + 0.5 - 1 / 3)
-    # Centred anchors are +-(1, -1, 0) / 2: the scatter has -1/2 twice off the diagonal.
+    # Centered anchors are +-(1, -1, 0) / 2: the scatter has -1/2 twice off the diagonal.
     assert correlation_penalty(anchor).item() == pytest.approx(math.sqrt(0.5) / 2)
 
 

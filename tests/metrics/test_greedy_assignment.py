@@ -23,7 +23,7 @@ def joined_by_sorting(a: torch.Tensor, b: torch.Tensor) -> list[tuple[int, int, 
     return result
 
 
-def prints(kind: str, count: int, seed: int) -> torch.Tensor:
+def descriptors(kind: str, count: int, seed: int) -> torch.Tensor:
     values = torch.randn(count, 16, generator=torch.Generator().manual_seed(seed))
     return {"floats": values, "bits": pack_bits(values), "constant": torch.ones(count, 16)}[kind]
 
@@ -31,12 +31,12 @@ def prints(kind: str, count: int, seed: int) -> torch.Tensor:
 @pytest.mark.parametrize("kind", ["floats", "bits", "constant"])
 @pytest.mark.parametrize(("first", "second"), [(90, 150), (150, 90), (40, 40), (3, 1), (1, 3)])
 def test_the_same_pairs_in_the_same_order_as_by_sorting(kind: str, first: int, second: int) -> None:
-    a, b = prints(kind, first, 1), prints(kind, second, 2)
+    a, b = descriptors(kind, first, 1), descriptors(kind, second, 2)
     rows, columns, distance = join_nearest(a, b)
     assert list(zip(rows.tolist(), columns.tolist(), distance.tolist(), strict=True)) == joined_by_sorting(a, b)
 
 
-def test_crowds_around_one_print_ask_for_more_neighbors() -> None:
+def test_crowds_around_one_descriptor_ask_for_more_neighbors() -> None:
     """All rows know the same few columns; most must look further, one after another."""
     a = torch.zeros(120, 4) + torch.arange(120)[:, None] * 1e-3
     b = torch.arange(120.0)[:, None].expand(-1, 4).contiguous()

@@ -7,7 +7,7 @@ has the loss's name (``-`` becomes ``_``) returns an object with
 * ``step(raw, progress)``: update running statistics and fix detached weights by this batch;
 * ``value(raw)``: the loss of a batch with these (losses on groups also take ``valid`` and ``ignore``).
 
-``raw`` is (points, views, dim), before normalisation.
+``raw`` is (points, views, dim), before normalization.
 """
 
 from __future__ import annotations

@@ -89,11 +89,10 @@ class SEC(NormPenalty):
 class MatchRanking(_WithTerm):
     """``loss + weight * (1 - AP)``: average precision of one list that holds all right and all nearest wrong matches.
 
-    Losses on triplets ask that a point's own view be nearer than other points *of its own list*. Matching images ranks the
-    matches of all keypoints in one list, by distance, and keypoints without a counterpart stand in it too. So right matches
-    (angle between the views of a point) and wrong ones (angle to its hardest negative, found as SDGMNet does) of the whole
-    batch are ranked together. A rank counts smooth steps ``sigmoid(difference / temperature)``, as Smooth-AP does; ours
-    is one list for a batch instead of one for each query.
+    Losses on triplets compare a point's own view with other points *of its own list*, but matching ranks the matches of all
+    keypoints by distance. So right matches (angle between the views of a point) and wrong ones (angle to its hardest negative,
+    found as SDGMNet does) of the whole batch are ranked in one list, with the smooth steps ``sigmoid(difference /
+    temperature)`` of Smooth-AP.
     """
 
     def __init__(self, loss: Loss, weight: float = 1.0, temperature: float = 0.05, guard: float = 0.6) -> None:

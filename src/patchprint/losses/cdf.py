@@ -86,8 +86,8 @@ def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Tensor, Tensor, Ten
 
     soft = both_ways(apart, anchor, positive, rows)
     with torch.no_grad():
-        bits = ((values > 0).to(anchor.dtype) * 2.0 - 1.0 for values in (anchor, positive))
-        hard = both_ways(apart, *bits, rows)  # a differing bit counts 2 / dim
+        # A differing bit counts 2 / dim.
+        hard = both_ways(apart, (anchor > 0).to(anchor) * 2.0 - 1.0, (positive > 0).to(anchor) * 2.0 - 1.0, rows)
         nearest = []
         for differing, relaxed, ignored in zip(hard, soft, (ignore, None if ignore is None else ignore.T), strict=True):
             excluded = same_point(count, anchor.device, rows) | (differing < (2.0 * guard_bits - 1.0) / dim)

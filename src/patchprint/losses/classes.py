@@ -1,15 +1,13 @@
 """What the losses of deep metric learning share: flat samples, and which pairs of them are positive or negative.
 
 A batch holds P classes of K samples (``valid`` marks those that exist), or N samples with labels; both become two tables
-(N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, a step can be
-compiled and recorded, and no table is larger than (N, N). Where several processes hold the same batch, each computes its own R
-rows of the tables (``patchprint.common.distributed``).
+(N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, and a step can be
+compiled and recorded. Several processes compute R rows of the tables each (``patchprint.common.distributed``).
 
 pytorch-metric-learning lists pairs and triplets by their indices instead, which waits for the device and cannot be recorded.
-Milliseconds forward and backward, 120 vectors of 512 numbers, float32, one thread of a shared AMD EPYC, median of 20 calls,
-ours and theirs (the lowest of three measurements): triplet 2.2 and 3.8, semihard 2.9 and 4.5 (with its miner, another
-formula), multi-similarity 2.0 and 3.6 (with its miner), tuplet-margin 1.8 and 189, nt-xent 1.2 and 30; n-pair 1.5 and 0.9,
-where 60 listed pairs are less than the whole table.
+Milliseconds forward and backward, 120 vectors of 512 numbers, float32, one thread of an AMD EPYC, median of 20 calls, ours and
+theirs: triplet 2.2 and 3.8, semihard 2.9 and 4.5 (with its miner), multi-similarity 2.0 and 3.6 (with its miner),
+tuplet-margin 1.8 and 189, nt-xent 1.2 and 30; n-pair 1.5 and 0.9, where 60 listed pairs are less than the whole table.
 """
 
 from __future__ import annotations

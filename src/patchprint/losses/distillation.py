@@ -8,8 +8,7 @@ from patchprint.common.distributed import ALL_ROWS, Rows
 from patchprint.common.errors import UserError
 from patchprint.losses.loss import DescriptorBatch, Loss, require_at_least
 
-BLOCK = 2048
-"""Patches whose similarities are compared with each other, so that memory does not grow with the square of the batch."""
+BLOCK = 2048  # patches compared with each other, so that memory does not grow with the square of the batch
 
 
 class Distillation(Loss):
@@ -20,8 +19,8 @@ class Distillation(Loss):
     patches need no labels.
 
     Where the dimensions differ, the cosine falls away and the similarities teach alone. They need no map between the spaces:
-    were their length free, the descriptors that come nearest to T would be the best projection of the teacher's (Eckart and
-    Young), up to a rotation that no distance notices. A fitted map would fix that rotation and gain nothing by it.
+    the descriptors that come nearest to T are the best projection of the teacher's (Eckart and Young), up to a rotation that
+    no distance notices.
     """
 
     def __init__(self, loss: Loss, weight: float = 1.0, cosine: float = 1.0, similarity: float = 4.0) -> None:
@@ -42,13 +41,12 @@ class Distillation(Loss):
         parts = dict(self.loss(batch)) if self.weight else {}
         total = self.weight * parts.pop("total") if self.weight else learned.new_zeros(())
         if self.cosine and learned.shape[1] == taught.shape[1]:
-            apart = (counts * (1 - (learned * taught).sum(1))).sum() / counts.sum().clamp_min(1)
-            parts["teacher_cosine"] = apart
-            total = total + self.cosine * apart
+            apart = (counts * (1 - (learned * taught).sum(1))).sum()
+            parts["teacher_cosine"] = apart / counts.sum().clamp_min(1)
+            total = total + self.cosine * parts["teacher_cosine"]
         if self.similarity:
-            differing = similarity_difference(learned, taught, counts, batch.rows)
-            parts["teacher_similarity"] = differing
-            total = total + self.similarity * differing
+            parts["teacher_similarity"] = similarity_difference(learned, taught, counts, batch.rows)
+            total = total + self.similarity * parts["teacher_similarity"]
         return {"total": total, **parts}
 
 

@@ -22,16 +22,16 @@ from patchprint.losses.mining import root, squared_l2
 _ONE = 2**30
 
 
-class _AveragePrecisionLoss(Loss):
-    """``1 - mean AP`` over queries that have a positive; zero when none has.
+class DOAPLoss(Loss):
+    """``1 - mean AP`` over queries that have a positive, zero when none has; groups may have any size.
 
-    Groups of any size: patches with equal labels, or the views of a point where there are no labels; ``valid`` marks those that
-    exist. Ignored pairs are neither positive nor negative.
+    Descriptors are real-valued: L2 distance in [0, 2], bins centered at ``2 k / bins``.
     """
 
     takes_labels = True
+    variants: ClassVar = {"": {"bins": 10}}
 
-    def __init__(self, bins: int | None) -> None:
+    def __init__(self, bins: int | None = 25) -> None:
         super().__init__()
         self.bins = None if bins is None else int(require_at_least("bins", bins, 1))
 
@@ -47,34 +47,18 @@ class _AveragePrecisionLoss(Loss):
         # Beyond the last bin an item counts nowhere.
         position = position.masked_fill(~(samples.positive | samples.negative), bins + 1.0)
         own = relaxed_average_precision(*CumulativeCounts.apply(position, samples.positive, bins))
-        results = torch.stack([own, samples.positive.any(1).to(own.dtype)], 1)
-        precision, is_query = samples.rows.gathered(results).unbind(1)
+        is_query = samples.positive.any(1).to(own)
+        precision, is_query = samples.rows.gathered(torch.stack([own, is_query], 1)).unbind(1)
         total = ((1.0 - precision) * is_query).sum() / is_query.sum().clamp_min(1.0)
         return {"total": total, "queries": is_query.sum()}
 
     def distances(self, batch: DescriptorBatch, samples: Samples) -> tuple[Tensor, float]:
-        """Distances from the R patches whose rows this process computes to all M = P * K, and the largest one possible.
-
-        Shape:
-            batch.desc (P, K, D) -> (R, M).
-        """
-        raise NotImplementedError
-
-
-class DOAPLoss(_AveragePrecisionLoss):
-    """Average precision of real-valued descriptors: L2 distance in [0, 2], bins centered at ``2 k / bins``."""
-
-    variants: ClassVar = {"": {"bins": 10}}
-
-    def __init__(self, bins: int = 25) -> None:
-        super().__init__(bins)
-
-    def distances(self, batch: DescriptorBatch, samples: Samples) -> tuple[Tensor, float]:
+        """Distances (R, M) from the rows that this process computes to all M = P * K patches, and the largest possible."""
         return root(squared_l2(samples.anchor, samples.unit)), 2.0
 
 
-class BinaryDOAPLoss(_AveragePrecisionLoss):
-    """Average precision of binary descriptors: ``F = tanh(raw)``, Hamming distance ``(D - F.F') / 2``, bins 0..D.
+class BinaryDOAPLoss(DOAPLoss):
+    """DOAP of binary descriptors: ``F = tanh(raw)``, Hamming distance ``(D - F.F') / 2``, bins 0..D.
 
     The bits at test time are the signs of ``raw``. ``bins`` below the number of bits makes wider bins.
     """
@@ -92,11 +76,7 @@ class BinaryDOAPLoss(_AveragePrecisionLoss):
 
 
 def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:
-    """Relaxed tie-aware average precision of each query from cumulative counts, 0 for a query without positives.
-
-    Shape:
-        positives (M, b + 1), everyone (M, b + 1): soft counts of items in bins 0..k -> (M,).
-    """
+    """Relaxed average precision of each query (M,) from soft counts in bins 0..k (M, b + 1), 0 without positives."""
     positives_before, everyone_before = (pad(counts[:, :-1], (1, 0)) for counts in (positives, everyone))
     ratio = (positives_before + positives + 1.0) / (everyone_before + everyone + 1.0)
     return ((positives - positives_before) * ratio).sum(1) / positives[:, -1].clamp_min(1.0)
@@ -105,10 +85,9 @@ def relaxed_average_precision(positives: Tensor, everyone: Tensor) -> Tensor:
 class CumulativeCounts(torch.autograd.Function):
     """Soft counts of positive items and of all items in bins 0..k, for k = 0..bins, in time and memory O(M^2).
 
-    No (M, M, b) tensor exists. Forward, each item adds its two shares to two entries of an (M, b + 1) table, one table for
-    positives and one for negatives. The shares are whole numbers of 2^-30, so that the order of additions does not matter and
-    every run gives the same bits. Backward, the part of an item that lies in bins 0..k is the ramp ``clamp(k + 1 - x, 0, 1)``
-    of its position x, so the cumulative counts have slope -1 at ``k = floor(x)`` and zero elsewhere, which is one gather.
+    Forward, each item adds its two shares to two entries of an (M, b + 1) table, one for positives and one for negatives. The
+    shares are whole numbers of 2^-30, so that the order of additions does not matter. Backward, the part of an item in bins
+    0..k is the ramp ``clamp(k + 1 - x, 0, 1)`` of its position x: slope -1 at ``k = floor(x)``, zero elsewhere, one gather.
 
     Shape:
         position (M, N) in units of a bin, 0 <= position <= bins, or bins + 1 for an item that does not count;
@@ -122,8 +101,8 @@ class CumulativeCounts(torch.autograd.Function):
         low = _bin_below(position, bins)
         upper_share = ((position - low) * _ONE).round().long()
         # Negatives in the first half of a row, positives in the second.
-        place, columns = low + positive * (bins + 3), 2 * (bins + 3)
-        table = torch.zeros(len(position), columns, dtype=torch.int64, device=position.device)
+        place = low + positive * (bins + 3)
+        table = torch.zeros(len(position), 2 * (bins + 3), dtype=torch.int64, device=position.device)
         table = table.scatter_add(1, place, _ONE - upper_share).scatter_add(1, place + 1, upper_share)
         negatives, positives = table.view(-1, 2, bins + 3)[..., : bins + 1].cumsum(2).unbind(1)
         # An item that is not a number must not vanish in whole numbers.

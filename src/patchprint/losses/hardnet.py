@@ -26,7 +26,6 @@ class HardNetLoss(PairLoss):
     ``max(0, margin - d-) + d+``. Negatives closer than ``guard`` are skipped as false ones.
 
     ``active_only`` divides by the number of triplets inside the margin instead of by P, as SDGMNet's "HardNet+FRN" does.
-
     ``gor`` and ``cpr`` weigh the two regularizers (published weight 1). GOR's random non-matching patches come from a
     derangement of the positives instead of a third pass through the network.
     """
@@ -115,8 +114,8 @@ class HardNetLoss(PairLoss):
 class ExpTLSurrogateLoss(HardNetLoss):
     """``mean_i e^(d+_i) + e^(2 - d-_i)`` with HardNet's mining, a surrogate of Exp-TL whose formula is not known here.
 
-    It shares with the published loss that the pull on positives grows and the push on negatives falls exponentially with
-    distance. The hard-positive mining of the original needs more than two views and is left out.
+    As in the published loss, the pull on positives grows and the push on negatives falls exponentially with distance. The
+    hard-positive mining of the original needs more than two views and is left out.
     """
 
     variants: ClassVar = {"": {}}

@@ -18,11 +18,10 @@ class HyNetLoss(PairLoss):
     """``mean_i max(0, margin + h(d+_i) - h(d-_i)) + norm_weight * mean_i (|x_i| - |x+_i|)^2``.
 
     ``h(d) = d + alpha d^2 / 2`` is the hybrid similarity without the paper's factor 1/Z: the margin of 1.2 belongs to the
-    un-normalised form, as in the released code. ``similarity`` takes one of its parts alone: "inner-product" is
+    unnormalized form, as in the released code. ``similarity`` takes one of its parts alone: "inner-product" is
     ``h = 1 - s = d^2 / 2``, "distance" is ``h = d``. Their slope is at most 1 where that of the hybrid is at most Z, 2.74 at
     alpha 2, so a margin of 1.2 / 2.74 = 0.44 is the same one to them. x is the raw descriptor. ``second_order`` adds SOSNet's
-    term with that weight. The code sums over points; all parts are means here, which keeps their relation (0.1 goes with the
-    sum).
+    term with that weight. The released code sums over points; all parts are means here.
     """
 
     smallest_positive = SMALLEST_L2

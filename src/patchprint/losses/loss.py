@@ -47,10 +47,8 @@ class DescriptorBatch:
 
     def __post_init__(self) -> None:
         if self.desc.ndim != 3 or self.desc.shape != self.raw.shape:
-            raise UserError(
-                f"desc and raw must both be (points, views, dimension), got {tuple(self.desc.shape)} "
-                f"and {tuple(self.raw.shape)}"
-            )
+            shapes = f"{tuple(self.desc.shape)} and {tuple(self.raw.shape)}"
+            raise UserError(f"desc and raw must both be (points, views, dimension), got {shapes}")
         points, views = self.desc.shape[:2]
         if self.label is not None and self.label.shape != (points,):
             raise UserError(f"label must hold one class for each of the {points} points, got {tuple(self.label.shape)}")
@@ -125,11 +123,7 @@ class Loss(nn.Module):
         self.smallest_positive = inner.smallest_positive
 
     def forward(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        """Check the batch and compute in at least float32.
-
-        Shape:
-            batch.desc (P, K, D), P at least 2 where points have no labels -> ``total`` and parts, each 0-dim.
-        """
+        """Check the batch and compute ``total`` and parts, each 0-dim, in at least float32."""
         name = type(self).__name__
         if batch.label is not None and not self.takes_labels:
             raise UserError(f"{name} learns from views of points, not from labels; semihard takes labels")
@@ -176,7 +170,8 @@ class Pairs(NamedTuple):
             ignore = ignore.view(count, 2, count, 2).permute(1, 0, 3, 2).reshape(2 * count, 2 * count)
         # Both are there already in training; a caller's number lives on the CPU.
         progress, step = (torch.as_tensor(value, device=batch.desc.device) for value in (batch.progress, batch.step))
-        return Pairs(*batch.desc.unbind(1), *batch.raw.unbind(1), maps, ignore, progress, step, batch.rows)
+        (anchor, positive), (raw_anchor, raw_positive) = batch.desc.unbind(1), batch.raw.unbind(1)
+        return Pairs(anchor, positive, raw_anchor, raw_positive, maps, ignore, progress, step, batch.rows)
 
     @property
     def ignore_across(self) -> Tensor | None:

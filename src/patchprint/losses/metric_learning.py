@@ -20,8 +20,7 @@ from patchprint.losses.loss import DescriptorBatch, Loss, at_least_float32
 class WithLabels(nn.Module):
     """``WithLabels(losses.create("semihard"))(embeddings, labels)``, for classes of any size in any order.
 
-    The embeddings are those of the network, before normalization; SEC around a loss sees their norms. Where labels are on
-    the device already, nothing waits for it.
+    The embeddings are those of the network, before normalization; SEC around a loss sees their norms.
     """
 
     def __init__(self, loss: Loss) -> None:
@@ -72,10 +71,8 @@ class LibraryLoss(Loss):
     ``pytorch_metric_learning.miners`` chose, or on all.
 
     It reads back to the host and makes tensors whose shapes depend on the labels, so training with it is neither compiled
-    nor recorded.
-
-    It is given the vectors as the network made them, which is what regularizers among its ``settings`` expect. Losses with
-    weights of their own, one for each class of the training set, are refused: a batch knows its own classes only.
+    nor recorded. It is given the vectors as the network made them, which is what regularizers among its ``settings`` expect.
+    Losses with weights for each class of the training set are refused: a batch knows its own classes only.
     """
 
     fixed_shapes = False
@@ -114,12 +111,10 @@ def _make(kind: str, name: str, settings: dict[str, Any] | None) -> Any:
     plural, base = {"loss": ("losses", "BaseMetricLossFunction"), "miner": ("miners", "BaseMiner")}[kind]
     module = require(f"pytorch_metric_learning.{plural}", extra="metric-learning")
     ancestor = getattr(module, base)
-    found = inspect.getmembers(
-        module, lambda each: inspect.isclass(each) and issubclass(each, ancestor) and each is not ancestor
-    )
+    classes = inspect.getmembers(module, inspect.isclass)
+    found = {key: each for key, each in classes if issubclass(each, ancestor) and each is not ancestor}
     try:
-        return Registry(f"{kind} of pytorch-metric-learning called", dict(found))[name](**(settings or {}))
+        return Registry(f"{kind} of pytorch-metric-learning called", found)[name](**(settings or {}))
     except TypeError as error:
-        raise UserError(
-            f"{name} of pytorch-metric-learning cannot be made with {settings or 'no settings'}: {error}"
-        ) from error
+        given = settings or "no settings"
+        raise UserError(f"{name} of pytorch-metric-learning cannot be made with {given}: {error}") from error

@@ -113,10 +113,7 @@ def hardest_cosine(
     """Largest cosine of each point to another point among all four blocks.
 
     The guard looks at pairs of points: if any of the four cosines of points i and j reaches ``limit``, j is no negative of
-    i (SDGMNet). Where nothing is left the cosine is -1.
-
-    Shape:
-        anchor (P, D), positive (P, D), limit a number or 0-dim, ignore (2P, 2P) bool, anchors first, or None -> (P,).
+    i (SDGMNet). Where nothing is left the cosine is -1. (P, D), (P, D), ``ignore`` (2P, 2P) with anchors first -> (P,).
     """
     count = len(anchor)
     both = rows.shared(torch.cat([anchor, positive]))

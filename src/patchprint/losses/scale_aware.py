@@ -16,9 +16,8 @@ class ScaleAwareLoss(PairLoss):
     """``mean_i 1/(2 delta) [softplus(2 delta (d+ - t)) + softplus(2 delta (t - d-))]``.
 
     The threshold ``t = gamma (d+ + d-) / 2 + (1 - gamma) t_global`` is local to the triplet for gamma 1 and common to all
-    for gamma 0. Negatives are HardNet's. The paper is said to leave descriptors un-normalised: ``normalized=False`` takes
-    the raw ones, for networks whose raw distances are of the order of ``t_global``; the unit vectors are the default,
-    since the final batch norm of our trunks gives raw distances near 16.
+    for gamma 0. Negatives are HardNet's. ``normalized=False`` takes the raw descriptors, as the paper is said to do, for
+    networks whose raw distances are of the order of ``t_global``; the final batch norm of our trunks gives some near 16.
     """
 
     smallest_positive = SMALLEST_L2

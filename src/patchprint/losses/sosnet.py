@@ -67,7 +67,7 @@ def second_order_similarity(pairs: Pairs, neighbors: int = 8) -> Tensor:
 
 
 def _either_chose(chosen: Tensor, count: int, rows: Rows) -> Tensor:
-    """Where point i chose point j, or j chose i: chosen (R, C) indices of points, count P -> (R, P) bool."""
+    """Where point i chose point j, or j chose i: indices (R, C) of ``count`` points -> (R, P) bool."""
     own = torch.zeros(len(chosen), count, dtype=torch.bool, device=chosen.device).scatter(1, chosen, True)
     if rows.are_all:
         return own | own.T

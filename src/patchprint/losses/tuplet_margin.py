@@ -1,7 +1,7 @@
 """Tuplet margin with the intra-pair variance (Yu and Tao 2019).
 
-pytorch-metric-learning's takes the slope of acos at cosine 1, which is infinite: with one image twice in a batch of 120, 124
-of 200 gradients were not finite. It also holds all positive against all negative pairs.
+pytorch-metric-learning's takes the slope of acos at cosine 1, which is infinite for one image twice in a batch, and holds all
+positive against all negative pairs.
 """
 
 from __future__ import annotations

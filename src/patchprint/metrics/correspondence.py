@@ -37,14 +37,13 @@ class Counterparts:
 
     def one_to_one(self) -> int:
         """How many can be joined, smallest error first, no keypoint twice: the positives there are to find."""
-        used_rows: set[int] = set()
-        used_columns: set[int] = set()
-        for position in np.argsort(self.errors, kind="stable"):
-            row, column = int(self.rows[position]), int(self.columns[position])
-            if row not in used_rows and column not in used_columns:
-                used_rows.add(row)
-                used_columns.add(column)
-        return len(used_rows)
+        order = np.argsort(self.errors, kind="stable")
+        used: tuple[set[int], set[int]] = set(), set()
+        for row, column in zip(self.rows[order].tolist(), self.columns[order].tolist(), strict=True):
+            if row not in used[0] and column not in used[1]:
+                used[0].add(row)
+                used[1].add(column)
+        return len(used[0])
 
 
 def reprojection_errors(a: Keypoints, b: Keypoints, homography: np.ndarray) -> np.ndarray:
@@ -69,8 +68,8 @@ def within_overlap(
     """Pairs whose regions overlap well: one minus intersection over union is below ``limit``, which is at most 0.5.
 
     The region of a is an ellipse, carried to the second image by the local affine map. As in VLBenchmarks, both regions
-    are first enlarged by the factor that gives the one from a the radius ``size``, so that large regions have no easier
-    life. Areas are counted on a grid in the frame where the region of a is the unit circle.
+    are first enlarged by the factor that gives the one from a the radius ``size``. Areas are counted on a grid in the frame
+    where the region of a is the unit circle.
 
     Only near pairs are counted. If the center of one region lies outside of the other, a line through that center leaves
     half of its region without overlap, so that the error is above 0.5; the same holds for areas that differ by half.

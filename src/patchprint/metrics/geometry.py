@@ -12,7 +12,7 @@ from patchprint.types import Pose
 
 
 def camera_errors(estimate: dict[str, Pose], truth: dict[str, Pose]) -> dict[str, Any]:
-    """Rotation (degrees) and position errors (units of the truth) after the best similarity of the centres."""
+    """Rotation (degrees) and position errors (units of the truth) after the best similarity of the centers."""
     names = sorted(set(estimate) & set(truth))
     if len(names) < 3:
         return {"cameras": len(names)}

@@ -23,10 +23,7 @@ _CHUNK_CELLS = 1 << 24  # distances held at a time
 
 
 class Recall(NamedTuple):
-    """Recall by K, in [0, 1], over the ``queries`` that have something to find; ``alone`` counts those that have not.
-
-    A query without a positive says nothing about the descriptors, so it is left out. NaN if that leaves none.
-    """
+    """Recall by K, in [0, 1], over the ``queries`` that have a positive, NaN if none has; ``alone`` counts the others."""
 
     at: dict[int, float]
     queries: int
@@ -44,7 +41,7 @@ def recall_at(
     """R@K of queries against a gallery, or of all images against all others.
 
     Args:
-        descriptors: unit vectors, for which nearer is more similar, or packed bits; distances are computed where they are.
+        descriptors: unit vectors or packed bits; distances are computed where they are.
         labels: the class of each query.
         gallery: what is searched; without it the queries search each other, each but itself.
         ties: what counts among items that are exactly as near as the best positive; ``strict`` is the papers' formula.
@@ -78,24 +75,20 @@ def recall_at(
             distance[own, start + own] = torch.inf
             positive[own, start + own] = False
         has_positive = positive.any(1)
-        ahead, tied, right = _places(distance[has_positive], positive[has_positive])
+        distance, positive = distance[has_positive], positive[has_positive]
+        best = distance.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
+        equal = distance == best
+        ahead, tied, right = (distance < best).sum(1), equal.sum(1), (equal & positive).sum(1)
         found += torch.stack([_chance(k, ahead, tied, right, ties).sum() for k in ks])
         asked += len(ahead)
     values = (found / asked).tolist() if asked else [float("nan")] * len(ks)
     return Recall(dict(zip(ks, values, strict=True)), asked, len(queries) - asked)
 
 
-def _places(distance: Tensor, positive: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Items nearer than the best positive, items exactly as near, positives among the latter: (N, M), (N, M) -> three (N,)."""
-    best = distance.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
-    equal = distance == best
-    return (distance < best).sum(1), equal.sum(1), (equal & positive).sum(1)
-
-
 def _chance(k: int, ahead: Tensor, tied: Tensor, right: Tensor, ties: Ties) -> Tensor:
-    """Chance that a positive is among the first k, (N,) float64.
+    """Chance (N,) that a positive is among the first k: ``ahead`` are nearer than the best, ``tied`` equal, ``right`` of them.
 
-    All ``k - ahead`` places that ``tied`` equals can fill go to wrong ones with the chance ``prod_i (wrong - i) / (tied - i)``.
+    All ``k - ahead`` places that equals can fill go to wrong ones with the chance ``prod_i (wrong - i) / (tied - i)``.
     """
     left = k - ahead
     if ties == "strict":

@@ -34,8 +34,8 @@ def labeled_distances(distance: Any, is_match: Any) -> tuple[np.ndarray, np.ndar
 def fpr95(distance: Any, is_match: Any) -> float:
     """False positive rate at 95 % recall, ties counted against the descriptor.
 
-    The threshold is the ceil(0.95 P)-th smallest distance of the P matching pairs; the result is the share of
-    non-matching pairs at or below it. Constant descriptors score 1.
+    The threshold is the ceil(0.95 P)-th smallest distance of the P matching pairs; the result is the share of non-matching
+    pairs at or below it. Constant descriptors score 1.
     """
     distance, matching = labeled_distances(distance, is_match)
     positive, negative = distance[matching], distance[~matching]
