@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.rng import key
-from patchprint.losses import SEC, DescriptorBatch, create
+from patchprint.losses import DescriptorBatch, create
 from patchprint.losses.doap import CumulativeCounts, relaxed_average_precision
 from patchprint.losses.hardnet import correlation_penalty, global_orthogonality, other_points
 from patchprint.losses.loss import Pairs
@@ -105,12 +105,6 @@ def test_ignored_pairs_are_not_mined() -> None:
     assert seen == pytest.approx(sum(chords) / 3, abs=1e-6)
 
 
-def test_hardnet_of_orthogonal_points() -> None:
-    desc = torch.stack([torch.stack([v, v]) for v in (E1, E2, E3)])
-    parts = create("hardnet", margin=2.0)(DescriptorBatch(desc, desc))
-    assert parts["total"].item() == pytest.approx(2.0 + 1e-3 - math.sqrt(2), abs=1e-6)
-
-
 def test_gor_and_cpr() -> None:
     anchor = torch.stack([E1, E2])
     other = torch.stack([E1, E3])  # cosines 1 and 0
@@ -125,23 +119,6 @@ def test_other_points_is_a_derangement(count: int) -> None:
         other = other_points(count, key(0, step))
         assert sorted(other.tolist()) == list(range(count))
         assert (other != torch.arange(count)).all()
-
-
-def test_hynet_keeps_norms_of_a_pair_equal() -> None:
-    raw = torch.stack([torch.stack([3 * v, 5 * v]) for v in (E1, E2, E3)])
-    parts = create("hynet")(batch_of(raw))
-    assert parts["norm"].item() == pytest.approx(4.0)
-    near, far = 1e-3, math.sqrt(2 + 1e-6)
-    triplet = max(0.0, 1.2 + near + near**2 - far - far**2)
-    assert parts["total"].item() == pytest.approx(triplet + 0.1 * 4.0, abs=1e-6)
-
-
-def test_sec_of_norms_three_and_five() -> None:
-    raw = torch.stack([torch.stack([3 * v, 5 * v]) for v in (E1, E2, E3)])
-    parts = SEC(create("hardnet"), weight=2.0)(batch_of(raw))
-    assert parts["norm_mean"].item() == pytest.approx(4.0)
-    assert parts["norm_variance"].item() == pytest.approx(1.0)
-    assert parts["total"].item() == pytest.approx(parts["metric"].item() + 2.0)
 
 
 def test_triplets_that_touch_the_margin_count_as_zero() -> None:

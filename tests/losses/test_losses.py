@@ -104,19 +104,6 @@ def test_sec(momentum: float) -> None:
     np.testing.assert_allclose(gradient.numpy(), finite_differences(value, raw.detach().numpy()), atol=1e-4)
 
 
-@pytest.mark.parametrize("variant", ["triplet", "semihard", "n-pair", "multi-similarity", "tuplet-margin", "nt-xent"])
-def test_gradient_of_sec_pulls_every_vector_to_the_mean_length(variant: str) -> None:
-    """What SEC adds to the gradient of any loss; that loss alone turns vectors and leaves their lengths."""
-    raw = random_raw(points=4, views=3).requires_grad_()
-    plain, wrapped = make_loss(variant), SEC(make_loss(variant), weight=0.7)
-    (alone,), (both,) = (torch.autograd.grad(loss(batch_of(raw))["total"], raw) for loss in (plain, wrapped))
-    vectors = raw.detach().flatten(0, 1).numpy()
-    expected = 0.7 * norms.sphere_deviation_gradient(vectors, np.linalg.norm(vectors, axis=1).mean())
-    np.testing.assert_allclose((both - alone).flatten(0, 1).numpy(), expected, atol=1e-9)
-    assert alone.abs().max() > 1e-4
-    np.testing.assert_allclose((alone * raw.detach()).sum(-1).numpy(), 0.0, atol=1e-9)
-
-
 def test_norm_penalty() -> None:
     raw = random_raw()
     valid = torch.ones(6, 2, dtype=torch.bool)
