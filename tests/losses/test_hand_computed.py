@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from patchprint.common.rng import key
 from patchprint.losses import DescriptorBatch, create
@@ -15,14 +14,9 @@ from patchprint.losses.hardnet import correlation_penalty, global_orthogonality,
 from patchprint.losses.loss import Pairs
 from patchprint.losses.mining import angle, hardest_across, hardest_cosine, hardest_everywhere
 from reference.average_precision import exact_average_precision, relaxed_average_precision as slow_relaxed
-from support.loss_batches import batch_of
+from support.loss_batches import batch_of, on_circle
 
 E1, E2, E3 = torch.eye(3).unbind()
-
-
-def on_circle(*degrees: float) -> Tensor:
-    radians = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
-    return torch.stack([radians.cos(), radians.sin()], -1)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from reference.classes import Samples
 from reference.formula import finite_differences
 from reference.norms import sphere_deviation
 from support.host_reads import NoHostReads
-from support.loss_batches import batch_of, random_raw
+from support.loss_batches import batch_of, on_circle, random_raw
 from support.training_data import short_run
 
 pytest.importorskip("pytorch_metric_learning")
@@ -38,11 +38,6 @@ def with_labels(name: str, **settings: float) -> WithLabels:
 def embeddings(seed: int = 0) -> Tensor:
     centers = random_raw(10, 1, 6, seed=seed, noise=0.0)[LABELS, 0]
     return centers + random_raw(8, 1, 6, seed=seed + 100, noise=0.0)[:, 0]
-
-
-def on_circle(*degrees: float) -> Tensor:
-    radians = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
-    return torch.stack([radians.cos(), radians.sin()], 1)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -52,6 +52,12 @@ def random_raw(points: int = 6, views: int = 2, dim: int = 8, seed: int = 0, noi
     return center + noise * torch.randn(points, views, dim, generator=generator, dtype=torch.float64)
 
 
+def on_circle(*degrees: float) -> Tensor:
+    """Unit vectors (N, 2) in float64."""
+    radians = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    return torch.stack([radians.cos(), radians.sin()], 1)
+
+
 def batch_of(raw: Tensor, progress: float = 0.5, step: int = 3, **more: Any) -> DescriptorBatch:
     """A batch whose unit vectors and maps follow from the raw descriptors, so that gradients reach them."""
     return DescriptorBatch(
