@@ -45,7 +45,7 @@ class SphereDeviation(nn.Module):
         self.register_buffer("started", torch.tensor(False))
 
     def forward(self, norms: Tensor, mean: Tensor) -> Tensor:
-        """Shape: norms (N,), mean of the norms that count (0-dim) -> (N,)."""
+        """Squared differences (N,) of norms (N,), given the mean of those that count (0-dim)."""
         with torch.no_grad():
             center = torch.where(self.started, torch.lerp(self.center.to(mean), mean, self.momentum), mean)
             if self.training:
@@ -66,7 +66,7 @@ class NormPenalty(_WithTerm):
         return penalty, {"norm_penalty": penalty, "norm_mean": mean, "norm_variance": variance}
 
     def penalty(self, norms: Tensor, mean: Tensor) -> Tensor:
-        """Shape: norms (P * K,), their mean (0-dim) -> (P * K,)."""
+        """Penalty of each norm (P * K,), given their mean (0-dim)."""
         return norms.square()
 
 

@@ -56,7 +56,7 @@ class Samples(NamedTuple):
         return Samples(unit, rows.own(unit), exists, same, positive=counts & same, negative=counts & ~same, rows=rows)
 
     def cosine(self) -> Tensor:
-        """Shape: -> (R, N)."""
+        """Cosines of the own rows with all samples, (R, N)."""
         return self.anchor @ self.unit.T
 
     def mean_where(self, values: Tensor, mask: Tensor) -> Tensor:

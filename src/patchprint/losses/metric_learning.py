@@ -28,7 +28,7 @@ class WithLabels(nn.Module):
         self.loss = loss
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """Shape: embeddings (N, D), labels (N,) int64 -> 0-dim, at least float32."""
+        """Loss (0-dim, at least float32) of embeddings (N, D) with labels (N,) int64."""
         with torch.autocast(embeddings.device.type, enabled=False):
             raw = at_least_float32(embeddings)[:, None]
             batch = DescriptorBatch(
@@ -59,7 +59,7 @@ class SECRegularizer(nn.Module):
         records.add_to_recordable_attributes(self, list_of_names=["norm_mean", "norm_variance"], is_stat=True)
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """Shape: embeddings (N, D) before normalization, which is how the library hands them on -> 0-dim."""
+        """Mean penalty (0-dim) of embeddings (N, D) before normalization, as the library passes them on."""
         norms = torch.linalg.vector_norm(at_least_float32(embeddings), dim=1)
         self.norm_mean, self.norm_variance = norms.detach().mean(), norms.detach().var(correction=0)
         deviation: Tensor = self.deviation(norms, self.norm_mean)
