@@ -44,8 +44,7 @@ class DOAPLoss(Loss):
             )
         distance, largest = self.distances(batch, samples)
         position = (distance * (bins / largest)).clamp_max(bins)
-        # Beyond the last bin an item counts nowhere.
-        position = position.masked_fill(~(samples.positive | samples.negative), bins + 1.0)
+        position = position.masked_fill(~(samples.positive | samples.negative), bins + 1.0)  # where nothing is counted
         own = relaxed_average_precision(*CumulativeCounts.apply(position, samples.positive, bins))
         is_query = samples.positive.any(1).to(own)
         precision, is_query = samples.rows.gathered(torch.stack([own, is_query], 1)).unbind(1)
