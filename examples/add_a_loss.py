@@ -19,7 +19,7 @@ from patchprint.data.batches import two_views
 from patchprint.data.builders.homographies import make_tracks
 from patchprint.data.tracks import TrackStore
 from patchprint.interop.image_files import read_gray
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.losses.loss import Loss, PairLoss, Pairs
 from patchprint.losses.mining import hardest_cosine
 from patchprint.training.held_out import HeldOutPoints
@@ -36,7 +36,7 @@ class SoftHardLoss(PairLoss):
         positive = (pairs.anchor * pairs.positive).sum(1)
         negative = hardest_cosine(pairs.anchor, pairs.positive, 1.0, pairs.ignore)
         total = torch.nn.functional.softplus((negative - positive) / self.temperature).mean()
-        return {"total": total, "positive": positive.mean().detach(), "negative": negative.mean().detach()}
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean()}
 
 
 def train(loss: Loss, source: TrackStore, steps: int) -> networks.PatchNetwork:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.ops.geometry import wrap_angle
 from patchprint.types import Features, Keypoints, Matches, ModelId
 

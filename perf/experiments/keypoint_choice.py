@@ -31,7 +31,7 @@ from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
 from patchprint.interop.image_files import limit, list_images, read_gray
 from patchprint.matching import match
-from patchprint.metrics.epipolar import error_auc
+from patchprint.metrics.geometry import error_auc
 from patchprint.ops.geometry import project, relative_pose
 from patchprint.storage import feature_files
 from patchprint.types import Features

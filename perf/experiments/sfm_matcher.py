@@ -25,7 +25,7 @@ from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model
 from patchprint.interop.image_files import limit, list_images, read_color
 from patchprint.matching.pair_selection import MatchRule, choose_pairs
-from patchprint.metrics.cameras import camera_errors
+from patchprint.metrics.geometry import camera_errors
 from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.storage.lazy_mapping import View

@@ -20,8 +20,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from patchprint.common import files, provenance
-from patchprint.losses import LOSSES, SEC, Loss, create
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import LOSSES, SEC, DescriptorBatch, Loss, create
 
 ON_CUDA = ("cudaStreamSynchronize", "cudaEventSynchronize", "Memcpy DtoH")
 ON_CPU = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select")

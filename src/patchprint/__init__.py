@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from patchprint.features.settings import DescribeSettings as DescribeSettings, DetectSettings as DetectSettings
     from patchprint.interop.image_files import ImageLike as ImageLike
     from patchprint.interop.ray_cluster import Cluster as Cluster
-    from patchprint.losses.descriptor_batch import DescriptorBatch as DescriptorBatch
+    from patchprint.losses import DescriptorBatch as DescriptorBatch
     from patchprint.matching.calibration import RatioChoice as RatioChoice, calibrate as calibrate
     from patchprint.matching.matchers import Matcher as Matcher, match as match
     from patchprint.matching.settings import MatchSettings as MatchSettings, match_and_verify as match_and_verify
@@ -103,7 +103,7 @@ _NAMES = {
     "features.settings": "DescribeSettings DetectSettings",
     "interop.image_files": "ImageLike",
     "interop.ray_cluster": "Cluster",
-    "losses.descriptor_batch": "DescriptorBatch",
+    "losses": "DescriptorBatch",
     "matching.calibration": "RatioChoice calibrate",
     "matching.matchers": "Matcher match",
     "matching.settings": "MatchSettings match_and_verify",

@@ -44,14 +44,14 @@ class YoursLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         near = l2(pairs.anchor, pairs.positive)
-        far = hardest_across(pairs.anchor, pairs.positive, ignore=pairs.ignore_across, rows=pairs.rows)
+        far = hardest_across(pairs)
         with torch.no_grad():
             batch_mean = near.mean()
             mean = torch.where(self.started, self.mean + self.rate * (batch_mean - self.mean), batch_mean)
             if self.training:
                 self.mean.copy_(mean)
                 self.started.fill_(True)
-        return {"total": torch.relu(1.0 + near - far).mean() / (1.0 + mean), "far": far.mean().detach()}
+        return {"total": torch.relu(1.0 + near - far).mean() / (1.0 + mean), "far": far.mean()}
 '''
 
 REFERENCE = '''"""The throw-away loss, in loops."""

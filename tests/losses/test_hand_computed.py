@@ -6,23 +6,17 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from patchprint.common.rng import key
-from patchprint.losses import SEC, create
-from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.losses.doap import cumulative_counts, relaxed_average_precision
+from patchprint.losses import DescriptorBatch, create
+from patchprint.losses.doap import CumulativeCounts, relaxed_average_precision
 from patchprint.losses.hardnet import correlation_penalty, global_orthogonality, other_points
+from patchprint.losses.loss import Pairs
 from patchprint.losses.mining import angle, hardest_across, hardest_cosine, hardest_everywhere
 from reference.average_precision import exact_average_precision, relaxed_average_precision as slow_relaxed
-from support.loss_batches import batch_of
+from support.loss_batches import batch_of, on_circle
 
 E1, E2, E3 = torch.eye(3).unbind()
-
-
-def on_circle(*degrees: float) -> Tensor:
-    radians = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
-    return torch.stack([radians.cos(), radians.sin()], -1)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +40,7 @@ def test_average_precision_of_the_fact_sheet(
 
 def test_soft_counts_share_an_item_between_two_bins() -> None:
     position = torch.tensor([[0.0, 0.25, 2.0, 3.0]])  # the last one is outside of bins 0..2
-    positives, everyone = cumulative_counts(position, torch.tensor([[False, True, True, False]]), 2)
+    positives, everyone = CumulativeCounts.apply(position, torch.tensor([[False, True, True, False]]), 2)
     assert positives.tolist() == [[0.75, 1.0, 2.0]]
     assert everyone.tolist() == [[1.75, 2.0, 3.0]]
 
@@ -73,12 +67,11 @@ def test_hardest_negatives_on_a_circle() -> None:
     def chord(degrees: float) -> float:
         return 2 * math.sin(math.radians(degrees) / 2)
 
-    across = hardest_across(anchor, positive)
+    pairs = Pairs.of(batch_of(torch.stack([anchor, positive], 1)))
+    across = hardest_across(pairs)
     assert across.tolist() == pytest.approx([chord(70), chord(70), chord(105)], abs=1e-6)
-    assert hardest_across(anchor, positive, swap=False).tolist() == pytest.approx(
-        [chord(75), chord(70), chord(105)], abs=1e-6
-    )
-    everywhere = hardest_everywhere(anchor, positive)
+    assert hardest_across(pairs, swap=False).tolist() == pytest.approx([chord(75), chord(70), chord(105)], abs=1e-6)
+    everywhere = hardest_everywhere(pairs)
     assert everywhere.tolist() == pytest.approx([chord(55), chord(55), chord(90)], abs=1e-6)
     cosine = hardest_cosine(anchor, positive, limit=0.99)
     assert angle(cosine).rad2deg().tolist() == pytest.approx([55, 55, 90], abs=1e-6)
@@ -87,9 +80,8 @@ def test_hardest_negatives_on_a_circle() -> None:
 def test_guards_skip_near_duplicates() -> None:
     anchor, positive = on_circle(0, 0.2, 90), on_circle(5, 40, 120)
     # Points 0 and 1 are 0.2 degrees apart as anchors (0.0035 in L2): skipped there, still compared elsewhere.
-    assert hardest_everywhere(anchor, positive)[0].item() == pytest.approx(
-        2 * math.sin(math.radians(4.8) / 2), abs=1e-4
-    )
+    pairs = Pairs.of(batch_of(torch.stack([anchor, positive], 1)))
+    assert hardest_everywhere(pairs)[0].item() == pytest.approx(2 * math.sin(math.radians(4.8) / 2), abs=1e-4)
     # The angular guard drops the pair of points whatever block shows the near duplicate.
     cosine = hardest_cosine(anchor, positive, limit=math.cos(0.6))
     assert angle(cosine).rad2deg().tolist() == pytest.approx([85, 50, 50], abs=1e-6)
@@ -107,17 +99,11 @@ def test_ignored_pairs_are_not_mined() -> None:
     assert seen == pytest.approx(sum(chords) / 3, abs=1e-6)
 
 
-def test_hardnet_of_orthogonal_points() -> None:
-    desc = torch.stack([torch.stack([v, v]) for v in (E1, E2, E3)])
-    parts = create("hardnet", margin=2.0)(DescriptorBatch(desc, desc))
-    assert parts["total"].item() == pytest.approx(2.0 + 1e-3 - math.sqrt(2), abs=1e-6)
-
-
 def test_gor_and_cpr() -> None:
     anchor = torch.stack([E1, E2])
     other = torch.stack([E1, E3])  # cosines 1 and 0
     assert global_orthogonality(anchor, other).item() == pytest.approx(0.25 + 0.5 - 1 / 3)
-    # Centred anchors are +-(1, -1, 0) / 2: the scatter has -1/2 twice off the diagonal.
+    # Centered anchors are +-(1, -1, 0) / 2: the scatter has -1/2 twice off the diagonal.
     assert correlation_penalty(anchor).item() == pytest.approx(math.sqrt(0.5) / 2)
 
 
@@ -127,31 +113,6 @@ def test_other_points_is_a_derangement(count: int) -> None:
         other = other_points(count, key(0, step))
         assert sorted(other.tolist()) == list(range(count))
         assert (other != torch.arange(count)).all()
-
-
-def test_hynet_keeps_norms_of_a_pair_equal() -> None:
-    raw = torch.stack([torch.stack([3 * v, 5 * v]) for v in (E1, E2, E3)])
-    parts = create("hynet")(batch_of(raw))
-    assert parts["norm"].item() == pytest.approx(4.0)
-    near, far = 1e-3, math.sqrt(2 + 1e-6)
-    triplet = max(0.0, 1.2 + near + near**2 - far - far**2)
-    assert parts["total"].item() == pytest.approx(triplet + 0.1 * 4.0, abs=1e-6)
-
-
-def test_cdf_weighs_the_hardest_triplet_with_one() -> None:
-    raw = torch.stack([on_circle(0, 90, 180, 270), on_circle(2, 100, 200, 300)], 1)
-    loss = create("cdf", bins=4)
-    loss(batch_of(raw))
-    assert loss.histogram.sum().item() == pytest.approx(1.0)
-    assert loss._share_at_most_as_hard(torch.tensor([2.0])).item() == pytest.approx(1.0)
-
-
-def test_sec_of_norms_three_and_five() -> None:
-    raw = torch.stack([torch.stack([3 * v, 5 * v]) for v in (E1, E2, E3)])
-    parts = SEC(create("hardnet"), weight=2.0)(batch_of(raw))
-    assert parts["norm_mean"].item() == pytest.approx(4.0)
-    assert parts["norm_variance"].item() == pytest.approx(1.0)
-    assert parts["total"].item() == pytest.approx(parts["metric"].item() + 2.0)
 
 
 def test_triplets_that_touch_the_margin_count_as_zero() -> None:

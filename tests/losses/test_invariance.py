@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
-from patchprint.losses import Loss
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch, Loss
 from support.loss_batches import EVERY_LOSS, VARIANTS, batch_of, make_loss, random_raw
 
 IN_ANY_ORDER = [variant for variant in EVERY_LOSS if not make_loss(variant).draws_by_position]

@@ -6,7 +6,7 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.losses import create
-from patchprint.losses.ranking_loss import MatchRanking
+from patchprint.losses.auxiliary import MatchRanking
 from support.loss_batches import batch_of, random_raw
 
 

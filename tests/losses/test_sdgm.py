@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.losses.sdgm import SDGMLoss, Spread, averaging_rate
+from patchprint.losses.sdgm import SDGMLoss, Spread
 from support.loss_batches import batch_of, random_raw
 
 # Last line of the log of the released run on Liberty, 1024 pairs.
@@ -47,10 +47,8 @@ def test_the_step_form_does_not_reach_it() -> None:
 
 
 def test_averages_look_back_over_the_same_part_of_any_run() -> None:
-    assert averaging_rate(None) == averaging_rate(200_000) == 0.001
-    assert averaging_rate(20_000) == pytest.approx(0.01)
-    assert averaging_rate(100) == 0.1
-    assert SDGMLoss(total_steps=20_000).rate == pytest.approx(0.01)
+    rates = {steps: SDGMLoss(total_steps=steps).rate for steps in (None, 200_000, 20_000, 100)}
+    assert rates == {None: 0.001, 200_000: 0.001, 20_000: pytest.approx(0.01), 100: 0.1}
 
 
 def test_initial_power_is_a_ramp_that_grows_with_the_batch() -> None:

@@ -1,10 +1,10 @@
-"""Every loss teaches: 30 steps beat raw pixels on a held-out photograph, along the curve that was pinned."""
+"""Every loss teaches: 30 steps beat raw pixels on a held-out image, along the curve that was pinned."""
 
 from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("skimage", reason="the photographs come with scikit-image")
+pytest.importorskip("skimage", reason="the images come with scikit-image")
 from patchprint.losses import LOSSES
 from support import loss_training
 from support.loss_batches import WITHOUT_EXTRA

@@ -10,7 +10,7 @@ import torch
 
 from patchprint.matching import match, verify
 from patchprint.matching.two_view_geometry import estimate_pose
-from patchprint.metrics.epipolar import pose_error
+from patchprint.metrics.geometry import pose_error
 from patchprint.types import Matches
 from support.made_features import descriptors, features
 from support.two_cameras import INTRINSICS, RELATIVE_POSE, seen_by_two_cameras

@@ -12,12 +12,7 @@ from torch import Tensor
 
 from patchprint.metrics import recall as retrieval
 from patchprint.metrics.recall import recall_at
-
-
-def on_circle(*degrees: float) -> Tensor:
-    """Unit vectors (N, 2)."""
-    angle = torch.tensor(degrees, dtype=torch.float64).deg2rad()
-    return torch.stack([angle.cos(), angle.sin()], 1)
+from support.loss_batches import on_circle
 
 
 def classes(text: str) -> Tensor:

@@ -9,7 +9,7 @@ from torch import nn
 import patchprint
 from patchprint import losses
 from patchprint.common.errors import UserError
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.networks import create, weights
 from patchprint.networks.hynet import HyNet
 from patchprint.types import Keypoints

@@ -11,7 +11,7 @@ import pytest
 
 from patchprint import cli
 from patchprint.interop.colmap_models import poses_of_model, read_model
-from patchprint.metrics.cameras import camera_errors
+from patchprint.metrics.geometry import camera_errors
 from patchprint.pipelines.localization import localize
 from pipelines.conftest import ROOM
 from support.known_images import texture

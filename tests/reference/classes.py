@@ -38,12 +38,14 @@ def mean(values):
     return sum(values) / len(values) if values else 0.0
 
 
-def class_formula(loss, settings):
+def class_formula(loss):
     """``loss(samples, **settings)`` as a reference on batches of (points, views, dim), a class being a point."""
 
-    def value(raw, valid=None, ignore=None):
-        points, views, dim = raw.shape
-        labels = [p if valid is None or valid[p][v] else None for p in range(points) for v in range(views)]
-        return loss(Samples(raw.reshape(-1, dim), labels, ignore), **settings)
+    def reference(settings, points, dim):
+        def value(raw, valid=None, ignore=None):
+            labels = [p if valid is None or valid[p][v] else None for p, v in np.ndindex(raw.shape[:2])]
+            return loss(Samples(raw.reshape(-1, raw.shape[2]), labels, ignore), **settings)
 
-    return Formula(value)
+        return Formula(value)
+
+    return reference

@@ -7,7 +7,7 @@ has the loss's name (``-`` becomes ``_``) returns an object with
 * ``step(raw, progress)``: update running statistics and fix detached weights by this batch;
 * ``value(raw)``: the loss of a batch with these (losses on groups also take ``valid`` and ``ignore``).
 
-``raw`` is (points, views, dim), before normalisation.
+``raw`` is (points, views, dim), before normalization.
 """
 
 from __future__ import annotations
@@ -35,3 +35,14 @@ def units(raw):
     """Unit vectors of the first and of the second views, each (points, dim)."""
     vectors = unit(raw)
     return vectors[:, 0], vectors[:, 1]
+
+
+def finite_differences(value, at, step=1e-6):
+    gradient = np.zeros_like(at)
+    for index in np.ndindex(at.shape):
+        moved = at.copy()
+        moved[index] = at[index] + step
+        above = value(moved)
+        moved[index] = at[index] - step
+        gradient[index] = (above - value(moved)) / (2 * step)
+    return gradient

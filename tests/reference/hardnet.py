@@ -1,4 +1,4 @@
-"""HardNet with all minings, forms and regularisers."""
+"""HardNet with all minings, forms and regularizers."""
 
 from __future__ import annotations
 

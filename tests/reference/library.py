@@ -20,4 +20,4 @@ def contrastive(samples):
 
 
 def reference(settings, points, dim):
-    return class_formula(multi_similarity if settings else contrastive, {})
+    return class_formula(multi_similarity if settings else contrastive)({}, points, dim)

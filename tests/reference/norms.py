@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from reference.mining import dot, norm
 
 
@@ -11,11 +9,6 @@ def sphere_deviation(x, center=None):
     norms = [norm(v) for v in x]
     center = sum(norms) / len(norms) if center is None else center
     return sum((n - center) ** 2 for n in norms) / len(norms)
-
-
-def sphere_deviation_gradient(x, center):
-    """Along each vector, in proportion to how much longer than ``center`` it is."""
-    return np.array([[2 / len(x) * (norm(v) - center) * s / norm(v) for s in v] for v in x])
 
 
 def mean_squared_norm(x):

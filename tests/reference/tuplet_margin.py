@@ -20,5 +20,4 @@ def tuplet_margin(samples, slack=0.1, scale=64.0, variance_weight=0.5, tolerance
     return mean(tuplets) + variance_weight * (low + high)
 
 
-def reference(settings, points, dim):
-    return class_formula(tuplet_margin, settings)
+reference = class_formula(tuplet_margin)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchprint import losses
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 
 WITHOUT_EXTRA = () if importlib.util.find_spec("pytorch_metric_learning") else ("library",)
 """Losses that cannot be made here, since their package is not installed."""
@@ -50,6 +50,12 @@ def random_raw(points: int = 6, views: int = 2, dim: int = 8, seed: int = 0, noi
     generator = torch.Generator().manual_seed(seed)
     center = torch.randn(points, 1, dim, generator=generator, dtype=torch.float64)
     return center + noise * torch.randn(points, views, dim, generator=generator, dtype=torch.float64)
+
+
+def on_circle(*degrees: float) -> Tensor:
+    """Unit vectors (N, 2) in float64."""
+    radians = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    return torch.stack([radians.cos(), radians.sin()], 1)
 
 
 def batch_of(raw: Tensor, progress: float = 0.5, step: int = 3, **more: Any) -> DescriptorBatch:

@@ -1,4 +1,4 @@
-"""A short training of a narrow network with any loss, on photographs that scikit-image ships.
+"""A short training of a narrow network with any loss, on images that scikit-image ships.
 
 ``python tests/support/loss_training.py [loss ...]`` writes the curves of those losses, or of those that have none.
 Everything is in float64, so that other processors follow the same curve closely; patches are cut at random places, so that
@@ -21,7 +21,7 @@ if __name__ == "__main__":  # the helpers have one name, however this file is ru
 
 from patchprint import losses, networks
 from patchprint.data.builders import bundled_images
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.metrics.verification import fpr95
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 from support.checkout import TESTS
@@ -32,7 +32,7 @@ STEPS, PAIRS, LOGGED_EVERY = 30, 16, 5
 
 @dataclass(frozen=True)
 class ShortRun:
-    """Mean loss of every five steps, and the share of false positives at 95 % recall on a held-out photograph."""
+    """Mean loss of every five steps, and the share of false positives at 95 % recall on a held-out image."""
 
     curve: list[float]
     fpr95: float
@@ -50,7 +50,7 @@ def patches_of(names: tuple[str, ...], count: int, seed: int) -> Tensor:
     while len(center) < count:
         which = int(random.integers(len(images)))
         y, x = (int(random.integers(24, side - 24)) for side in images[which].shape)
-        if images[which][y - 8 : y + 8, x - 8 : x + 8].std() > 12:  # something must be there to recognise
+        if images[which][y - 8 : y + 8, x - 8 : x + 8].std() > 12:  # something must be there to recognize
             image.append(which)
             center.append((x, y))
     turn, zoom = random.uniform(-0.4, 0.4, (2, count)), np.exp(random.uniform(-0.25, 0.25, (2, count)))
@@ -67,7 +67,7 @@ def patches_of(names: tuple[str, ...], count: int, seed: int) -> Tensor:
 
 
 def false_positives(descriptors: Tensor) -> float:
-    """FPR95 of prints (N, 2, D): matching views against views of other places, ten of them each."""
+    """FPR95 of descriptors (N, 2, D): matching views against views of other places, ten of them each."""
     anchor, positive = descriptors.unbind(1)
     matching = (anchor - positive).norm(dim=1)
     others = [(anchor - positive.roll(shift, 0)).norm(dim=1) for shift in range(1, 11)]
@@ -76,7 +76,7 @@ def false_positives(descriptors: Tensor) -> float:
 
 
 def raw_pixels(patches: Tensor) -> Tensor:
-    """Patches with their own mean and deviation removed, as prints (N, 2, 1024)."""
+    """Patches with their own mean and deviation removed, as descriptors (N, 2, 1024)."""
     flat = patches.flatten(2)
     return (flat - flat.mean(-1, keepdim=True)) / (flat.std(-1, keepdim=True) + 1e-7)
 

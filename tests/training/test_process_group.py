@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from patchprint.common import distributed as ranks
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.training.run_folder import read_metrics
 from patchprint.training.step import gather_batch
 from support import training_ranks

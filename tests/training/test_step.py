@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from patchprint import losses
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep, largest_batch
 from support import training_data

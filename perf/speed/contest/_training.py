@@ -12,7 +12,7 @@ from patchprint.common import rng
 from patchprint.data import Tracks, TrackStore, augment
 from patchprint.data.batches import PairBatcher
 from patchprint.data.patch_source import PatchSource
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.pipelines.bench import BenchImages
 from patchprint.training import TrainConfig, assembly, resolve
 from patchprint.training.step import TrainStep

@@ -15,7 +15,7 @@ from patchprint.interop import strecha
 from patchprint.interop.image_files import list_images
 from patchprint.interop.sequences import find_sequences
 from patchprint.matching.two_view_geometry import estimate_geometry, estimate_pose
-from patchprint.metrics.epipolar import corner_error, pose_error
+from patchprint.metrics.geometry import corner_error, pose_error
 from patchprint.ops.geometry import epipolar_errors, fundamental_matrix, project, relative_pose
 from patchprint.types import Features, Matches
 

@@ -29,7 +29,7 @@ from patchprint.interop.colmap_sfm import reconstruct, summarize
 from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, read_gray
 from patchprint.matching import match
-from patchprint.metrics.cameras import camera_errors
+from patchprint.metrics.geometry import camera_errors
 from patchprint.types import Features, Keypoints, Pose
 
 # ETH without ratio test: registered images, thousands of points, track length, reprojection error in pixels.

@@ -26,8 +26,7 @@ from patchprint.benchmarks._features import sequence_features
 from patchprint.common.errors import UserError
 from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.average_precision import Definition, average_precision, mean_average_precision, precision_recall
-from patchprint.metrics.correspondence import wholly_inside, within_overlap, within_pixels
-from patchprint.metrics.greedy_assignment import join_nearest
+from patchprint.metrics.correspondence import join_nearest, wholly_inside, within_overlap, within_pixels
 from patchprint.ops.distances import nearest
 from patchprint.ops.geometry import inside, project
 from patchprint.types import Features

@@ -21,7 +21,7 @@ from patchprint.benchmarks._features import sequence_features
 from patchprint.interop.sequences import find_sequences
 from patchprint.matching.two_view_geometry import estimate_geometry
 from patchprint.metrics.correspondence import reprojection_errors
-from patchprint.metrics.epipolar import corner_error
+from patchprint.metrics.geometry import corner_error
 from patchprint.ops.distances import nearest
 from patchprint.types import Features, Matches
 

@@ -36,7 +36,7 @@ from patchprint.features.model import LOWE_RATIO, Model, ModelBase
 from patchprint.features.settings import DetectSettings
 from patchprint.interop.image_files import read_gray
 from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match, matchers_with_ratio, summary
-from patchprint.metrics.epipolar import error_auc
+from patchprint.metrics.geometry import error_auc
 from patchprint.networks.engines import AUTO
 from patchprint.types import Features, Keypoints, Matches
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from patchprint.common.registry import Registry
+from patchprint.losses.auxiliary import SEC, NormPenalty
 from patchprint.losses.cdf import CDFLoss
 from patchprint.losses.classes import ClassLoss
+from patchprint.losses.cross_entropy import NPairLoss, NTXentLoss
 from patchprint.losses.distillation import Distillation
 from patchprint.losses.doap import BinaryDOAPLoss, DOAPLoss
-from patchprint.losses.exp_tl import ExpTLSurrogateLoss
-from patchprint.losses.hardnet import HardNetLoss
+from patchprint.losses.hardnet import ExpTLSurrogateLoss, HardNetLoss
 from patchprint.losses.hynet import HyNetLoss
 from patchprint.losses.l2net import L2NetLoss
-from patchprint.losses.library import LibraryLoss
-from patchprint.losses.loss import Loss, PairLoss
+from patchprint.losses.loss import DescriptorBatch, Loss, PairLoss
+from patchprint.losses.metric_learning import LibraryLoss
 from patchprint.losses.multi_similarity import MultiSimilarityLoss
-from patchprint.losses.n_pair import NPairLoss
-from patchprint.losses.nt_xent import NTXentLoss
 from patchprint.losses.scale_aware import ScaleAwareLoss
 from patchprint.losses.sdgm import SDGMLoss
-from patchprint.losses.sec import SEC, NormPenalty
-from patchprint.losses.semihard import SemiHardTripletLoss
 from patchprint.losses.sosnet import SOSNetLoss
 from patchprint.losses.tfeat import TFeatLoss
-from patchprint.losses.triplet import TripletLoss
+from patchprint.losses.triplet import SemiHardTripletLoss, TripletLoss
 from patchprint.losses.tuplet_margin import TupletMarginLoss
 
 LOSSES: Registry[type[Loss]] = Registry(
@@ -59,4 +56,4 @@ def create(name: str, /, **settings: Any) -> Loss:
     return loss
 
 
-__all__ = ["LOSSES", "SEC", "ClassLoss", "Distillation", "Loss", "NormPenalty", "PairLoss", "create"]
+__all__ = ["LOSSES", "SEC", "ClassLoss", "DescriptorBatch", "Distillation", "Loss", "NormPenalty", "PairLoss", "create"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from patchprint.common.distributed import ALL_ROWS, Rows
+from patchprint.common.distributed import Rows
 from patchprint.common.errors import UserError
-from patchprint.losses.loss import PairLoss, Pairs, require_at_least
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_rate
 from patchprint.losses.mining import L2_GUARD, NOTHING_LEFT, SMALLEST_L2, both_ways, hardest_across, l2, same_point
 
 
@@ -30,18 +30,11 @@ class CDFLoss(PairLoss):
     started: Tensor
 
     def __init__(
-        self,
-        bins: int = 512,
-        rate: float = 0.01,
-        guard: float = L2_GUARD,
-        binary: bool = False,
-        guard_bits: int = 2,
+        self, bins: int = 512, rate: float = 0.01, guard: float = L2_GUARD, binary: bool = False, guard_bits: int = 2
     ) -> None:
         super().__init__()
         self.bins = int(require_at_least("bins", bins, 2))
-        if not 0.0 < rate <= 1.0:
-            raise UserError(f"rate must be in (0, 1], got {rate:g}")
-        self.rate = rate
+        self.rate = require_rate("rate", rate)
         self.guard = require_at_least("guard", guard, 0.0)
         self.binary = binary
         if binary:
@@ -60,23 +53,17 @@ class CDFLoss(PairLoss):
                 f"bins must not exceed the {len(pairs.anchor)} pairs of the batch, got {self.bins}; half is usual"
             )
         if self.binary:
-            triplets, hardness = _binary_triplets(pairs, self.guard_bits)
+            positive, negative, hardness = _binary_triplets(pairs, self.guard_bits)
         else:
-            negative = hardest_across(
-                pairs.anchor, pairs.positive, self.guard, ignore=pairs.ignore_across, rows=pairs.rows
-            )
-            triplets = Triplets(l2(pairs.anchor, pairs.positive), negative)
-            hardness = (triplets.positive - triplets.negative).detach()
+            negative = hardest_across(pairs, self.guard)
+            positive = l2(pairs.anchor, pairs.positive)
+            hardness = (positive - negative).detach()
         weight = self._share_at_most_as_hard(hardness, pairs.rows)
-        return {
-            "total": (weight * (triplets.positive - triplets.negative)).mean(),
-            "positive": triplets.positive.mean().detach(),
-            "negative": triplets.negative.mean().detach(),
-            "weight": weight.mean(),
-        }
+        total = (weight * (positive - negative)).mean()
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean(), "weight": weight.mean()}
 
     @torch.no_grad()
-    def _share_at_most_as_hard(self, hardness: Tensor, rows: Rows = ALL_ROWS) -> Tensor:
+    def _share_at_most_as_hard(self, hardness: Tensor, rows: Rows) -> Tensor:
         position = ((hardness + 2.0) * ((self.bins - 1) / 4.0)).clamp(0.0, self.bins - 1.0)
         nodes = torch.arange(self.bins, dtype=position.dtype, device=position.device)
         # (R, bins) at once: small, and unlike a scattered addition the same on every run.
@@ -89,15 +76,8 @@ class CDFLoss(PairLoss):
         return histogram.cumsum(0).gather(0, position.floor().long().clamp_(0, self.bins - 1))
 
 
-class Triplets(NamedTuple):
-    """Distances of each point to its positive and to its mined negative, both (P,)."""
-
-    positive: Tensor
-    negative: Tensor
-
-
-def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Triplets, Tensor]:
-    """Distances of the relaxed bits with gradient, and ``d+ - d-`` of the bits themselves (P,)."""
+def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Relaxed distances with gradient to the positive and the mined negative, and ``d+ - d-`` of the bits, each (P,)."""
     anchor, positive = torch.tanh(pairs.raw_anchor), torch.tanh(pairs.raw_positive)
     (count, dim), rows, ignore = anchor.shape, pairs.rows, pairs.ignore_across
 
@@ -106,16 +86,15 @@ def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Triplets, Tensor]:
 
     soft = both_ways(apart, anchor, positive, rows)
     with torch.no_grad():
-        bits_anchor = (anchor > 0).to(anchor.dtype) * 2.0 - 1.0
-        bits_positive = (positive > 0).to(anchor.dtype) * 2.0 - 1.0
-        hard = both_ways(apart, bits_anchor, bits_positive, rows)  # a differing bit counts 2 / dim
+        # A differing bit counts 2 / dim.
+        hard = both_ways(apart, (anchor > 0).to(anchor) * 2.0 - 1.0, (positive > 0).to(anchor) * 2.0 - 1.0, rows)
         nearest = []
-        for bits, relaxed, ignored in zip(hard, soft, (ignore, None if ignore is None else ignore.T), strict=True):
-            excluded = same_point(count, anchor.device, rows) | (bits < (2.0 * guard_bits - 1.0) / dim)
+        for differing, relaxed, ignored in zip(hard, soft, (ignore, None if ignore is None else ignore.T), strict=True):
+            excluded = same_point(count, anchor.device, rows) | (differing < (2.0 * guard_bits - 1.0) / dim)
             if ignored is not None:
                 excluded = excluded | rows.own(ignored)
             # Many candidates differ in equally many bits; the relaxed distance decides between them.
-            nearest.append((bits + relaxed * (0.5 / dim)).masked_fill(excluded, NOTHING_LEFT).min(1))
+            nearest.append((differing + relaxed * (0.5 / dim)).masked_fill(excluded, NOTHING_LEFT).min(1))
         there, back = nearest
         use_there = there.values <= back.values
 
@@ -123,5 +102,5 @@ def _binary_triplets(pairs: Pairs, guard_bits: int) -> tuple[Triplets, Tensor]:
         of_each = [table.gather(1, best.indices[:, None])[:, 0] for table, best in zip(tables, nearest, strict=True)]
         return torch.where(use_there, of_each[0], of_each[1])
 
-    triplets = Triplets(rows.gathered(rows.diagonal(soft[0])), rows.gathered(chosen(soft)))
-    return triplets, rows.gathered(rows.diagonal(hard[0]) - chosen(hard))
+    of_positives, of_negatives = rows.gathered(rows.diagonal(soft[0])), rows.gathered(chosen(soft))
+    return of_positives, of_negatives, rows.gathered(rows.diagonal(hard[0]) - chosen(hard))

@@ -1,15 +1,13 @@
 """What the losses of deep metric learning share: flat samples, and which pairs of them are positive or negative.
 
 A batch holds P classes of K samples (``valid`` marks those that exist), or N samples with labels; both become two tables
-(N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, a step can be
-compiled and recorded, and no table is larger than (N, N). Where several processes hold the same batch, each computes its own R
-rows of the tables (``patchprint.common.distributed``).
+(N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, and a step can be
+compiled and recorded. Several processes compute R rows of the tables each (``patchprint.common.distributed``).
 
 pytorch-metric-learning lists pairs and triplets by their indices instead, which waits for the device and cannot be recorded.
-Milliseconds forward and backward, 120 vectors of 512 numbers, float32, one thread of a shared AMD EPYC, median of 20 calls,
-ours and theirs (the lowest of three measurements): triplet 2.2 and 3.8, semihard 2.9 and 4.5 (with its miner, another
-formula), multi-similarity 2.0 and 3.6 (with its miner), tuplet-margin 1.8 and 189, nt-xent 1.2 and 30; n-pair 1.5 and 0.9,
-where 60 listed pairs are less than the whole table.
+Milliseconds forward and backward, 120 vectors of 512 numbers, float32, one thread of an AMD EPYC, median of 20 calls, ours and
+theirs: triplet 2.2 and 3.8, semihard 2.9 and 4.5 (with its miner), multi-similarity 2.0 and 3.6 (with its miner),
+tuplet-margin 1.8 and 189, nt-xent 1.2 and 30; n-pair 1.5 and 0.9, where 60 listed pairs are less than the whole table.
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.distributed import Rows
-from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.losses.loss import Loss, at_least_float32
+from patchprint.losses.loss import DescriptorBatch, Loss
 from patchprint.losses.mining import same_point
 
 _ABSENT = -1e4  # a logit whose exponential is nothing, yet unlike infinity it spoils no gradient
@@ -33,9 +30,8 @@ class Samples(NamedTuple):
     ``unit`` is for such rows only: its gradient is the sum of what the rows of all processes give it.
 
     Shape:
-        unit (N, D) unit length, at least float32; anchor (R, D) the rows of it; exists (N,) bool; same (R, N) bool: both exist
-        and are of one class, a sample and itself too; positive, negative (R, N) bool: pairs that count, neither ignored nor of
-        one sample.
+        unit (N, D) unit length; anchor (R, D) the rows of it; exists (N,) bool; same (R, N) bool: both exist and are of one
+        class, a sample and itself too; positive, negative (R, N) bool: pairs that count, neither ignored nor of one sample.
     """
 
     unit: Tensor
@@ -46,19 +42,25 @@ class Samples(NamedTuple):
     negative: Tensor
     rows: Rows
 
+    @staticmethod
+    def of(batch: DescriptorBatch) -> Samples:
+        """Flatten a batch (P, K, D), with or without labels, valid and ignore."""
+        rows, label = batch.rows, labels_of_samples(batch)
+        unit = rows.shared(batch.desc.flatten(0, 1))
+        exists = batch.counts.bool()
+        both = rows.own(exists)[:, None] & exists[None]
+        same = (rows.own(label)[:, None] == label[None]) & both
+        counts = both & ~same_point(len(label), label.device, rows)
+        if batch.ignore is not None:
+            counts = counts & ~rows.own(batch.ignore)
+        return Samples(unit, rows.own(unit), exists, same, positive=counts & same, negative=counts & ~same, rows=rows)
+
     def cosine(self) -> Tensor:
-        """
-        Shape:
-            -> (R, N).
-        """
+        """Cosines of the own rows with all samples, (R, N)."""
         return self.anchor @ self.unit.T
 
     def mean_where(self, values: Tensor, mask: Tensor) -> Tensor:
-        """Mean of the values of all rows where the mask is true, 0 where it never is.
-
-        Shape:
-            values, mask (R, N) -> 0-dim.
-        """
+        """Mean of the values (R, N) of all rows where the mask (R, N) is true, 0 where it never is."""
         return self.rows.total((values * mask).sum()) / self.rows.total(mask.sum()).clamp_min(1)
 
 
@@ -68,25 +70,17 @@ class ClassLoss(Loss):
     takes_labels = True
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        return self.compute_samples(samples_of(batch))
+        return self.compute_samples(Samples.of(batch))
 
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
-        """What ``forward`` returns; a subclass implements it.
-
-        Shape:
-            samples.unit (N, D) -> ``total`` and detached parts, each 0-dim.
-        """
+        """Compute ``total`` and parts for the log, each 0-dim; a subclass implements it."""
         raise NotImplementedError
 
 
 def labels_of_samples(batch: DescriptorBatch) -> Tensor:
-    """The class of every sample: by its label, or by its point where there are no labels.
-
-    Shape:
-        -> (P * K,) int64.
-    """
+    """The class of every sample: its label, or its point where there are no labels, (P * K,) int64."""
     label = torch.arange(batch.num_points, device=batch.desc.device) if batch.label is None else batch.label
-    return label[:, None].expand(-1, batch.num_views).reshape(-1)
+    return label.repeat_interleave(batch.num_views)
 
 
 def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
@@ -96,21 +90,3 @@ def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
         logits, mask (R, N) -> (R, 1).
     """
     return logits.masked_fill(~mask, _ABSENT).logsumexp(1, keepdim=True)
-
-
-def samples_of(batch: DescriptorBatch) -> Samples:
-    """The samples of a batch, flat, and which pairs of them count.
-
-    Shape:
-        batch.desc (P, K, D), with or without labels, valid and ignore -> N = P * K samples.
-    """
-    rows = batch.rows
-    unit = rows.shared(at_least_float32(batch.desc).flatten(0, 1))
-    label = labels_of_samples(batch)
-    exists = torch.ones_like(label, dtype=torch.bool) if batch.valid is None else batch.valid.flatten()
-    both = rows.own(exists)[:, None] & exists[None]
-    same = (rows.own(label)[:, None] == label[None]) & both
-    counts = both & ~same_point(len(label), label.device, rows)
-    if batch.ignore is not None:
-        counts = counts & ~rows.own(batch.ignore)
-    return Samples(unit, rows.own(unit), exists, same, positive=counts & same, negative=counts & ~same, rows=rows)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from patchprint.common.distributed import ALL_ROWS, Rows
 from patchprint.common.errors import UserError
-from patchprint.losses.descriptor_batch import DescriptorBatch
-from patchprint.losses.loss import Loss, at_least_float32, require_at_least
+from patchprint.losses.loss import DescriptorBatch, Loss, require_at_least
 
-BLOCK = 2048
-"""Patches whose similarities are compared with each other, so that memory does not grow with the square of the batch."""
+BLOCK = 2048  # patches compared with each other, so that memory does not grow with the square of the batch
 
 
 class Distillation(Loss):
@@ -22,8 +19,8 @@ class Distillation(Loss):
     patches need no labels.
 
     Where the dimensions differ, the cosine falls away and the similarities teach alone. They need no map between the spaces:
-    were their length free, the descriptors that come nearest to T would be the best projection of the teacher's (Eckart and
-    Young), up to a turn that no distance notices. A fitted map would fix that turn and gain nothing by it.
+    the descriptors that come nearest to T are the best projection of the teacher's (Eckart and Young), up to a rotation that
+    no distance notices.
     """
 
     def __init__(self, loss: Loss, weight: float = 1.0, cosine: float = 1.0, similarity: float = 4.0) -> None:
@@ -33,25 +30,23 @@ class Distillation(Loss):
         self.cosine = require_at_least("cosine", cosine, 0.0)
         self.similarity = require_at_least("similarity", similarity, 0.0)
         if weight:
-            self.take_after(loss)
+            self.copy_traits_from(loss)
         else:
             self.takes_labels, self.binary = True, None
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         if batch.teacher is None:
             raise UserError("Distillation needs batch.teacher, the descriptors that the teacher gives the same patches")
-        learned, taught = (at_least_float32(each).flatten(0, 1) for each in (batch.desc, batch.teacher))
-        counts = torch.ones_like(learned[:, 0]) if batch.valid is None else batch.valid.flatten().to(learned.dtype)
+        learned, taught, counts = batch.desc.flatten(0, 1), batch.teacher.flatten(0, 1), batch.counts
         parts = dict(self.loss(batch)) if self.weight else {}
         total = self.weight * parts.pop("total") if self.weight else learned.new_zeros(())
         if self.cosine and learned.shape[1] == taught.shape[1]:
-            apart = (counts * (1 - (learned * taught).sum(1))).sum() / counts.sum().clamp_min(1)
-            total = total + self.cosine * apart
-            parts["teacher_cosine"] = apart.detach()
+            apart = (counts * (1 - (learned * taught).sum(1))).sum()
+            parts["teacher_cosine"] = apart / counts.sum().clamp_min(1)
+            total = total + self.cosine * parts["teacher_cosine"]
         if self.similarity:
-            differing = similarity_difference(learned, taught, counts, batch.rows)
-            total = total + self.similarity * differing
-            parts["teacher_similarity"] = differing.detach()
+            parts["teacher_similarity"] = similarity_difference(learned, taught, counts, batch.rows)
+            total = total + self.similarity * parts["teacher_similarity"]
         return {"total": total, **parts}
 
 

@@ -26,9 +26,8 @@ class HardNetLoss(PairLoss):
     ``max(0, margin - d-) + d+``. Negatives closer than ``guard`` are skipped as false ones.
 
     ``active_only`` divides by the number of triplets inside the margin instead of by P, as SDGMNet's "HardNet+FRN" does.
-
-    ``gor`` and ``cpr`` weigh the two regularisers (0 leaves them out, 1 is their published weight). GOR's random
-    non-matching patches come from a derangement of the positives instead of a third pass through the network.
+    ``gor`` and ``cpr`` weigh the two regularizers (published weight 1). GOR's random non-matching patches come from a
+    derangement of the positives instead of a third pass through the network.
     """
 
     smallest_positive = SMALLEST_L2
@@ -83,21 +82,20 @@ class HardNetLoss(PairLoss):
         else:
             penalty = self._penalty(positive, negative)
             metric = penalty.sum() / (penalty > 0).sum().clamp_min(1) if self.active_only else penalty.mean()
-        total = metric
-        parts = {"metric": metric, "positive": positive.mean(), "negative": negative.mean()}
+        parts = {"total": metric, "metric": metric, "positive": positive.mean(), "negative": negative.mean()}
         if self.gor:
             parts["gor"] = global_orthogonality(pairs.anchor, deranged(pairs.positive, rng.fold_in(key, 2)))
-            total = total + self.gor * parts["gor"]
+            parts["total"] = parts["total"] + self.gor * parts["gor"]
         if self.cpr:
             parts["cpr"] = correlation_penalty(pairs.anchor)
-            total = total + self.cpr * parts["cpr"]
-        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+            parts["total"] = parts["total"] + self.cpr * parts["cpr"]
+        return parts
 
     def _negatives(self, pairs: Pairs, key: Tensor) -> Tensor:
         """Distance of each point to its negative, (P,); with mining "average" the own rows (R, P) of all of them."""
         if self.mining == "hardest":
-            return hardest_across(pairs.anchor, pairs.positive, self.guard, self.swap, pairs.ignore_across, pairs.rows)
-        squared, back = squared_across(pairs.anchor, pairs.positive, self.guard, pairs.ignore_across, pairs.rows)
+            return hardest_across(pairs, self.guard, self.swap)
+        squared, back = squared_across(pairs, self.guard)
         if self.swap:
             squared = torch.minimum(squared, back)
         if self.mining == "average":
@@ -113,41 +111,45 @@ class HardNetLoss(PairLoss):
         return torch.relu(self.margin + positive - negative)
 
 
-def other_points(count: int, key: Tensor) -> Tensor:
-    """For each point the index of another one: a random cyclic shift, which fixes no point and needs no sorting.
+class ExpTLSurrogateLoss(HardNetLoss):
+    """``mean_i e^(d+_i) + e^(2 - d-_i)`` with HardNet's mining, a surrogate of Exp-TL whose formula is not known here.
 
-    Shape:
-        -> (count,) int64.
+    As in the published loss, the pull on positives grows and the push on negatives falls exponentially with distance. The
+    hard-positive mining of the original needs more than two views and is left out.
     """
+
+    variants: ClassVar = {"": {}}
+
+    def __init__(self, guard: float = L2_GUARD) -> None:
+        super().__init__(guard=guard)
+
+    @classmethod
+    def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
+        return {}
+
+    def _penalty(self, positive: Tensor, negative: Tensor) -> Tensor:
+        return torch.exp(positive) + torch.exp(2.0 - negative)
+
+
+def other_points(count: int, key: Tensor) -> Tensor:
+    """For each point the index of another one: a random cyclic shift, which fixes no point; (count,) int64."""
     shift = 1 + rng.integers(key, count - 1, ())
     return (torch.arange(count, device=key.device) + shift) % count
 
 
 def deranged(values: Tensor, key: Tensor) -> Tensor:
-    """The rows of ``values`` in an order that leaves none in its place.
-
-    Shape:
-        values (P, D) -> (P, D).
-    """
+    """Permute the rows of values (P, D) so that none keeps its place."""
     return values.index_select(0, other_points(len(values), key))
 
 
 def global_orthogonality(anchor: Tensor, other: Tensor) -> Tensor:
-    """GOR: ``(mean a.n)^2 + max(0, mean (a.n)^2 - 1/D)``; cosines of unrelated descriptors as on a uniform sphere.
-
-    Shape:
-        anchor (P, D), other (P, D) -> 0-dim. The published 1/128 is 1/D.
-    """
+    """GOR: ``(mean a.n)^2 + max(0, mean (a.n)^2 - 1/D)`` of anchor and other (P, D); the published 1/128 is 1/D."""
     cosine = (anchor * other).sum(1)
     return cosine.mean().square() + torch.relu(cosine.square().mean() - 1.0 / anchor.shape[1])
 
 
 def correlation_penalty(anchor: Tensor) -> Tensor:
-    """CPR: Frobenius norm of the off-diagonal of the anchors' scatter matrix, divided by P (a covariance).
-
-    Shape:
-        anchor (P, D) -> 0-dim.
-    """
+    """CPR: Frobenius norm of the off-diagonal of the covariance of anchors (P, D)."""
     centered = anchor - anchor.mean(0)
     scatter = centered.T @ centered
     off_diagonal = scatter - torch.diag(scatter.diagonal())

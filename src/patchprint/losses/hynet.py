@@ -18,11 +18,10 @@ class HyNetLoss(PairLoss):
     """``mean_i max(0, margin + h(d+_i) - h(d-_i)) + norm_weight * mean_i (|x_i| - |x+_i|)^2``.
 
     ``h(d) = d + alpha d^2 / 2`` is the hybrid similarity without the paper's factor 1/Z: the margin of 1.2 belongs to the
-    un-normalised form, as in the released code. ``similarity`` takes one of its parts alone: "inner-product" is
+    unnormalized form, as in the released code. ``similarity`` takes one of its parts alone: "inner-product" is
     ``h = 1 - s = d^2 / 2``, "distance" is ``h = d``. Their slope is at most 1 where that of the hybrid is at most Z, 2.74 at
     alpha 2, so a margin of 1.2 / 2.74 = 0.44 is the same one to them. x is the raw descriptor. ``second_order`` adds SOSNet's
-    term with that weight. The code sums over points; all parts are means here, which keeps their relation (0.1 goes with the
-    sum).
+    term with that weight. The released code sums over points; all parts are means here.
     """
 
     smallest_positive = SMALLEST_L2
@@ -52,16 +51,16 @@ class HyNetLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         positive = l2(pairs.anchor, pairs.positive)
-        negative = hardest_everywhere(pairs.anchor, pairs.positive, self.guard, pairs.ignore, pairs.rows)
+        negative = hardest_everywhere(pairs, self.guard)
         metric = torch.relu(self.margin + self._dissimilarity(positive) - self._dissimilarity(negative)).mean()
         norms = torch.linalg.vector_norm(torch.stack([pairs.raw_anchor, pairs.raw_positive]), dim=-1)
         norm = (norms[0] - norms[1]).square().mean()
         total = metric + self.norm_weight * norm
         parts = {"metric": metric, "norm": norm, "positive": positive.mean(), "negative": negative.mean()}
         if self.second_order:
-            parts["second_order"] = second_order_similarity(pairs.anchor, pairs.positive, rows=pairs.rows)
+            parts["second_order"] = second_order_similarity(pairs)
             total = total + self.second_order * parts["second_order"]
-        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+        return {"total": total, **parts}
 
     def _dissimilarity(self, distance: Tensor) -> Tensor:
         if self.similarity == "distance":

@@ -18,14 +18,14 @@ class L2NetLoss(PairLoss):
     """``(E1 + E2 + E3) / P``; each term can be switched off.
 
     * E1: cross-entropy of rows and columns of ``2 - d(a_i, p_j)``, each half weighted, no temperature, no margin.
-    * E2: half the sum of squared off-diagonal entries of ``Y^T Y / P``, per view, on the raw descriptors. It is the
-      correlation of the dimensions when the last batch norm normalises each view alone (``ViewBatchNorm2d``). The paper
-      prints a division by the dimension, which equals P there.
-    * E3: E1's form on inner products of the normalised maps that the network gives, flattened over all channels: the first and
-      the last, or those of all layers where the network has the option ``maps="all"``.
+    * E2: half the sum of squared off-diagonal entries of ``Y^T Y / P``, per view, on the raw descriptors: the correlation of
+      the dimensions when the last batch norm normalizes each view alone (``ViewBatchNorm2d``). The paper writes a division by
+      the dimension, which equals P there.
+    * E3: E1's form on inner products of the normalized maps that the network gives: the first and the last, or those of all
+      layers where the network has the option ``maps="all"``.
 
-    The paper prints sums; its optimiser divides by the batch size, so all three are divided by P here. The relation of
-    E1 to E2 is the printed one. Ignored pairs are not supported, since no negative is mined.
+    The paper has sums; its optimizer divides by the batch size, so all three are divided by P here. Ignored pairs are not
+    supported, since no negative is mined.
     """
 
     variants: ClassVar = {"": {}, "e1-e2": {"e3": False}}
@@ -42,41 +42,27 @@ class L2NetLoss(PairLoss):
             raise UserError("l2net compares all pairs, so batch.ignore must be None")
         parts = {}
         if self.e1:
-            parts["e1"] = relative_entropy(_nearness, pairs.anchor, pairs.positive, pairs.rows)
+            parts["e1"] = relative_entropy(
+                lambda x, y: 2.0 - root(squared_l2(x, y)), pairs.anchor, pairs.positive, pairs.rows
+            )
         if self.e2:
             parts["e2"] = (redundancy(pairs.raw_anchor) + redundancy(pairs.raw_positive)) / (2 * len(pairs.anchor))
         if self.e3:
-            layers = [relative_entropy(_products, anchor, positive, pairs.rows) for anchor, positive in pairs.maps]
+            layers = [relative_entropy(torch.inner, anchor, positive, pairs.rows) for anchor, positive in pairs.maps]
             parts["e3"] = torch.stack(layers).sum()
         total = torch.stack(list(parts.values())).sum()
-        return {"total": total} | {name: part.detach() for name, part in parts.items()}
+        return {"total": total, **parts}
 
 
 def relative_entropy(
     logits: Callable[[Tensor, Tensor], Tensor], anchor: Tensor, positive: Tensor, rows: Rows = ALL_ROWS
 ) -> Tensor:
-    """Mean over i of ``-1/2 (log softmax over row i + log softmax over column i)`` at (i, i).
-
-    Shape:
-        logits (N, D), (M, D) -> (N, M); anchor (P, D), positive (P, D) -> 0-dim.
-    """
+    """Mean over i of ``-1/2 (log softmax over row i + log softmax over column i)`` at (i, i) of the table (P, P) of logits."""
     by_row, by_column = both_ways(logits, anchor, positive, rows)
     return rows.gathered(0.5 * (by_column.logsumexp(1) + by_row.logsumexp(1)) - rows.diagonal(by_row)).mean()
 
 
-def _nearness(x: Tensor, y: Tensor) -> Tensor:
-    return 2.0 - root(squared_l2(x, y))
-
-
-def _products(x: Tensor, y: Tensor) -> Tensor:
-    return x @ y.T
-
-
 def redundancy(raw: Tensor) -> Tensor:
-    """Sum of the squared off-diagonal entries of ``raw^T raw / P``.
-
-    Shape:
-        raw (P, D) -> 0-dim.
-    """
+    """Sum of the squared off-diagonal entries of ``raw^T raw / P``, raw (P, D)."""
     correlation = raw.T @ raw / len(raw)
     return (correlation - torch.diag(correlation.diagonal())).square().sum()

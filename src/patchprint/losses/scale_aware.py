@@ -16,9 +16,8 @@ class ScaleAwareLoss(PairLoss):
     """``mean_i 1/(2 delta) [softplus(2 delta (d+ - t)) + softplus(2 delta (t - d-))]``.
 
     The threshold ``t = gamma (d+ + d-) / 2 + (1 - gamma) t_global`` is local to the triplet for gamma 1 and common to all
-    for gamma 0. Negatives are HardNet's. The paper is said to leave descriptors un-normalised: ``normalized=False`` takes
-    the raw ones, for networks whose raw distances are of the order of ``t_global``; the unit vectors are the default,
-    since the final batch norm of our trunks gives raw distances near 16.
+    for gamma 0. Negatives are HardNet's. ``normalized=False`` takes the raw descriptors, as the paper is said to do, for
+    networks whose raw distances are of the order of ``t_global``; the final batch norm of our trunks gives some near 16.
     """
 
     smallest_positive = SMALLEST_L2
@@ -44,15 +43,11 @@ class ScaleAwareLoss(PairLoss):
         self.guard = require_at_least("guard", guard, 0.0)
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
-        anchor = pairs.anchor if self.normalized else pairs.raw_anchor
-        other = pairs.positive if self.normalized else pairs.raw_positive
-        positive = l2(anchor, other)
-        negative = hardest_across(anchor, other, self.guard, ignore=pairs.ignore_across, rows=pairs.rows)
+        if not self.normalized:
+            pairs = pairs._replace(anchor=pairs.raw_anchor, positive=pairs.raw_positive)
+        positive, negative = l2(pairs.anchor, pairs.positive), hardest_across(pairs, self.guard)
         threshold = 0.5 * self.gamma * (positive + negative) + (1.0 - self.gamma) * self.t_global
         sharpness = 2.0 * self.delta
         too_far, too_near = softplus(sharpness * (positive - threshold)), softplus(sharpness * (threshold - negative))
-        return {
-            "total": (too_far + too_near).mean() / sharpness,
-            "positive": positive.mean().detach(),
-            "negative": negative.mean().detach(),
-        }
+        total = (too_far + too_near).mean() / sharpness
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean()}

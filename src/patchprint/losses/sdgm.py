@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice
+from patchprint.losses.loss import PairLoss, Pairs, require_at_least, require_choice, require_rate
 from patchprint.losses.mining import ANGLE_GUARD, COSINE_LIMIT, SMALLEST_ANGLE, angle, hardest_cosine
 
 SELF_WEIGHTS = ("auto-focus", "theta", "s", "l2")
@@ -36,15 +36,14 @@ class SDGMLoss(PairLoss):
     * ``self_weight``: *auto-focus* ``exp(-(theta - E)^2 / (2 (pi/6 + Std)^2))``, apart for positives and negatives;
       *theta* 1; *s* ``sin theta``; *l2* ``cos(theta / 2)``: the weights that angle, cosine and L2 distance imply.
     * ``coupled``: *cdf* gives ``Phi(z)`` for ``z = (theta_r - E_r) / Std_r`` above ``Phi^-1(margin)``, else 0, with
-      ``theta_r = theta+ - theta-``; *step* gives 1 above it; *none* gives 1 everywhere. The released code has the step,
-      but the released logs agree with the paper's cdf (see the test of the steady state), so that is the default.
-    * ``power_adjustment``: without it the loss is ``mean(w+ theta+ - w- theta-)``, the paper's "-PA"; ``alpha`` is unused.
+      ``theta_r = theta+ - theta-``; *step* gives 1 above it; *none* gives 1 everywhere. The released code has the step, the
+      released logs agree with the paper's cdf.
+    * ``power_adjustment``: without it the loss is ``mean(w+ theta+ - w- theta-)``, the paper's "-PA".
 
-    Schedule: for the first ``warmup`` part of training weights are 1 while all statistics run, and the false-negative
-    guard (0.6 rad) is off; the logs show it on from 10 %. Statistics are moving averages of rate 0.001 at 200,000 steps;
-    with ``total_steps`` the rate becomes 200 / total_steps (at most 0.1), so that they look back over the same part of
-    the run. They start at the first batch, but E[P] starts at ``initial_power`` times the number of pairs (10,000 at
-    1024), which makes a slow ramp of the learning rate; 1 leaves the ramp out.
+    For the first ``warmup`` part of training weights are 1 while all statistics run, and the false-negative guard is off.
+    Statistics are moving averages of rate 0.001 at 200,000 steps; with ``total_steps`` the rate becomes 200 / total_steps (at
+    most 0.1), so that they look back over the same part of the run. They start at the first batch, but E[P] starts at
+    ``initial_power`` times the number of pairs (10,000 at 1024), a slow ramp of the learning rate; 1 leaves the ramp out.
     """
 
     smallest_positive = SMALLEST_ANGLE
@@ -82,9 +81,10 @@ class SDGMLoss(PairLoss):
         self.self_weight = require_choice("self_weight", self_weight, SELF_WEIGHTS)
         self.coupled = require_choice("coupled", coupled, COUPLED_WEIGHTS)
         self.power_adjustment = power_adjustment
-        self.rate = averaging_rate(total_steps) if rate is None else rate
-        if not 0.0 < self.rate <= 1.0:
-            raise UserError(f"rate must be in (0, 1], got {self.rate:g}")
+        if rate is None:
+            steps = PUBLISHED_STEPS if total_steps is None else require_at_least("total_steps", total_steps, 1)
+            rate = min(FASTEST_RATE, PUBLISHED_RATE * PUBLISHED_STEPS / steps)
+        self.rate = require_rate("rate", rate)
         self.initial_power = require_at_least("initial_power", initial_power, 0.0)
         self.warmup = require_at_least("warmup", warmup, 0.0)
         self.cosine_guard = math.cos(require_at_least("guard", guard, 0.0))
@@ -102,7 +102,11 @@ class SDGMLoss(PairLoss):
         positive = angle((pairs.anchor * pairs.positive).sum(1))
         negative = angle(hardest_cosine(pairs.anchor, pairs.positive, limit, pairs.ignore, pairs.rows))
         with torch.no_grad():
-            moments = self._averaged(self.moments, _batch_moments(positive, negative))
+            angles = torch.stack([positive, negative, positive - negative])
+            batch_moments = torch.stack([angles.mean(1), angles.std(1)], dim=1)
+            moments = torch.where(
+                self.started, self.moments + self.rate * (batch_moments - self.moments), batch_moments
+            )
             spreads = [Spread(*row.unbind()) for row in moments.unbind()]
             weights = torch.stack(self.weights(positive, negative, *spreads))
             weights = torch.where(warming, torch.ones_like(weights), weights)
@@ -120,26 +124,15 @@ class SDGMLoss(PairLoss):
             total = self.alpha * share[0] - share[1]
         else:
             total = (sums[0] - sums[1]) / len(positive)
-        return {
-            "total": total,
-            "positive": spreads[0].mean,
-            "negative": spreads[1].mean,
-            "positive_std": spreads[0].std,
-            "negative_std": spreads[1].std,
-            "relative": spreads[2].mean,
-            "relative_std": spreads[2].std,
-            "power_positive": powers[0],
-            "power_negative": powers[1],
-        }
+        names = ("positive", "negative", "relative")
+        parts = {"total": total, "power_positive": powers[0], "power_negative": powers[1]}
+        parts |= {name: spread.mean for name, spread in zip(names, spreads, strict=True)}
+        return parts | {f"{name}_std": spread.std for name, spread in zip(names, spreads, strict=True)}
 
     def weights(
         self, positive: Tensor, negative: Tensor, of_positive: Spread, of_negative: Spread, of_relative: Spread
     ) -> tuple[Tensor, Tensor]:
-        """Weights of the pairs after warm-up.
-
-        Shape:
-            positive (P,), negative (P,) angles; statistics 0-dim -> weights of positives (P,), of negatives (P,).
-        """
+        """Weights after warm-up of positive and of negative angles (P,), (P,), from their statistics."""
         z = (positive - negative - of_relative.mean) / of_relative.std.clamp_min(SMALLEST_SPREAD)
         kept = z > self.least_z
         coupled = torch.special.ndtr(z) * kept if self.coupled == "cdf" else kept.to(z.dtype)
@@ -155,19 +148,3 @@ class SDGMLoss(PairLoss):
         if self.self_weight == "l2":
             return torch.cos(theta / 2)
         return torch.ones_like(theta)
-
-    def _averaged(self, running: Tensor, batch: Tensor) -> Tensor:
-        return torch.where(self.started, running + self.rate * (batch - running), batch)
-
-
-def averaging_rate(total_steps: int | None) -> float:
-    """Rate of the moving averages for a run of ``total_steps``; None means the published length."""
-    if total_steps is None:
-        return PUBLISHED_RATE
-    require_at_least("total_steps", total_steps, 1)
-    return min(FASTEST_RATE, PUBLISHED_RATE * PUBLISHED_STEPS / total_steps)
-
-
-def _batch_moments(positive: Tensor, negative: Tensor) -> Tensor:
-    angles = torch.stack([positive, negative, positive - negative])
-    return torch.stack([angles.mean(1), angles.std(1)], dim=1)

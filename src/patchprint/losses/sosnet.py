@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from patchprint.common.distributed import ALL_ROWS, Rows
+from patchprint.common.distributed import Rows
 from patchprint.losses.loss import PairLoss, Pairs, require_at_least
 from patchprint.losses.mining import (
     L2_GUARD,
@@ -40,27 +40,20 @@ class SOSNetLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         positive = l2(pairs.anchor, pairs.positive)
-        negative = hardest_everywhere(pairs.anchor, pairs.positive, self.guard, pairs.ignore, pairs.rows)
+        negative = hardest_everywhere(pairs, self.guard)
         first = torch.relu(self.margin + positive - negative).square().mean()
-        second = second_order_similarity(pairs.anchor, pairs.positive, self.neighbors, pairs.rows)
-        return {
-            "total": first + self.weight * second,
-            "metric": first.detach(),
-            "second_order": second.detach(),
-            "positive": positive.mean().detach(),
-            "negative": negative.mean().detach(),
-        }
+        second = second_order_similarity(pairs, self.neighbors)
+        parts = {"metric": first, "second_order": second, "positive": positive.mean(), "negative": negative.mean()}
+        return {"total": first + self.weight * second, **parts}
 
 
-def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8, rows: Rows = ALL_ROWS) -> Tensor:
+def second_order_similarity(pairs: Pairs, neighbors: int = 8) -> Tensor:
     """SOSR: ``mean_i sqrt(sum_{j in c_i} (d(a_i, a_j) - d(p_i, p_j))^2 + 1e-6)``.
 
-    As in the released code, c_i holds the nearest neighbours of point i among anchors, among positives, and from one side
+    As in the released code, c_i holds the nearest neighbors of point i among anchors, among positives, and from one side
     to the other in both directions; j is in c_i whenever i is in c_j. Batches smaller than that use all other points.
-
-    Shape:
-        anchor (P, D), positive (P, D) -> 0-dim.
     """
+    anchor, positive, rows = pairs.anchor, pairs.positive, pairs.rows
     shared = rows.shared(anchor), rows.shared(positive)
     among_anchors, among_positives = (squared_l2(rows.own(view), view) for view in shared)
     with torch.no_grad():
@@ -74,11 +67,7 @@ def second_order_similarity(anchor: Tensor, positive: Tensor, neighbors: int = 8
 
 
 def _either_chose(chosen: Tensor, count: int, rows: Rows) -> Tensor:
-    """Where point i chose point j, or j chose i.
-
-    Shape:
-        chosen (R, C) indices of points, count P -> (R, P) bool.
-    """
+    """Where point i chose point j, or j chose i: indices (R, C) of ``count`` points -> (R, P) bool."""
     own = torch.zeros(len(chosen), count, dtype=torch.bool, device=chosen.device).scatter(1, chosen, True)
     if rows.are_all:
         return own | own.T

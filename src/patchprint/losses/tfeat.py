@@ -18,9 +18,8 @@ class TFeatLoss(PairLoss):
     """*margin*: ``mean max(0, margin + d+ - d-)``; *ratio*: ``mean s^2 + (1 - (1 - s))^2`` with
     ``s = e^(d+) / (e^(d+) + e^(d-))``, that is ``2 sigmoid(d+ - d-)^2``.
 
-    The negative of a triplet is the positive view of a random other point (a derangement of the batch); with ``swap`` it
-    is compared to both views of the pair and the smaller distance counts. Ignored pairs are not supported, since nothing
-    is mined.
+    The negative of a triplet is the positive view of a random other point (a derangement of the batch); with ``swap`` it is
+    compared to both views of the pair and the smaller distance counts. Nothing is mined, so no pairs can be ignored.
     """
 
     draws_by_position = True
@@ -49,4 +48,4 @@ class TFeatLoss(PairLoss):
             total = torch.relu(self.margin + positive - negative).mean()
         else:
             total = 2.0 * torch.sigmoid(positive - negative).square().mean()
-        return {"total": total, "positive": positive.mean().detach(), "negative": negative.mean().detach()}
+        return {"total": total, "positive": positive.mean(), "negative": negative.mean()}

@@ -1,7 +1,7 @@
 """Tuplet margin with the intra-pair variance (Yu and Tao 2019).
 
-pytorch-metric-learning's takes the slope of acos at cosine 1, which is infinite: with one image twice in a batch of 120, 124
-of 200 gradients were not finite. It also holds all positive against all negative pairs.
+pytorch-metric-learning's takes the slope of acos at cosine 1, which is infinite for one image twice in a batch, and holds all
+positive against all negative pairs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,4 @@ class TupletMarginLoss(ClassLoss):
         low = torch.relu((1.0 - self.tolerance) * of_positives - cosine).square()
         high = torch.relu(cosine - (1.0 + self.tolerance) * of_negatives).square()
         variance = samples.mean_where(low, positive) + samples.mean_where(high, negative)
-        return {
-            "total": tuplets + self.variance_weight * variance,
-            "metric": tuplets.detach(),
-            "variance": variance.detach(),
-        }
+        return {"total": tuplets + self.variance_weight * variance, "metric": tuplets, "variance": variance}

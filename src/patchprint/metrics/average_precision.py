@@ -1,12 +1,9 @@
 """Average precision of a ranked list, safe against ties, in the two definitions that the HPatches papers mix.
 
 ``matlab``: the mean of the precision at every positive (the paper's figures, scikit-learn). ``python``: the trapezoid
-under the precision-recall curve that starts at precision 1 (the released Python scripts). Both are sums over positives:
-with the precision ``p_k`` after rank k, a positive at rank k adds ``p_k`` or ``(p_k + p_{k-1}) / 2``.
-
-Ties are an order that the descriptor did not decide, so the default is the exact expectation over all orders of tied
-entries: constant descriptors score the base rate (plus a term of size log(n) / n, which AP has at random orders), and
-shuffling changes nothing.
+under the precision-recall curve that starts at precision 1 (the released Python scripts). With the precision ``p_k`` after
+rank k, a positive at rank k adds ``p_k`` or ``(p_k + p_{k-1}) / 2``. The default is the exact expectation over all orders of
+tied entries: constant descriptors score the base rate (plus a term of size log(n) / n), and shuffling changes nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +11,27 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from patchprint.common.errors import UserError
-from patchprint.metrics.inputs import as_numpy, finite_distances
 
 Definition = Literal["matlab", "python"]
 Ties = Literal["expectation", "file-order"]
+
+
+def as_numpy(values: Any) -> np.ndarray:
+    """Arrays, sequences or tensors of any device as a numpy array."""
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+
+
+def finite_distances(distance: Any) -> np.ndarray:
+    """Distances (N,) in float64; NaN has no rank, so it is refused."""
+    result = as_numpy(distance).astype(np.float64)
+    if result.ndim != 1:
+        raise UserError(f"distances must have shape (N,), got {result.shape}")
+    if np.isnan(result).any():
+        raise UserError(f"{int(np.isnan(result).sum())} of {len(result)} distances are NaN: check the descriptors")
+    return result
 
 
 def average_precision(
@@ -32,7 +44,6 @@ def average_precision(
     """Average precision of a list ranked by distance, smallest first.
 
     Args:
-        distance: smaller means ranked earlier.
         correct: bool, or the probability of being correct where a choice among equals was not the descriptor's.
         num_positives: how many there are to find, in the list or not (misses cap the recall); default: those in the list.
         ties: ``file-order`` is what the released scripts do, whose stable sort calls constant descriptors perfect when
@@ -60,11 +71,7 @@ def average_precision(
 
 
 def precision_recall(distance: Any, correct: Any, num_positives: float | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Precision and recall after each distinct distance: a threshold cannot part what is tied.
-
-    Shape:
-        distance (N,), correct (N,) -> precision (T,), recall (T,), T distinct distances.
-    """
+    """Precision and recall after each of the T distinct distances, (T,) each: a threshold cannot part what is tied."""
     distance, gain = finite_distances(distance), as_numpy(correct).astype(np.float64)
     order = np.argsort(distance, kind="stable")
     distance, gain = distance[order], gain[order]
@@ -91,9 +98,6 @@ def _expected_precision_sums(gain: np.ndarray, starts: np.ndarray) -> tuple[np.n
     A tie group of n entries, correct with probability q_i, follows N entries of which F are expected to be correct. An
     entry stands at place j = 1..n of its group with chance 1/n, and then each other one is before it with chance
     (j-1)/(n-1). Summed over the entries: ``(p (F+1) + (j-1) (p^2 - sum q^2) / (n-1)) / (n (N+j))`` with p = sum q.
-
-    Shape:
-        gain (N,), starts (G,) -> two arrays (N,).
     """
     if not len(gain):
         return gain, gain

@@ -1,20 +1,21 @@
-"""Which keypoint of one image is which of the other, where a homography says where every point goes.
-
-Only the pairs that belong together are kept: all pairs of thousands of keypoints would not fit into memory.
-"""
+"""Keypoints and descriptors of two images that belong together, by a homography or one to one, without all pairs in memory."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
+from patchprint.ops.distances import nearest
 from patchprint.ops.geometry import jacobian, project
 from patchprint.types import Keypoints
 
 _CHUNK_CELLS = 1 << 19  # pairs of keypoints looked at together
 _OVERLAP_CHUNK = 1024  # pairs of regions whose overlap is counted together
+_KNOWN = 32  # neighbors of each row that are kept; more are looked up when all are taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +32,18 @@ class Counterparts:
 
     def contain(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Which of the given pairs are among them: (M,), (M,) -> (M,) bool."""
-        return np.isin(_codes(rows, columns), _codes(self.rows, self.columns))
+        ours, asked = ((i.astype(np.int64) << 32) | j for i, j in ((self.rows, self.columns), (rows, columns)))
+        return np.isin(asked, ours)
 
     def one_to_one(self) -> int:
         """How many can be joined, smallest error first, no keypoint twice: the positives there are to find."""
-        used_rows: set[int] = set()
-        used_columns: set[int] = set()
-        for position in np.argsort(self.errors, kind="stable"):
-            row, column = int(self.rows[position]), int(self.columns[position])
-            if row not in used_rows and column not in used_columns:
-                used_rows.add(row)
-                used_columns.add(column)
-        return len(used_rows)
+        order = np.argsort(self.errors, kind="stable")
+        used: tuple[set[int], set[int]] = set(), set()
+        for row, column in zip(self.rows[order].tolist(), self.columns[order].tolist(), strict=True):
+            if row not in used[0] and column not in used[1]:
+                used[0].add(row)
+                used[1].add(column)
+        return len(used[0])
 
 
 def reprojection_errors(a: Keypoints, b: Keypoints, homography: np.ndarray) -> np.ndarray:
@@ -67,8 +68,8 @@ def within_overlap(
     """Pairs whose regions overlap well: one minus intersection over union is below ``limit``, which is at most 0.5.
 
     The region of a is an ellipse, carried to the second image by the local affine map. As in VLBenchmarks, both regions
-    are first enlarged by the factor that gives the one from a the radius ``size``, so that large regions have no easier
-    life. Areas are counted on a grid in the frame where the region of a is the unit circle.
+    are first enlarged by the factor that gives the one from a the radius ``size``. Areas are counted on a grid in the frame
+    where the region of a is the unit circle.
 
     Only near pairs are counted. If the center of one region lies outside of the other, a line through that center leaves
     half of its region without overlap, so that the error is above 0.5; the same holds for areas that differ by half.
@@ -85,7 +86,9 @@ def within_overlap(
         offset = np.einsum("nij,nmj->nmi", to_circle[rows], there[None] - ahead[seen[rows]][:, None])
         ratio = area_a[rows, None] / area_b[None]
         near = ((offset**2).sum(-1) < 1.0) & (np.minimum(ratio, 1 / ratio) > 0.5)
-        for i, j in _split(*np.nonzero(near)):
+        pairs = np.argwhere(near)
+        for start in range(0, len(pairs), _OVERLAP_CHUNK):
+            i, j = pairs[start : start + _OVERLAP_CHUNK].T
             other = to_circle[rows][i] @ (frames_b[j] * enlarge[rows][i, None, None])
             errors = _circle_ellipse_error(offset[i, j], other)
             good = errors < limit
@@ -104,23 +107,48 @@ def wholly_inside(keypoints: Keypoints, shape: tuple[int, ...], homography: np.n
         return ((xy - reach >= -0.5) & (xy + reach <= beyond)).all(axis=1)
 
 
+def join_nearest(a: Tensor, b: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Greedy one-to-one assignment by increasing distance (VLBenchmarks' matching).
+
+    Of equal distances the first row comes first, then the first column. Every row waits in a queue with the nearest column that
+    was free when it came in; a row whose column was taken meanwhile goes back with its next one.
+
+    Shape:
+        a (N, D), b (M, D) -> rows, columns int64 and exact distances float64, each (min(N, M),), nearest first.
+    """
+    free = np.ones(len(b), dtype=bool)
+    known_distance, known_column = (found.numpy() for found in nearest(a, b, min(_KNOWN, len(b)), exact=True))
+
+    def candidates(row: int) -> Iterator[tuple[float, int]]:
+        yield from zip(known_distance[row].tolist(), known_column[row].tolist(), strict=True)
+        while free.any():
+            others = np.flatnonzero(free)
+            distance, place = nearest(a[row : row + 1], b[others], min(_KNOWN, len(others)), exact=True)
+            yield from zip(distance[0].tolist(), others[place[0].numpy()].tolist(), strict=True)
+
+    rows = [candidates(row) for row in range(len(a))]
+    queue = [(distance, row, column) for row, of_row in enumerate(rows) for distance, column in [next(of_row)]]
+    heapq.heapify(queue)
+    joined: list[tuple[int, int, float]] = []
+    while queue and len(joined) < len(b):
+        distance, row, column = heapq.heappop(queue)
+        if free[column]:
+            free[column] = False
+            joined.append((row, column, distance))
+        else:
+            distance, column = next(candidate for candidate in rows[row] if free[candidate[1]])
+            heapq.heappush(queue, (distance, row, column))
+    found = np.array(joined, dtype=np.float64).reshape(-1, 3)
+    return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), found[:, 2]
+
+
 def _positions(keypoints: Keypoints) -> np.ndarray:
     return keypoints.xy.cpu().double().numpy()
-
-
-def _codes(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """One number for each pair."""
-    return (rows.astype(np.int64) << 32) | columns
 
 
 def _row_chunks(rows: int, columns: int) -> Iterator[slice]:
     step = max(1, _CHUNK_CELLS // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))
-
-
-def _split(rows: np.ndarray, columns: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for start in range(0, len(rows), _OVERLAP_CHUNK):
-        yield rows[start : start + _OVERLAP_CHUNK], columns[start : start + _OVERLAP_CHUNK]
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Counterparts:

@@ -1,10 +1,9 @@
 """Recall at K, the score of metric learning: does one of the K nearest images belong to the class of the query?
 
 The papers count a query as found when fewer than K gallery items are *strictly* more similar than its best positive. Where
-several items are exactly as similar as the best positive, that is the most favorable order: a network that collapsed to one
-vector would find everything. So the default is the exact expectation over all orders of equals, which is the same number
-wherever nothing ties, and chance for the collapsed network. The released script hides the query from itself by a similarity
-of zero, under which it is still a positive; here it is no neighbor at all.
+items tie with it, that is the most favorable order: a network that collapsed to one vector would find everything. So the
+default is the exact expectation over all orders of ties, which is chance for the collapsed network. The released script hides
+the query from itself by a similarity of zero, under which it is still a positive; here it is no neighbor at all.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ _CHUNK_CELLS = 1 << 24  # distances held at a time
 
 
 class Recall(NamedTuple):
-    """Recall by K, in [0, 1], over the ``queries`` that have something to find; ``alone`` counts those that have not.
-
-    A query without a positive says nothing about the descriptors, so it is left out. NaN if that leaves none.
-    """
+    """Recall by K, in [0, 1], over the ``queries`` that have a positive, NaN if none has; ``alone`` counts the others."""
 
     at: dict[int, float]
     queries: int
@@ -45,7 +41,7 @@ def recall_at(
     """R@K of queries against a gallery, or of all images against all others.
 
     Args:
-        descriptors: unit vectors, for which nearer is more similar, or packed bits; distances are computed where they are.
+        descriptors: unit vectors or packed bits; distances are computed where they are.
         labels: the class of each query.
         gallery: what is searched; without it the queries search each other, each but itself.
         ties: what counts among items that are exactly as near as the best positive; ``strict`` is the papers' formula.
@@ -62,7 +58,11 @@ def recall_at(
     query_labels = torch.as_tensor(labels).to(queries.device)
     base_labels = query_labels if gallery_labels is None else torch.as_tensor(gallery_labels).to(queries.device)
     for vectors, classes in ((queries, query_labels), (base, base_labels)):
-        _check(vectors, classes)
+        if vectors.ndim != 2 or classes.shape != vectors.shape[:1]:
+            shapes = f"descriptors {tuple(vectors.shape)} and labels {tuple(classes.shape)}"
+            raise UserError(f"{shapes} must be (N, D) and (N,)")
+        if vectors.is_floating_point() and not torch.isfinite(vectors).all():
+            raise UserError("some descriptors are not finite numbers: has the training diverged?")
     rows = max(1, _CHUNK_CELLS // max(1, len(base)))
     found = torch.zeros(len(ks), dtype=torch.float64, device=queries.device)
     asked = 0
@@ -75,25 +75,20 @@ def recall_at(
             distance[own, start + own] = torch.inf
             positive[own, start + own] = False
         has_positive = positive.any(1)
-        ahead, tied, right = _places(distance[has_positive], positive[has_positive])
+        distance, positive = distance[has_positive], positive[has_positive]
+        best = distance.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
+        equal = distance == best
+        ahead, tied, right = (distance < best).sum(1), equal.sum(1), (equal & positive).sum(1)
         found += torch.stack([_chance(k, ahead, tied, right, ties).sum() for k in ks])
         asked += len(ahead)
     values = (found / asked).tolist() if asked else [float("nan")] * len(ks)
     return Recall(dict(zip(ks, values, strict=True)), asked, len(queries) - asked)
 
 
-def _places(distance: Tensor, positive: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Items nearer than the best positive, items exactly as near, positives among the latter: (N, M), (N, M) -> three (N,)."""
-    best = distance.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
-    equal = distance == best
-    return (distance < best).sum(1), equal.sum(1), (equal & positive).sum(1)
-
-
 def _chance(k: int, ahead: Tensor, tied: Tensor, right: Tensor, ties: Ties) -> Tensor:
-    """Chance that a positive is among the first k, (N,) float64.
+    """Chance (N,) that a positive is among the first k: ``ahead`` are nearer than the best, ``tied`` equal, ``right`` of them.
 
-    Of ``tied`` equals, ``k - ahead`` places are left to be filled; all of them go to the wrong ones with the chance
-    ``prod_i (wrong - i) / (tied - i)``.
+    All ``k - ahead`` places that equals can fill go to wrong ones with the chance ``prod_i (wrong - i) / (tied - i)``.
     """
     left = k - ahead
     if ties == "strict":
@@ -103,10 +98,3 @@ def _chance(k: int, ahead: Tensor, tied: Tensor, right: Tensor, ties: Ties) -> T
         wrong = (tied - right - i).clamp(min=0).double() / (tied - i).clamp(min=1)
         missed *= torch.where(left > i, wrong, 1.0)
     return 1.0 - missed
-
-
-def _check(vectors: Tensor, classes: Tensor) -> None:
-    if vectors.ndim != 2 or classes.shape != vectors.shape[:1]:
-        raise UserError(f"descriptors {tuple(vectors.shape)} and labels {tuple(classes.shape)} must be (N, D) and (N,)")
-    if vectors.is_floating_point() and not torch.isfinite(vectors).all():
-        raise UserError("some descriptors are not finite numbers: has the training diverged?")

@@ -1,7 +1,8 @@
 """Telling matching from non-matching pairs: FPR95 and the area under the ROC curve, safe against ties.
 
-Every function takes distances (smaller means more alike) and labels; the order of the pairs never matters, except in the
-variants that carry an author's name, which are here to explain why two papers print different numbers for one model.
+Every function takes distances (N,) (smaller means more alike) and labels (N,) bool, arrays or tensors. The order of the pairs
+never matters, except in the variants that carry an author's name, which explain why two papers print different numbers for one
+model.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from patchprint.common.errors import UserError
-from patchprint.metrics.average_precision import Ties
-from patchprint.metrics.inputs import labeled_distances
+from patchprint.metrics.average_precision import Ties, as_numpy, finite_distances
 
 # Where the curves are read off: false positive rates, with 0 and those that so many pairs can tell, and recalls.
 CURVE_RATES = (0.0, *(10 ** (exponent / 15) for exponent in range(-75, 1)))
@@ -21,44 +21,44 @@ CURVE_RECALLS = tuple(percent / 100 for percent in range(2, 101, 2))
 _LONGEST = 2.0 + 1e-6  # between unit vectors, with what rounding may add
 
 
-def fpr95(distance: Any, is_match: Any, percent: int = 95) -> float:
+def labeled_distances(distance: Any, is_match: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Distances (N,) float64 and labels (N,) bool, with at least one pair of each kind."""
+    distance, matching = finite_distances(distance), as_numpy(is_match).astype(bool)
+    if distance.shape != matching.shape:
+        raise UserError(f"distances {distance.shape} and labels {matching.shape} must have the same shape")
+    if not matching.any() or matching.all():
+        raise UserError(f"need matching and non-matching pairs, got {int(matching.sum())} of {len(matching)} matching")
+    return distance, matching
+
+
+def fpr95(distance: Any, is_match: Any) -> float:
     """False positive rate at 95 % recall, ties counted against the descriptor.
 
-    The threshold is the ceil(0.95 P)-th smallest distance of the P matching pairs; the result is the share of
-    non-matching pairs at or below it ("Use:" of the fact sheet, section 9). Constant descriptors score 1.
-
-    Shape:
-        distance (N,) float, is_match (N,) bool, arrays or tensors -> float in [0, 1].
+    The threshold is the ceil(0.95 P)-th smallest distance of the P matching pairs; the result is the share of non-matching
+    pairs at or below it. Constant descriptors score 1.
     """
     distance, matching = labeled_distances(distance, is_match)
     positive, negative = distance[matching], distance[~matching]
-    rank = _rank(len(positive), percent)
+    rank = _rank(len(positive))
     return float(np.mean(negative <= np.partition(positive, rank)[rank]))
 
 
 def fpr95_hardnet(distance: Any, is_match: Any) -> float:
-    """HardNet's routine: negatives sorted before the pair that reaches 95 % recall. Ties fall in file order.
+    """HardNet's routine: negatives sorted before the pair that reaches 95 % recall, ties in file order.
 
     With matching pairs first in the file, constant descriptors score a perfect 0.
-
-    Shape:
-        distance (N,), is_match (N,) -> float in [0, 1].
     """
     distance, matching = labeled_distances(distance, is_match)
     ordered = matching[np.argsort(distance, kind="stable")]
-    stop = int(np.searchsorted(np.cumsum(ordered), _rank(int(matching.sum()), 95) + 1))
+    stop = int(np.searchsorted(np.cumsum(ordered), _rank(int(matching.sum())) + 1))
     return float((~ordered[:stop]).sum() / (~matching).sum())
 
 
 def fpr95_hynet(distance: Any, is_match: Any) -> float:
-    """HyNet's routine: the threshold lies one matching pair further than 95 % recall needs.
-
-    Shape:
-        distance (N,), is_match (N,) -> float in [0, 1].
-    """
+    """HyNet's routine: the threshold lies one matching pair further than 95 % recall needs."""
     distance, matching = labeled_distances(distance, is_match)
     positive = np.sort(distance[matching])
-    threshold = positive[min(_rank(len(positive), 95) + 1, len(positive) - 1)]
+    threshold = positive[min(_rank(len(positive)) + 1, len(positive) - 1)]
     return float(np.mean(distance[~matching] <= threshold))
 
 
@@ -66,9 +66,6 @@ def fpr95_sdgmnet(distance: Any, is_match: Any) -> float:
     """SDGMNet's routine: HardNet's on the float32 score 1 / (cos + 10), which makes near distances equal.
 
     Only unit vectors have that cosine: a Hamming distance would leave the range in which the score rises with the distance.
-
-    Shape:
-        distance (N,) between unit vectors, is_match (N,) -> float in [0, 1].
     """
     distance, matching = labeled_distances(distance, is_match)
     if distance.max() > _LONGEST:
@@ -91,11 +88,7 @@ FPR95_VARIANTS: dict[str, Callable[[Any, Any], float]] = {
 def roc_auc(distance: Any, is_match: Any, ties: Ties = "expectation") -> float:
     """Area under the ROC curve: the chance that a matching pair is nearer than a non-matching one.
 
-    Args:
-        ties: count half, or (``file-order``) are won by what comes first in the list, as in the scripts of HPatches.
-
-    Shape:
-        distance (N,), is_match (N,) -> float in [0, 1].
+    Ties count half, or (``file-order``) are won by what comes first in the list, as in the scripts of HPatches.
     """
     distance, matching = labeled_distances(distance, is_match)
     if ties == "file-order":
@@ -107,11 +100,9 @@ def roc_auc(distance: Any, is_match: Any, ties: Ties = "expectation") -> float:
 
 
 def curves(distance: Any, is_match: Any) -> dict[str, dict[str, list[float]]]:
-    """ROC and precision over recall, read off at fixed places, so that those of several models can be drawn together; ties
-    count against the descriptor.
+    """``roc`` (``fpr``, ``recall``) and ``precision_recall`` (``recall``, ``precision``), ties counted against the descriptor.
 
-    Shape:
-        distance (N,), is_match (N,) -> ``roc`` (``fpr``, ``recall``) and ``precision_recall`` (``recall``, ``precision``).
+    They are read off at fixed places, so that those of several models can be drawn together.
     """
     distance, matching = labeled_distances(distance, is_match)
     positive, negative = np.sort(distance[matching]), np.sort(distance[~matching])
@@ -130,6 +121,6 @@ def curves(distance: Any, is_match: Any) -> dict[str, dict[str, list[float]]]:
     }
 
 
-def _rank(num_positives: int, percent: int) -> int:
-    """Zero-based rank of the positive that completes the recall; in integers, since 0.95 * P is not exact."""
-    return -(-percent * num_positives // 100) - 1
+def _rank(num_positives: int) -> int:
+    """Zero-based rank of the positive that completes 95 % recall; in integers, since 0.95 * P is not exact."""
+    return -(-95 * num_positives // 100) - 1

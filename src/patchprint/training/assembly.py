@@ -10,8 +10,7 @@ from torch import nn
 from patchprint import losses, networks
 from patchprint.common.errors import UserError
 from patchprint.losses import Distillation, Loss
-from patchprint.losses.ranking_loss import MatchRanking
-from patchprint.losses.sec import SEC, NormPenalty
+from patchprint.losses.auxiliary import SEC, MatchRanking, NormPenalty
 from patchprint.networks import weights
 from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.network import PatchNetwork

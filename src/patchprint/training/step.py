@@ -20,7 +20,7 @@ from patchprint import networks
 from patchprint.common import distributed as ranks, rng
 from patchprint.data import augment
 from patchprint.data.patch_source import PatchSource
-from patchprint.losses.descriptor_batch import DescriptorBatch
+from patchprint.losses import DescriptorBatch
 from patchprint.networks import fast_layers
 from patchprint.networks.network import PatchNetwork
 from patchprint.training import assembly, batchers

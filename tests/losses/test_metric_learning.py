@@ -1,0 +1,314 @@
+"""Beside pytorch-metric-learning: where its losses agree with ours or not, its losses here, and SEC as its regularizer."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from patchprint.losses import LOSSES, SEC, ClassLoss, create
+from patchprint.losses.metric_learning import SECRegularizer, WithLabels
+from reference.classes import Samples
+from reference.formula import finite_differences
+from reference.norms import sphere_deviation
+from support.host_reads import NoHostReads
+from support.loss_batches import batch_of, on_circle, random_raw
+from support.training_data import short_run
+
+pytest.importorskip("pytorch_metric_learning")
+from pytorch_metric_learning import distances, losses, miners, reducers
+
+LABELS = torch.tensor([3, 7, 3, 5, 7, 3, 9, 5])  # classes of 3, 2, 2 and 1 samples
+OURS = [name for name, loss in LOSSES.items() if issubclass(loss, ClassLoss)]
+EVERY_LOSS = pytest.mark.parametrize("name", OURS)
+SQUARED = distances.LpDistance(power=2)
+
+
+def with_labels(name: str, **settings: float) -> WithLabels:
+    return WithLabels(create(name, **settings))
+
+
+def embeddings(seed: int = 0) -> Tensor:
+    centers = random_raw(10, 1, 6, seed=seed, noise=0.0)[LABELS, 0]
+    return centers + random_raw(8, 1, 6, seed=seed + 100, noise=0.0)[:, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@EVERY_LOSS
+def test_value_and_gradient(name: str, seed: int) -> None:
+    module = name.replace("-", "_")
+    formula = getattr(importlib.import_module(f"reference.{module}"), module)
+    x = embeddings(seed).requires_grad_()
+    total = with_labels(name)(x, LABELS)
+    assert total.item() == pytest.approx(formula(Samples(x.tolist(), LABELS.tolist())), abs=1e-6, rel=1e-6)
+    (gradient,) = torch.autograd.grad(total, x)
+    expected = finite_differences(lambda moved: formula(Samples(moved, LABELS.tolist())), x.detach().numpy())
+    np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-4)
+
+
+@EVERY_LOSS
+def test_labels_and_groups_are_two_doors_to_one_loss(name: str) -> None:
+    raw = random_raw(points=4, views=3)
+    valid = torch.tensor([[True, True, True], [True, False, True], [False, False, True], [True, True, True]])
+    labels = torch.arange(10, 14)[:, None].expand(4, 3)[valid]
+    loss = SEC(create(name), weight=0.3)
+    expected = loss(batch_of(raw, valid=valid))["total"]
+    torch.testing.assert_close(WithLabels(loss)(raw[valid], labels), expected)
+
+
+class ScaledNPairs(losses.NPairsLoss):
+    """The library's n-pair loss on vectors of length 5."""
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return super().forward(5.0 * nn.functional.normalize(embeddings), labels)
+
+
+class Mined(nn.Module):
+    """The library's multi-similarity loss behind its miner."""
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        pairs = miners.MultiSimilarityMiner(epsilon=0.1)(embeddings, labels)
+        return losses.MultiSimilarityLoss(alpha=2, beta=40, base=0.5)(embeddings, labels, pairs)
+
+
+THEIRS = {
+    "triplet": losses.TripletMarginLoss(1.0, distance=SQUARED, reducer=reducers.MeanReducer()),
+    "n-pair": ScaledNPairs(distance=distances.DotProductSimilarity(normalize_embeddings=False)),
+    "multi-similarity": Mined(),
+    "tuplet-margin": losses.MultipleLosses(
+        [losses.TupletMarginLoss(margin=float(np.rad2deg(0.1))), losses.IntraPairVarianceLoss()], weights=[1.0, 0.5]
+    ),
+    "nt-xent": losses.NTXentLoss(temperature=0.5),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", THEIRS)
+def test_the_library_computes_the_same(name: str, seed: int) -> None:
+    results = []
+    for loss in (with_labels(name), THEIRS[name]):
+        x = embeddings(seed).requires_grad_()
+        total = loss(x, LABELS)
+        results.append((total, *torch.autograd.grad(total, x)))
+    assert results[0][1].abs().max() > 1e-4
+    torch.testing.assert_close(results[0], results[1], atol=1e-6, rtol=1e-6)
+
+
+def test_two_views_are_those_of_simclr() -> None:
+    first, second = random_raw(5, 2).unbind(1)
+    theirs = losses.SelfSupervisedLoss(losses.NTXentLoss(temperature=0.5))(first, second)
+    ours = create("nt-xent")(batch_of(torch.stack([first, second], 1)))["total"]
+    assert ours.item() == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def test_semi_hard_takes_the_next_negative_and_else_the_farthest_unlike_the_library() -> None:
+    # Anchor 0 deg, positive 60 deg; negatives at 30, 80 and 115 deg. Beyond 60 the nearest is 80.
+    x, labels = on_circle(0, 60, 30, 80, 115), torch.tensor([0, 0, 1, 2, 3])
+
+    def squared(angle: float) -> float:
+        return 2 - 2 * np.cos(np.deg2rad(angle))
+
+    # From 60 deg all negatives are nearer than the positive, 30, 20 and 55 deg away: the farthest.
+    loss = with_labels("semihard", margin=1.0)(x, labels)
+    first, second = 1.0 + squared(60) - squared(80), 1.0 + squared(60) - squared(55)
+    assert loss.item() == pytest.approx((first + second) / 2, abs=1e-6)
+    # The library's miner leaves the second pair out, and would take all of several semi-hard negatives of the first.
+    miner = miners.TripletMarginMiner(1.0, type_of_triplets="semihard", distance=SQUARED)
+    assert THEIRS["triplet"](x, labels, miner(x, labels)).item() == pytest.approx(first, abs=1e-6)
+
+
+def test_tuplet_margin_survives_one_image_twice_and_the_library_does_not() -> None:
+    """Hence ours: a class with few images is drawn twice into a batch, and acos has no slope at cosine 1."""
+    x = embeddings()
+    x[0] = x[2] = torch.eye(6)[0]
+    finite = []
+    for loss in (with_labels("tuplet-margin"), THEIRS["tuplet-margin"]):
+        (gradient,) = torch.autograd.grad(loss(y := x.clone().requires_grad_(), LABELS), y)
+        finite.append(bool(torch.isfinite(gradient).all()))
+    assert finite == [True, False]
+
+
+def test_multi_similarity_drops_one_image_twice_and_the_library_does_not() -> None:
+    """As the published code does: the copy is no positive of the image, so that it has nothing to learn from here."""
+    x, labels = on_circle(0, 0, 10), torch.tensor([0, 0, 1])
+    assert with_labels("multi-similarity")(x, labels).item() == 0.0
+    assert Mined()(x, labels).item() > 0.3
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 2, 3], [0, 0, 0, 0], [5]], ids=["no positives", "no negatives", "one sample"]
+)
+@EVERY_LOSS
+def test_nothing_to_learn_is_zero(name: str, labels: list[int]) -> None:
+    x = torch.randn(len(labels), 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    settings = {"variance_weight": 0.0} if name == "tuplet-margin" else {}  # a variance is there without tuplets
+    total = with_labels(name, **settings)(x, torch.tensor(labels))
+    total.backward()
+    assert total.item() == 0.0
+    assert not x.grad.any()
+
+
+def degenerate(kind: str) -> Tensor:
+    x, one = embeddings().float(), torch.full((1, 6), 0.5)
+    x[0], x[1] = x[2], x[3]  # in one class, and under two labels
+    return {
+        "one image twice": x,
+        "identical": one.repeat(8, 1),
+        "opposite": torch.cat([one, -one] * 4),
+        "zero": 0 * x,
+    }[kind]
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("kind", ["one image twice", "identical", "opposite", "zero"])
+def test_degenerate_embeddings_stay_finite(name: str, kind: str) -> None:
+    x = degenerate(kind).requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        total = with_labels(name)(x, LABELS)
+    total.backward()
+    assert torch.isfinite(total) and (total > 0 or kind != "one image twice")
+    assert torch.isfinite(x.grad).all()
+
+
+@EVERY_LOSS
+def test_all_digits_under_autocast(name: str) -> None:
+    x = embeddings().float()
+    expected = with_labels(name)(x, LABELS).item()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert with_labels(name)(x, LABELS).item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.slow
+@EVERY_LOSS
+def test_compiled_equals_eager(name: str) -> None:
+    torch._dynamo.reset()
+    loss, labels = with_labels(name), torch.tensor([0, 0, 1, 1, 2, 2])
+    x = random_raw(6, 1).float()[:, 0]
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, labels), loss(x, labels))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        torch.testing.assert_close(compiled(x, labels.roll(1)), loss(x, labels.roll(1)))
+
+
+@EVERY_LOSS
+def test_no_host_reads(name: str) -> None:
+    x, labels = random_raw(6, 1).float()[:, 0].requires_grad_(), torch.tensor([0, 0, 1, 1, 2, 2])
+    with NoHostReads():
+        with_labels(name)(x, labels).backward()
+
+
+@pytest.mark.parametrize(
+    ("name", "miner"),
+    [
+        ("TripletMarginLoss", None),
+        ("MultiSimilarityLoss", miners.MultiSimilarityMiner(epsilon=0.1)),
+        ("NTXentLoss", None),
+    ],
+)
+def test_the_regularizer_adds_the_deviation_of_norms(name: str, miner: Any) -> None:
+    x, labels = random_raw(6, 1)[:, 0].requires_grad_(), torch.tensor([0, 0, 1, 1, 2, 2])
+    pairs = None if miner is None else miner(x, labels)
+    plain = getattr(losses, name)()(x, labels, pairs)
+    loss = getattr(losses, name)(embedding_regularizer=SECRegularizer(), embedding_reg_weight=0.5)
+    regularized = loss(x, labels, pairs)
+    assert regularized.item() == pytest.approx(plain.item() + 0.5 * sphere_deviation(x.tolist()), abs=1e-6)
+    regularized.backward()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_the_moving_mean_of_the_regularizer_is_in_the_checkpoint() -> None:
+    regularizer = SECRegularizer(momentum=0.25)
+    x, y = random_raw(6, 1, seed=0)[:, 0].float(), random_raw(6, 1, seed=1)[:, 0].float()
+    regularizer(x)
+    value = regularizer(y)
+    center = 0.75 * x.norm(dim=1).mean().item() + 0.25 * y.norm(dim=1).mean().item()
+    assert value.item() == pytest.approx(sphere_deviation(y.tolist(), center), abs=1e-5)
+    assert regularizer.state_dict()["deviation.center"].item() == pytest.approx(center, abs=1e-5)
+
+
+def test_the_regularizer_keeps_mean_and_variance_of_norms_for_the_record_keeper() -> None:
+    regularizer = SECRegularizer()
+    regularizer(torch.tensor([[3.0, 0.0], [0.0, 5.0]]))
+    assert {name: getattr(regularizer, name).item() for name in regularizer._record_these_stats} == {
+        "norm_mean": pytest.approx(4.0),
+        "norm_variance": pytest.approx(1.0),
+    }
+
+
+@pytest.mark.slow
+def test_the_package_imports_without_the_library_and_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pytorch_metric_learning'] = None\n"
+        "from patchprint import losses\n"
+        "from patchprint.losses import metric_learning\n"
+        "from patchprint.common.errors import UserError\n"
+        "metric_learning.WithLabels(losses.create('semihard'))\n"
+        "for use in (metric_learning.SECRegularizer, lambda: losses.create('library')):\n"
+        "    try: use()\n"
+        "    except UserError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pip install 'patchprint[metric-learning]'") == 2
+
+
+def test_a_loss_of_the_library_by_its_name() -> None:
+    raw = random_raw(points=4, views=3)
+    valid = torch.ones(4, 3, dtype=torch.bool)
+    valid[1, 2] = valid[2, 0] = valid[2, 1] = False
+    vectors, labels = raw[valid], torch.arange(4)[:, None].expand(4, 3)[valid]
+    pairs = miners.BatchHardMiner()(vectors, labels)
+    expected = losses.TripletMarginLoss(0.3, distance=SQUARED)(vectors, labels, pairs).item()
+    settings = {"margin": 0.3, "distance": SQUARED}
+    ours = create("library", name="TripletMarginLoss", settings=settings, miner="BatchHardMiner")
+    assert ours(batch_of(raw, valid=valid))["total"].item() == pytest.approx(expected, abs=1e-9)
+    assert WithLabels(ours)(vectors, labels).item() == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_a_run_with_a_loss_of_the_library_follows_the_one_with_our_equal_loss(tmp_path: Path) -> None:
+    settings = {"name": "MultiSimilarityLoss", "settings": {"beta": 40}, "miner": "MultiSimilarityMiner"}
+    common = {"sec": 0.1, "precision": "float64", "lr": 0.1}
+    _, theirs = short_run("hardnet", tmp_path / "theirs", loss="library", loss_settings=settings, **common)
+    _, ours = short_run("hardnet", tmp_path / "ours", loss="multi-similarity", **common)
+    assert theirs == pytest.approx(ours, rel=1e-6)
+
+
+def test_a_loss_of_the_library_says_that_it_cannot_be_recorded() -> None:
+    assert not create("library").fixed_shapes
+    assert not SEC(create("library")).fixed_shapes
+    assert SEC(create("semihard")).fixed_shapes
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"name": "TripletMarginLos"},
+            "no loss of pytorch-metric-learning called 'TripletMarginLos'; did you mean Trip",
+        ),
+        ({"miner": "BatchHardMinr"}, "no miner of pytorch-metric-learning called 'BatchHardMinr'; did you mean Batch"),
+        ({"name": "BaseMetricLossFunction"}, "no loss of pytorch-metric-learning called"),
+        ({"settings": {"magrin": 1}}, "ContrastiveLoss of pytorch-metric-learning cannot be made with .*magrin"),
+        ({"name": "ProxyNCALoss", "settings": {"num_classes": 3, "embedding_size": 8}}, "learns weights of its own"),
+    ],
+)
+def test_settings_of_the_library_that_do_not_fit_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create("library", **settings)
+
+
+def test_what_does_not_fit_is_named() -> None:
+    with pytest.raises(ValueError, match="HardNetLoss learns from views of points, not from labels"):
+        with_labels("hardnet")(embeddings(), LABELS)
+    with pytest.raises(ValueError, match="one class for each of the 8 points"):
+        with_labels("triplet")(embeddings(), LABELS[:5])
+    with pytest.raises(ValueError, match=r"batch\.ignore must be None"):
+        create("library")(batch_of(random_raw(), ignore=torch.zeros(12, 12, dtype=torch.bool)))
