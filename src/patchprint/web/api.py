@@ -10,6 +10,7 @@ from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 
 from patchprint.matching.image_pair import Geometry, MatchSettings, Mode
+from patchprint.types import Answer
 from patchprint.web.session import Upload
 
 DEFAULT = MatchSettings()
@@ -70,9 +71,7 @@ class MatchResponse(BaseModel):
     matches: int = Field(description="number of matches")
     inliers: int | None = Field(description="number of matches that agree with one geometry; null without verification")
     geometry: Literal["homography", "fundamental"] | None
-    verdict: Literal["same", "different", "unsure"] | None = Field(
-        description="whether both images show the same place"
-    )
+    verdict: Answer | None = Field(description="whether both images show the same place")
     probability: float | None = Field(description="that they do")
     transform: list[list[float]] | None = Field(description="3 x 3 homography or fundamental matrix, if one was found")
     indices: list[tuple[int, int]] = Field(description="numbers of the keypoints, counted from 0")

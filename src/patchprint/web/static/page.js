@@ -4,7 +4,7 @@
 const MAX_LINES = 100; // more cannot be told apart
 const REACH = 10; // pixels of the screen within which a pointer selects the end of a line
 const GEOMETRIES = {homography: "homography", fundamental: "fundamental matrix"};
-const VERDICTS = {same: "same place", different: "not the same place", unsure: "perhaps"};
+const VERDICTS = {same: "same place", unsure: "cannot tell"};
 const $ = (id) => document.getElementById(id);
 const form = $("question");
 const files = {a: null, b: null};
