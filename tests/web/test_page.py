@@ -150,13 +150,13 @@ def test_the_rule_and_the_model_can_be_chosen(
     page.get_by_label("Descriptor").select_option("rootsift")
     page.locator("#numbers thead").filter(has_text="rootsift").wait_for()
     assert page.get_by_label("Ratio as a number").input_value() == "0.80"  # its own
-    page.get_by_label("Rule").select_option("mutual")
+    page.get_by_label("Matcher").select_option("mutual")
     page.locator("#command").filter(has_text="--matcher mutual").wait_for()
     assert page.get_by_label("Ratio as a number").is_disabled()
-    _, answer = server.match(*images, model="rootsift", mode="mutual", max_keypoints=2048)
+    _, answer = server.match(*images, model="rootsift", matcher="mutual", max_keypoints=2048)
     assert table(page)["Matches"][0] == str(answer["matches"])
     choices = server.ask("GET", "/api/choices")[1]
-    fields = {"Descriptor": "models", "Detector": "detectors", "Rule": "modes", "Compare with": "baselines"}
+    fields = {"Descriptor": "models", "Detector": "detectors", "Matcher": "matchers", "Compare with": "baselines"}
     for label, name in fields.items():
         assert page.get_by_label(label).locator("option").all_inner_texts() == list(choices[name])
 

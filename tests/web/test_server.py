@@ -23,7 +23,8 @@ import pytest
 
 from patchprint import cli
 from patchprint.common.errors import UserError
-from patchprint.matching.image_pair import MatchSettings
+from patchprint.features.settings import DescribeSettings
+from patchprint.matching.settings import MatchSettings
 from patchprint.web.server import address, bind, is_loopback
 from support.checkout import ROOT
 from support.documents import blocks
@@ -49,7 +50,7 @@ def test_the_api_answers_what_the_command_line_prints(
 ) -> None:
     asked: tuple[tuple[dict[str, object], str], ...] = (
         ({"model": "hardnet.small"}, "--model hardnet.small"),
-        ({"model": "sift", "mode": "ratio", "ratio": 0.7}, "--model sift --mode ratio --ratio 0.7"),
+        ({"model": "sift", "matcher": "ratio", "ratio": 0.7}, "--model sift --matcher ratio --ratio 0.7"),
         ({"model": "sift", "spread": "false", "max_size": 300}, "--model sift --no-spread --max-size 300"),
         ({"model": "sift", "geometry": "none"}, "--model sift --geometry none"),
     )
@@ -78,7 +79,8 @@ def test_the_schema_is_what_is_answered(server: Served, images: tuple[Path, Path
     check(compared["result"], "ModelResult")
     looked = check(server.post("/api/patches", *images, **settings, side="b", keypoint=7)[1], "PatchesResponse")
     check(check(looked["views"][0], "View")["neighbors"][0], "Neighbor")
-    fields = MatchSettings.__dataclass_fields__
+    fields = {**DescribeSettings.__dataclass_fields__, **MatchSettings.__dataclass_fields__}
+    del fields["device"], fields["engine"]  # the server's
     assert set(parts["MatchRequest"]["properties"]) == set(fields) | {"image_a", "image_b"}
     assert parts["MatchRequest"]["required"] == ["image_a", "image_b"]
     for name, field in fields.items():
@@ -129,9 +131,11 @@ def test_wrong_questions_are_answered_with_a_sentence(
     for fields, words in (
         ({"model": "sfit"}, "did you mean sift"),
         ({"model": "/etc/passwd"}, "there is no model"),
-        ({"modle": "sift"}, "there is no field 'modle'; did you mean mode or model"),
+        ({"modle": "sift"}, "there is no field 'modle'; did you mean model"),
         ({"max_keypoints": "many"}, "max_keypoints: input should be a valid integer"),
-        ({"mode": "nearst"}, "mode: input should be 'mutual'"),
+        ({"matcher": "nearst"}, "there is no matcher 'nearst'; did you mean nearest"),
+        ({"detector": "dgo"}, "did you mean dog"),
+        ({"engine": "float32"}, "there is no field 'engine'"),
         ({"ratio": 7}, "ratio must lie in (0, 1], got 7"),
     ):
         status, answer = server.match(*images, **fields)

@@ -12,7 +12,7 @@ import pytest
 
 from patchprint.common.errors import UserError
 from patchprint.web.limits import Limits, RequestError
-from patchprint.web.workers import Worker
+from patchprint.web.server import MethodCalls
 
 
 class Toy:
@@ -33,8 +33,8 @@ class Toy:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker(Limits(seconds=1, waiting=2), Toy) as made:
+def worker() -> Iterator[MethodCalls]:
+    with MethodCalls(Limits(seconds=1, waiting=2), Toy) as made:
         yield made
 
 
@@ -45,7 +45,7 @@ def refusal(call: Callable[[], object]) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_answers_and_refusals(worker: Worker) -> None:
+def test_answers_and_refusals(worker: MethodCalls) -> None:
     process = worker.call("sleep", 0)
     assert worker.call("add", 2, 3) == 5
     assert refusal(lambda: worker.call("fail", "user")) == (400, "wrong")
@@ -57,7 +57,7 @@ def test_answers_and_refusals(worker: Worker) -> None:
 
 @pytest.mark.slow
 def test_a_process_is_killed_at_the_deadline_and_replaced_where_it_dies(
-    worker: Worker, capfd: pytest.CaptureFixture[str]
+    worker: MethodCalls, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = worker.call("sleep", 0)
     status, sentence = refusal(lambda: worker.call("sleep", 60))
@@ -69,12 +69,12 @@ def test_a_process_is_killed_at_the_deadline_and_replaced_where_it_dies(
     assert status == 500 and "died" in sentence and f"exit code {-signal.SIGKILL}" in capfd.readouterr().err
     # One that died while nobody asked is replaced without a word to whoever asks next.
     os.kill(worker.call("sleep", 0), signal.SIGKILL)
-    worker._process.join(10)
+    worker._worker._process.join(10)
     assert worker.call("sleep", 0) not in (before, between)
 
 
 @pytest.mark.slow
-def test_more_than_may_wait_and_who_waits_too_long_are_refused(worker: Worker) -> None:
+def test_more_than_may_wait_and_who_waits_too_long_are_refused(worker: MethodCalls) -> None:
     worker.call("add", 0, 0)
     answers: list[object] = []
 
@@ -98,10 +98,10 @@ def test_more_than_may_wait_and_who_waits_too_long_are_refused(worker: Worker) -
 @pytest.mark.slow
 def test_whoever_waits_at_the_end_is_told() -> None:
     told: list[tuple[int, str]] = []
-    with Worker(Limits(), Toy) as worker:
+    with MethodCalls(Limits(), Toy) as worker:
         worker.call("add", 0, 0)
         asking = threading.Thread(target=lambda: told.append(refusal(lambda: worker.call("sleep", 60))))
         asking.start()
         time.sleep(0.2)
     asking.join(10)
-    assert told == [(503, "the server is being stopped")] and not worker._process.is_alive()
+    assert told == [(503, "the server is being stopped")] and worker._worker._process is None

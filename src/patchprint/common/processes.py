@@ -81,7 +81,6 @@ class Worker:
             TimeoutError: it took longer; the process was killed.
             WorkerDiedError: the process died.
         """
-        self.is_busy = False
         try:
             if not self._is_ready:
                 self.connection.recv_bytes()
@@ -89,7 +88,9 @@ class Worker:
             if seconds is not None and not self.connection.poll(max(seconds, 0)):
                 self.stop()
                 raise TimeoutError(f"the request took longer than {seconds:g} seconds")
-            return json.loads(self.connection.recv_bytes())
+            reply = json.loads(self.connection.recv_bytes())
+            self.is_busy = False
+            return reply
         except (EOFError, ConnectionError):
             self._process.join(1)  # its own exit code is of interest
             process = self._process
