@@ -28,7 +28,7 @@ _DESCRIBE, _MATCHING = _settings(DescribeSettings, "device", "engine"), _setting
 _Settings: Any = create_model("_Settings", **_DESCRIBE, **_MATCHING)
 
 
-class MatchRequest(_Settings):  # type: ignore[misc]
+class MatchRequest(_Settings):
     """Two images and the settings of ``patchprint match``, whose help explains them."""
 
     model_config = ConfigDict(extra="forbid")

@@ -115,7 +115,7 @@ class MatchSession:
             {**each.as_json(), "ratio": question.matching.ratio, "sentence": str(each.matches.verdict or "")}
             for each in (pair, other)
         )
-        answer = {"result": result, "baseline": expected, "csv": _csv(question.images, pair)}
+        answer: dict[str, Any] = {"result": result, "baseline": expected, "csv": _csv(question.images, pair)}
         for side, features in (("a", pair.a), ("b", pair.b)):
             answer[f"size_{side}"] = features.image_size
             answer[f"all_{side}"] = features.keypoints.xy.double().round(decimals=2).tolist()
