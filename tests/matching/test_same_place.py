@@ -103,7 +103,7 @@ def test_more_evidence_is_more_probable() -> None:
 def test_the_fit_says_where_it_comes_from() -> None:
     fitted = json.loads(FITTED.read_text())
     assert set(fitted["weights"]) == set(Evidence("homography").numbers())
-    assert fitted["different_below"] < fitted["same_from"]
+    assert fitted["without_evidence"] < fitted["different_below"] < fitted["same_from"]
     assert {"command", "version", "machine", "date"} <= set(fitted["made"]["run"])
 
 

@@ -29,6 +29,7 @@ from patchprint.web.limits import Limits, RequestError
 HOST, PORT = "127.0.0.1", 7860
 _HEAD_SECONDS = 10.0  # deadline for the head of a request
 _MAX_CONNECTIONS = 256
+_Call = tuple[str, tuple[object, ...]]  # the name of a method and its arguments
 _LAST_SECONDS = 1  # grace period for running requests when the server stops
 
 
@@ -160,27 +161,23 @@ class MethodCalls:
         deadline = time.monotonic() + seconds
         if not self._places.acquire(blocking=False):
             raise RequestError("too many requests at once; try again in a moment", 429)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._places.release)
             if not self._turn.acquire(timeout=seconds):
                 raise RequestError(f"others were served for {seconds:g} seconds; try again in a moment", 429)
-            try:
-                reply = self._ask((method, arguments), deadline)
-            finally:
-                self._turn.release()
-        finally:
-            self._places.release()
+            stack.callback(self._turn.release)
+            reply = self._ask((method, arguments), deadline)
         if "error" in reply:
             raise RequestError(reply["error"], reply["status"])
         return reply["result"]
 
-    def _ask(self, request: tuple[str, tuple[object, ...]], deadline: float) -> dict[str, Any]:
+    def _ask(self, request: _Call, deadline: float) -> dict[str, Any]:
         stopped = RequestError("the server is being stopped", 503)
         if self._is_stopped:
             raise stopped
         try:
             self._worker.send(request)
-            reply: dict[str, Any] = self._worker.receive(deadline - time.monotonic())
-            return reply
+            return dict(self._worker.receive(deadline - time.monotonic()))
         except TimeoutError:
             sentence = f"this took longer than {self._limits.seconds:g} seconds and was given up"
             refusal = RequestError(f"{sentence}; use smaller images or fewer keypoints", 503)
@@ -193,10 +190,10 @@ class MethodCalls:
         raise refusal
 
 
-def _answer_calls(make: Callable[..., object], *arguments: object) -> Callable[[tuple[str, tuple[object, ...]]], Any]:
+def _answer_calls(make: Callable[..., object], *arguments: object) -> Callable[[_Call], dict[str, object]]:
     target = make(*arguments)
 
-    def answer(request: tuple[str, tuple[object, ...]]) -> dict[str, object]:
+    def answer(request: _Call) -> dict[str, object]:
         method, given = request
         try:
             return {"result": getattr(target, method)(*given)}
