@@ -6,9 +6,9 @@ A logistic function of the numbers of `patchprint.matching.same_place.Evidence`,
 place and on geometries of different places, both with the same weight in all. Left out are wrong geometries of the same place,
 and those with which no more matches agree than a geometry can be made of: ``without_evidence`` is the probability of these.
 Each is seen three times: as it is, without the angles of the keypoints (as with ``upright``), and without their scales too (as
-some files have them), so that it is known what agreement means then. Below ``different_below`` the answer is "different", from
-``same_from`` on "same", between them "unsure"; below 0.6 fewer than 1 in 100 pairs of different places are left here even
-where only positions are known.
+some files have them), so that it is known what agreement means then. Below ``different_below`` no geometry is kept, from
+``same_from`` on the answer is "same"; from 0.6 on fewer than 1 in 100 pairs of different places are left here even where only
+positions are known.
 """
 
 from __future__ import annotations

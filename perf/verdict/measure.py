@@ -27,7 +27,7 @@ import numpy as np
 
 from patchprint.common import files, provenance
 from patchprint.matching import verify
-from patchprint.matching.same_place import FITTED, judge, weigh
+from patchprint.matching.same_place import FITTED, exceeds_chance, judge, weigh
 from patchprint.matching.two_view_geometry import GEOMETRIES, THRESHOLD, estimate_geometry
 from perf.verdict.fit import bare
 from perf.verdict.pairs import (
@@ -102,7 +102,7 @@ def outcome(pair: MatchedPair) -> Row:
     alone = {
         kind: {
             "right": pair.is_right(found),
-            "returned": judge(weigh(pair.a, pair.b, found, THRESHOLD[kind])).answer != "different",
+            "returned": exceeds_chance(judge(weigh(pair.a, pair.b, found, THRESHOLD[kind]))),
         }
         for kind, found in estimates.items()
     }

@@ -272,24 +272,31 @@ class Features:
         return self.descriptors.dtype == torch.uint8
 
 
-Answer = Literal["same", "different", "unsure"]
-_BEYOND = {"0.000": "below 0.001", "1.000": "above 0.999"}  # nothing is certain
+Answer = Literal["same", "unsure"]
+_BEYOND = {"0.00": "below 0.01", "1.00": "above 0.99"}  # nothing is certain
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Whether two images show the same place, and the probability that they do.
 
-    The probability is calibrated for equal priors, on pairs with more inliers than the minimal sample of the geometry.
+    There is no answer "different": images whose matches do not agree show different places, or one place in ways that the
+    detector and the descriptor do not see through, and matches alone cannot tell which. The probability is calibrated for
+    equal priors, on pairs with more inliers than the minimal sample of the geometry.
     """
 
     answer: Answer
     probability: float
 
     def __str__(self) -> str:
-        words = {"same": "the same place", "different": "not the same place", "unsure": "perhaps the same place"}
-        rounded = f"{self.probability:.3f}"
-        return f"{words[self.answer]}, probability {_BEYOND.get(rounded, rounded)}"
+        rounded = f"{self.probability:.2f}"
+        probability = f"probability {_BEYOND.get(rounded, rounded)}"
+        if self.answer == "same":
+            return f"same place ({probability})"
+        return (
+            f"cannot tell whether they show the same place ({probability} by the matches found); "
+            "try --matcher mutual, --detector hessian-affine, more --max-keypoints, or another --max-size"
+        )
 
 
 @dataclass(frozen=True, eq=False)

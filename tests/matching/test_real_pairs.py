@@ -13,6 +13,9 @@ import pytest
 import patchprint
 from patchprint import cli
 from patchprint.data.builders import bundled_images
+from patchprint.data.builders.homographies import relight
+from patchprint.ops.geometry import rotation
+from support.checkout import SHARED
 
 
 @pytest.fixture
@@ -67,8 +70,49 @@ def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytes
     assert counts[0]["matches"] < 5 and not counts[0]["inliers"]
     assert counts[1]["matches"] > 50
     for said in counts:
-        assert said["verdict"] == "different" and said["probability"] < 0.2
+        assert said["verdict"] == "unsure" and said["probability"] < 0.2
         assert said["transform"] is None and said["inliers"] == 0
+
+
+def _extreme(image: np.ndarray, seed: int) -> list[np.ndarray]:
+    """The same place as it is hard to recognize: seen at a slant of 4 and of 6 in other light, and nearly as a negative."""
+    height, width = image.shape
+    rng = np.random.default_rng(seed)
+    center = np.array([(width - 1) / 2, (height - 1) / 2])
+    seen = []
+    for slant, degrees in ((4.0, 20.0), (6.0, 70.0)):
+        along = rotation(np.radians(degrees)) @ np.diag([1.0, 1 / slant])
+        smooth = cv2.GaussianBlur(image, (0, 0), sigmaX=0.01, sigmaY=0.8 * np.sqrt(slant**2 - 1))
+        matrix = np.column_stack([along, center - along @ center])
+        seen.append(relight(rng, cv2.warpAffine(smooth, matrix, (width, height), borderValue=128.0), 1.5))
+    return [*seen, relight(rng, 255 - image, 2.0)]
+
+
+def test_points_3_and_4_extreme_pairs_are_not_called_different() -> None:
+    """First hour: 34 of 40 pairs of one place were "not the same place". What is advised instead helps.
+
+    A low probability is no evidence either: with all mutual matches, wrong geometries of these pairs get the
+    probabilities that pairs of different places get.
+    """
+    images = [bundled_images.image(name) for name in ("camera", "coffee", "rocket", "astronaut", "cat")]
+    if (SHARED / "data" / "oxford").is_dir():
+        paths = [SHARED / "data" / "oxford" / name / "img1.png" for name in ("graf", "leuven")]
+        images += [cv2.resize(cv2.imread(str(path), 0), None, fx=0.7, fy=0.7) for path in paths]
+    model = patchprint.load("sdgmnet.tiny")
+    found: dict[str, list[patchprint.Matches]] = {"mutual+ratio": [], "mutual": []}
+    for seed, image in enumerate(images):
+        a, *others = (patchprint.extract(each, model, max_keypoints=2000) for each in (image, *_extreme(image, seed)))
+        for matcher, answers in found.items():
+            answers += [patchprint.verify(a, b, patchprint.match(a, b, matcher)) for b in others]
+    same = dict.fromkeys(found, 0)
+    for matcher, answers in found.items():
+        for each in answers:
+            assert each.verdict is not None
+            assert each.verdict.answer == ("same" if each.verdict.probability >= 0.9 else "unsure")
+            assert (each.model is None) == (each.num_inliers == 0) == (each.verdict.probability < 0.6)
+            same[matcher] += each.verdict.answer == "same"
+    assert len(found["mutual"]) >= 15 and same["mutual+ratio"] <= 2, "these pairs are not extreme"
+    assert same["mutual"] >= same["mutual+ratio"] + 4
 
 
 def test_the_stereo_pair_matches_along_its_rows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from patchprint.common.errors import OtherInputsError
@@ -12,7 +13,7 @@ from patchprint.interop.ray_cluster import Cluster
 from patchprint.matching.pair_selection import MatchRule, choose_pairs, match_pairs
 from patchprint.storage import match_folder as folders
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.match_folder import MatchFolder, match_folder
+from patchprint.storage.match_folder import MatchFolder, match_folder, read_matches
 from support.made_features import descriptors, features
 
 STORED = {f"{number}.png": features(descriptors(40, seed=number)) for number in range(4)}
@@ -55,3 +56,12 @@ def test_a_cluster_needs_a_folder(tmp_path: Path, described: Path) -> None:
         match_folder(STORED, [], tmp_path / "m", cluster=Cluster())
     # Without pairs nobody is asked, so that Ray need not be there.
     assert len(match_folder(FeatureFolder(described), [], tmp_path / "m", cluster=Cluster())) == 0
+
+
+def test_the_answer_of_earlier_versions_is_read(tmp_path: Path) -> None:
+    """They said "different" where nothing was found."""
+    match_folder(STORED, [("0.png", "1.png")], tmp_path / "m", MatchRule("mutual", geometry="homography"))
+    path = tmp_path / "m" / "000000.npz"
+    np.savez(path, **{**read_npz(path, "matches"), "verdict_0": np.array("different")})
+    (found,) = read_matches(path).values()
+    assert found.verdict is not None and found.verdict.answer == "unsure" and "cannot tell" in str(found.verdict)

@@ -47,7 +47,7 @@ def test_point_10_only_what_is_installed_is_offered(app: FastAPI, monkeypatch: p
     )
     choices = ask(app, "/api/choices")[1]
     assert choices["detectors"] == ["dog", "dog-published", "dog-learned"]
-    assert choices["modes"][0] == "mutual+ratio" and choices["models"] == {"sdgmnet": 0.8, "sift": 0.8}
+    assert choices["matchers"][0] == "mutual+ratio" and choices["models"] == {"sdgmnet": 0.8, "sift": 0.8}
 
 
 def test_only_known_addresses_are_answered(app: FastAPI) -> None:
@@ -80,7 +80,7 @@ def test_h1_no_path_or_address_is_opened(app: FastAPI, calls: list[tuple[Any, ..
         for side in "ab"
     )
     assert post(app, f"{parts}--x--\r\n".encode(), BOUNDARY)[0] == 200
-    ((_, images, _),) = calls
+    images = calls[0][1].images
     assert [image.data for image in images] == [b"sent", b"sent"] and "/" not in images[0].name
 
 
@@ -108,4 +108,4 @@ def test_l3_uploads_need_no_disk(
     large.write_bytes(bytes(20_000_000))
     body, kind = form({"image_a": large, "image_b": large})
     assert post(app, body, kind)[0] == 200
-    assert [len(image.data) for image in calls[0][1]] == [20_000_000] * 2
+    assert [len(image.data) for image in calls[0][1].images] == [20_000_000] * 2

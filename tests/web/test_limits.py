@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cv2
 import pytest
 
 from patchprint.common.errors import UserError
-from patchprint.interop import image_files
 from patchprint.web.limits import Limits, RequestError
 
 
 def test_images_are_checked_without_being_decoded(
     images: tuple[Path, Path], bad_files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_files, "_decode", None)
+    monkeypatch.setattr(cv2, "imdecode", None)
     Limits().check_image(images[0].read_bytes(), "a.png")
     for words, path in bad_files.items():
         with pytest.raises(RequestError, match=words) as error:

@@ -10,9 +10,9 @@ import os
 import re
 import signal
 import socket
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +23,8 @@ import pytest
 
 from patchprint import cli
 from patchprint.common.errors import UserError
-from patchprint.matching.image_pair import MatchSettings
+from patchprint.features.settings import DescribeSettings
+from patchprint.matching.settings import MatchSettings
 from patchprint.web.server import address, bind, is_loopback
 from support.checkout import ROOT
 from support.documents import blocks
@@ -32,6 +33,8 @@ from support.serving import Served, form, serving, watched_process
 
 pytestmark = pytest.mark.slow
 SECONDS = 3.0
+HEAD = b"POST /api/match HTTP/1.1\r\nHost: HOST\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+PART = b'--x\r\nContent-Disposition: form-data; name="image_a"; filename="a.png"\r\n\r\n'
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +50,11 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_the_api_answers_what_the_command_line_prints(
     server: Served, real_pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    ratio = {"model": "sift", "matcher": "ratio", "ratio": 0.7, "geometry": "none"}
     asked: tuple[tuple[dict[str, object], str], ...] = (
         ({"model": "hardnet.small"}, "--model hardnet.small"),
-        ({"model": "sift", "mode": "ratio", "ratio": 0.7}, "--model sift --mode ratio --ratio 0.7"),
+        (ratio, "--model sift --matcher ratio --ratio 0.7 --geometry none"),
         ({"model": "sift", "spread": "false", "max_size": 300}, "--model sift --no-spread --max-size 300"),
-        ({"model": "sift", "geometry": "none"}, "--model sift --geometry none"),
     )
     for fields, flags in asked:
         status, answer = server.match(*real_pair, **fields, max_keypoints=300)
@@ -78,7 +81,8 @@ def test_the_schema_is_what_is_answered(server: Served, images: tuple[Path, Path
     check(compared["result"], "ModelResult")
     looked = check(server.post("/api/patches", *images, **settings, side="b", keypoint=7)[1], "PatchesResponse")
     check(check(looked["views"][0], "View")["neighbors"][0], "Neighbor")
-    fields = MatchSettings.__dataclass_fields__
+    fields = {**DescribeSettings.__dataclass_fields__, **MatchSettings.__dataclass_fields__}
+    del fields["device"], fields["engine"]  # the server's
     assert set(parts["MatchRequest"]["properties"]) == set(fields) | {"image_a", "image_b"}
     assert parts["MatchRequest"]["required"] == ["image_a", "image_b"]
     for name, field in fields.items():
@@ -129,9 +133,11 @@ def test_wrong_questions_are_answered_with_a_sentence(
     for fields, words in (
         ({"model": "sfit"}, "did you mean sift"),
         ({"model": "/etc/passwd"}, "there is no model"),
-        ({"modle": "sift"}, "there is no field 'modle'; did you mean mode or model"),
+        ({"modle": "sift"}, "there is no field 'modle'; did you mean model"),
         ({"max_keypoints": "many"}, "max_keypoints: input should be a valid integer"),
-        ({"mode": "nearst"}, "mode: input should be 'mutual'"),
+        ({"matcher": "nearst"}, "there is no matcher 'nearst'; did you mean nearest"),
+        ({"detector": "dgo"}, "did you mean dog"),
+        ({"engine": "float32"}, "there is no field 'engine'"),
         ({"ratio": 7}, "ratio must lie in (0, 1], got 7"),
     ):
         status, answer = server.match(*images, **fields)
@@ -145,25 +151,17 @@ def test_wrong_questions_are_answered_with_a_sentence(
 
 
 def test_twenty_at_once_are_all_answered(server: Served, strict: Served, images: tuple[Path, Path]) -> None:
-    answers: dict[str, list[tuple[int, Any]]] = {"server": [], "strict": []}
+    def ask(asked: Served) -> tuple[int, Any]:
+        return asked.match(*images, model="sift", max_keypoints=100)
 
-    def ask(name: str, asked: Served) -> None:
-        answers[name].append(asked.match(*images, model="sift", max_keypoints=100))
-
-    for name, asked in (("server", server), ("strict", strict)):
-        asking = [threading.Thread(target=ask, args=(name, asked)) for _ in range(20)]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join()
-    codes = {name: sorted(status for status, _ in given) for name, given in answers.items()}
-    assert len(codes["server"]) == len(codes["strict"]) == 20
+    with ThreadPoolExecutor(20) as pool:
+        wide, narrow = (list(pool.map(ask, [asked] * 20)) for asked in (server, strict))
+    codes, strict_codes = ([status for status, _ in answers] for answers in (wide, narrow))
     # One is worked on, 16 and 3 may wait; what is quick may make room for more.
-    assert set(codes["server"]) <= {200, 429} and codes["server"].count(200) >= 17
-    assert set(codes["strict"]) <= {200, 429, 503} and codes["strict"].count(200) >= 1
-    found = {json.dumps({**answer, "seconds": 0}) for status, answer in answers["server"] if status == 200}
-    assert len(found) == 1
-    assert all("try again" in answer["error"] for status, answer in answers["server"] if status == 429)
+    assert set(codes) <= {200, 429} and codes.count(200) >= 17
+    assert set(strict_codes) <= {200, 429, 503} and strict_codes.count(200) >= 1
+    assert len({json.dumps({**answer, "seconds": 0}) for status, answer in wide if status == 200}) == 1
+    assert all("try again" in answer["error"] for status, answer in wide if status == 429)
 
 
 def test_work_without_end_is_given_up_and_the_next_is_answered(
@@ -204,11 +202,9 @@ def test_h1_no_json_is_read_however_deep(server: Served, depth: int) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused_while_it_is_read(strict: Served) -> None:
-    head = b"POST /api/match HTTP/1.1\r\nHost: HOST\r\nContent-Type: multipart/form-data; boundary=x\r\n"
-    part = b'--x\r\nContent-Disposition: form-data; name="image_a"; filename="a.jpg"\r\n\r\n'
-    with begin(strict, head + b"Content-Length: 900000000\r\n\r\n") as announced:
+    with begin(strict, HEAD + b"Content-Length: 900000000\r\n\r\n") as announced:
         assert read_all(announced).startswith(b"HTTP/1.1 413 ")
-    with begin(strict, head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n" % (len(part), part)) as chunked:
+    with begin(strict, HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n" % (len(PART), PART)) as chunked:
         sent = 0
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             while sent < 100_000_000:
@@ -219,9 +215,8 @@ def test_a_body_that_is_too_large_is_refused_while_it_is_read(strict: Served) ->
 
 def test_slow_and_silent_connections_are_closed(strict: Served) -> None:
     started = time.monotonic()
-    head = b"POST /api/match HTTP/1.1\r\nHost: HOST\r\nContent-Type: multipart/form-data; boundary=x\r\n"
     with (
-        begin(strict, head + b"Content-Length: 5000\r\n\r\n--x\r\n") as slow,
+        begin(strict, HEAD + b"Content-Length: 5000\r\n\r\n--x\r\n") as slow,
         begin(strict, b"") as silent,
         begin(strict, b"GET / HTTP/1.1\r\nHost: a") as half,
     ):
@@ -273,10 +268,8 @@ def test_l2_a_wide_address_is_warned_of_and_answers_to_known_names(strict: Serve
 
 def test_m4_m5_uploads_leave_nothing_and_slow_nobody_down(strict: Served, images: tuple[Path, Path]) -> None:
     """Uploads lay in a folder: broken ones for an hour, and tiny ones were counted again at each upload."""
-    head = b"POST /api/match HTTP/1.1\r\nHost: HOST\r\nContent-Type: multipart/form-data; boundary=x\r\n"
-    part = b'--x\r\nContent-Disposition: form-data; name="image_a"; filename="a.png"\r\n\r\n'
     for _ in range(30):
-        with begin(strict, head + b"Content-Length: 8000000\r\n\r\n" + part + bytes(3_000_000)) as broken:
+        with begin(strict, HEAD + b"Content-Length: 8000000\r\n\r\n" + PART + bytes(3_000_000)) as broken:
             assert held_by(strict) == []
             broken.shutdown(socket.SHUT_RDWR)
     started = time.monotonic()

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -15,13 +16,23 @@ import pytest
 
 from patchprint import cli
 from patchprint.common.errors import UserError
-from patchprint.matching import image_pair
-from patchprint.matching.image_pair import MatchSettings
+from patchprint.features.settings import DescribeSettings
+from patchprint.matching.settings import MatchSettings
 from patchprint.networks.weights import WEIGHTS_FOLDER
-from patchprint.web.session import NEIGHBORS, MatchSession, Upload, command_line, offered_models
+from patchprint.web import session as web_session
+from patchprint.web.session import NEIGHBORS, MatchSession, Question, Upload, offered_models
 
 MODELS = {"hardnet.small": "hardnet.small", "sift": "sift", "rootsift": "rootsift"}
-SETTINGS = MatchSettings("hardnet.small", max_keypoints=200)
+
+
+def asked(
+    images: Sequence[Upload], model: str = "hardnet.small", max_keypoints: int | None = 200, **more: Any
+) -> Question:
+    """Ask with any fields of both settings."""
+    matching = {name: more.pop(name) for name in ("matcher", "ratio", "geometry") if name in more}
+    return Question(
+        images, DescribeSettings(model=model, max_keypoints=max_keypoints, **more), MatchSettings(**matching)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +55,9 @@ def command(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
     ("settings", "flags"),
     [
         ({"model": "hardnet.small"}, ["--model", "hardnet.small"]),
-        ({"model": "sift", "mode": "mutual"}, ["--model", "sift", "--matcher", "mutual"]),
+        ({"model": "sift", "matcher": "mutual"}, ["--model", "sift", "--matcher", "mutual"]),
         ({"model": "rootsift", "ratio": 0.9, "upright": True}, ["--model", "rootsift", "--ratio", 0.9, "--upright"]),
         ({"model": "sift", "max_size": 150, "spread": False}, ["--model", "sift", "--max-size", 150, "--no-spread"]),
-        ({"model": "sift", "geometry": "none"}, ["--model", "sift", "--geometry", "none"]),
     ],
 )
 def test_the_answer_and_the_table_of_the_command_line(
@@ -60,11 +70,11 @@ def test_the_answer_and_the_table_of_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     printed = command(capsys, "match", *images, "--max-keypoints", 200, "--out", tmp_path / "m.csv", *flags)
-    asked = MatchSettings(**settings, max_keypoints=200)
-    found = session.match(pair, asked)
+    question = asked(pair, **settings)
+    found = session.match(question)
     assert found.pop("seconds") >= 0 and printed.pop("seconds") > 0
     assert json.loads(json.dumps(found)) == printed and printed["matches"] > 20
-    compared = session.compare(pair, asked, "sift")
+    compared = session.compare(question, "sift")
     assert compared["csv"].encode() == (tmp_path / "m.csv").read_bytes()
     assert {name: compared["result"][name] for name in found} == found
     assert len(compared["all_a"]) == found["keypoints_a"] and compared["size_b"] == (280, 240)
@@ -75,38 +85,33 @@ def test_point_9_the_baseline_is_matched_with_the_ratio_of_the_model(
     session: MatchSession, pair: Sequence[Upload], ratio: float | None
 ) -> None:
     """It kept its own 0.80 whatever the page said, and the difference of both was shown."""
-    compared = session.compare(pair, MatchSettings("hardnet.small", max_keypoints=200, ratio=ratio), "rootsift")
+    compared = session.compare(asked(pair, ratio=ratio), "rootsift")
     used = ratio or 0.82
     assert compared["result"]["ratio"] == compared["baseline"]["ratio"] == used
-    alone = session.match(pair, MatchSettings("rootsift", max_keypoints=200, ratio=used))
+    alone = session.match(asked(pair, "rootsift", ratio=used))
     assert compared["baseline"]["indices"] == alone["indices"] and compared["baseline"]["inliers"] == alone["inliers"]
-
-
-def test_rules_without_a_ratio_have_none(session: MatchSession, pair: Sequence[Upload]) -> None:
-    compared = session.compare(
-        pair, MatchSettings("sift", max_keypoints=50, mode="mutual", geometry="none"), "rootsift"
-    )
+    compared = session.compare(asked(pair, "sift", 50, matcher="mutual", geometry="none"), "rootsift")
     assert compared["result"]["ratio"] is compared["baseline"]["ratio"] is None
     assert compared["result"]["inliers"] is None and compared["result"]["sentence"] == ""
 
 
 def test_another_ratio_describes_nothing_again(pair: Sequence[Upload], monkeypatch: pytest.MonkeyPatch) -> None:
     described = []
-    extract = image_pair.extract
-    monkeypatch.setattr(image_pair, "extract", lambda *a, **k: (described.append(a[1].info.name), extract(*a, **k))[1])
+    extract = web_session.extract
+    monkeypatch.setattr(web_session, "extract", lambda *a, **k: (described.append(a[1].info.name), extract(*a, **k))[1])
     session = MatchSession(MODELS, device="cpu")
-    loose = session.compare(pair, MatchSettings("rootsift", max_keypoints=200, ratio=0.95), "sift")["result"]["matches"]
+    loose = session.compare(asked(pair, "rootsift", ratio=0.95), "sift")["result"]["matches"]
     assert described == ["rootsift", "rootsift", "sift", "sift"]
-    strict = session.compare(pair, MatchSettings("rootsift", max_keypoints=200, ratio=0.5, mode="ratio"), "sift")
-    session.patches(pair, MatchSettings("rootsift", max_keypoints=200, geometry="homography"), "sift", "a", 3)
+    strict = session.compare(asked(pair, "rootsift", ratio=0.5, matcher="ratio"), "sift")
+    session.patches(asked(pair, "rootsift", geometry="homography"), "sift", "a", 3)
     assert len(described) == 4 and strict["result"]["matches"] < loose
-    session.compare(pair, MatchSettings("rootsift", max_keypoints=150), "sift")
+    session.compare(asked(pair, "rootsift", 150), "sift")
     assert len(described) == 8
 
 
 def test_a_keypoint_is_nearest_to_itself(session: MatchSession, pair: Sequence[Upload]) -> None:
     same = [pair[0], Upload("copy.png", pair[0].data)]
-    looked = session.patches(same, SETTINGS, "sift", "a", 5)
+    looked = session.patches(asked(same), "sift", "a", 5)
     assert (looked["side"], looked["keypoint"]) == ("a", 5)
     for view in looked["views"]:
         first = view["neighbors"][0]
@@ -119,9 +124,9 @@ def test_a_keypoint_is_nearest_to_itself(session: MatchSession, pair: Sequence[U
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_match_is_among_the_neighbors(session: MatchSession, pair: Sequence[Upload], side: int) -> None:
-    found = session.match(pair, SETTINGS)
+    found = session.match(asked(pair))
     keypoints = found["indices"][found["is_inlier"].index(True)]
-    looked = session.patches(pair, SETTINGS, "sift", "ab"[side], keypoints[side])
+    looked = session.patches(asked(pair), "sift", "ab"[side], keypoints[side])
     (match,) = (near for near in looked["views"][0]["neighbors"] if near["is_match"])
     assert match["keypoint"] == keypoints[1 - side] and match["agrees"]
     patch = np.frombuffer(base64.b64decode(looked["views"][1]["neighbors"][3]["patch"]), np.uint8)
@@ -129,31 +134,29 @@ def test_a_match_is_among_the_neighbors(session: MatchSession, pair: Sequence[Up
 
 
 def test_images_of_one_name_are_told_apart_in_the_table(session: MatchSession, pair: Sequence[Upload]) -> None:
-    table = session.compare([pair[0], Upload("a.png", pair[1].data)], SETTINGS, "sift")["csv"].splitlines()
+    table = session.compare(asked([pair[0], Upload("a.png", pair[1].data)]), "sift")["csv"].splitlines()
     assert table[1].startswith("a/a.png,b/a.png,")
 
 
 def test_what_cannot_be_answered(session: MatchSession, pair: Sequence[Upload]) -> None:
-    for settings, words in (
-        (MatchSettings("sfit"), "there is no model 'sfit'; did you mean sift"),
-        (MatchSettings("/etc/passwd"), "there is no model"),
-        (MatchSettings("sift", detector="dgo"), "did you mean dog"),
-        (MatchSettings("sift", max_keypoints=20_001), "max_keypoints is at most 20000 here"),
+    for model, max_keypoints, words in (
+        ("sift", 20_001, "max_keypoints is at most 20000 here"),
+        ("sift", None, "max_keypoints is at most 20000 here"),
     ):
         with pytest.raises(UserError, match=words):
-            session.match(pair, settings)
+            session.match(asked(pair, model, max_keypoints))
     with pytest.raises(UserError, match=r"notes\.jpg is not an image"):
-        session.match([pair[0], Upload("notes.jpg", b"notes")], SETTINGS)
+        session.match(asked([pair[0], Upload("notes.jpg", b"notes")]))
     for number in (200, -1):
         with pytest.raises(UserError, match=f"there is no keypoint {number}; image a has 200"):
-            session.patches(pair, SETTINGS, "sift", "a", number)
+            session.patches(asked(pair), "sift", "a", number)
 
 
 def test_images_without_keypoints(session: MatchSession, pair: Sequence[Upload]) -> None:
     flat = Upload("flat.png", cv2.imencode(".png", np.full((60, 80), 90, np.uint8))[1].tobytes())
-    compared = session.compare([flat, pair[1]], SETTINGS, "sift")
+    compared = session.compare(asked([flat, pair[1]]), "sift")
     assert compared["result"]["matches"] == 0 and compared["all_a"] == []
-    assert session.patches([pair[1], flat], SETTINGS, "sift", "a", 0)["views"][0]["neighbors"] == []
+    assert session.patches(asked([pair[1], flat]), "sift", "a", 0)["views"][0]["neighbors"] == []
 
 
 def test_weights_of_the_user_come_first(tmp_path: Path) -> None:
@@ -169,13 +172,14 @@ def test_weights_of_the_user_come_first(tmp_path: Path) -> None:
 
 
 def test_the_command_is_what_must_be_typed() -> None:
-    def typed(names: Sequence[str], **settings: object) -> str:
+    def typed(names: Sequence[str], **settings: Any) -> str:
         known = {**MODELS, "sdgmnet": "sdgmnet", "mine": "/somewhere/mine.safetensors"}
-        return command_line([Upload(name, b"") for name in names], MatchSettings(**settings), known)  # type: ignore[arg-type]
+        settings = {"model": "sdgmnet", "max_keypoints": 4096, **settings}
+        return asked([Upload(name, b"") for name in names], **settings).command_line(known)
 
     assert typed(["a.jpg", "b.jpg"]) == "patchprint match a.jpg b.jpg"
-    assert typed(["my photo.jpg", "b.jpg"], model="sift", max_keypoints=64, mode="ratio", ratio=0.75) == (
-        "patchprint match 'my photo.jpg' b.jpg --model sift --max-keypoints 64 --mode ratio --ratio 0.75"
+    assert typed(["my photo.jpg", "b.jpg"], model="sift", max_keypoints=64, matcher="ratio", ratio=0.75) == (
+        "patchprint match 'my photo.jpg' b.jpg --max-keypoints 64 --model sift --matcher ratio --ratio 0.75"
     )
     assert typed(["a", "b"], spread=False, upright=True) == "patchprint match a b --upright --no-spread"
     assert typed(["a", "b"], model="mine") == "patchprint match a b --model mine.safetensors"
@@ -188,6 +192,6 @@ def test_l4_a_name_with_a_dash_is_no_flag(
     for name, path in zip(names, images, strict=True):
         shutil.copy(path, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    line = command_line([Upload(name, b"") for name in names], MatchSettings("sift", max_keypoints=50), MODELS)
-    assert line.startswith("patchprint match ./--model.png ./-b.png --model sift")
+    line = asked([Upload(name, b"") for name in names], "sift", 50).command_line(MODELS)
+    assert line.startswith("patchprint match ./--model.png ./-b.png --max-keypoints 50 --model sift")
     assert command(capsys, *shlex.split(line)[1:])["keypoints_a"] == 50

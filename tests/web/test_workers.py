@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from patchprint.common.errors import UserError
 from patchprint.web.limits import Limits, RequestError
-from patchprint.web.workers import Worker
+from patchprint.web.server import MethodCalls
+
+pytestmark = pytest.mark.slow
 
 
 class Toy:
@@ -33,8 +35,8 @@ class Toy:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker(Limits(seconds=1, waiting=2), Toy) as made:
+def worker() -> Iterator[MethodCalls]:
+    with MethodCalls(Limits(seconds=1, waiting=2), Toy) as made:
         yield made
 
 
@@ -44,8 +46,7 @@ def refusal(call: Callable[[], object]) -> tuple[int, str]:
     return error.value.status, str(error.value)
 
 
-@pytest.mark.slow
-def test_answers_and_refusals(worker: Worker) -> None:
+def test_answers_and_refusals(worker: MethodCalls) -> None:
     process = worker.call("sleep", 0)
     assert worker.call("add", 2, 3) == 5
     assert refusal(lambda: worker.call("fail", "user")) == (400, "wrong")
@@ -55,9 +56,8 @@ def test_answers_and_refusals(worker: Worker) -> None:
     assert worker.call("sleep", 0) == process  # errors replace nobody
 
 
-@pytest.mark.slow
 def test_a_process_is_killed_at_the_deadline_and_replaced_where_it_dies(
-    worker: Worker, capfd: pytest.CaptureFixture[str]
+    worker: MethodCalls, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = worker.call("sleep", 0)
     status, sentence = refusal(lambda: worker.call("sleep", 60))
@@ -69,39 +69,31 @@ def test_a_process_is_killed_at_the_deadline_and_replaced_where_it_dies(
     assert status == 500 and "died" in sentence and f"exit code {-signal.SIGKILL}" in capfd.readouterr().err
     # One that died while nobody asked is replaced without a word to whoever asks next.
     os.kill(worker.call("sleep", 0), signal.SIGKILL)
-    worker._process.join(10)
+    worker._worker._process.join(10)
     assert worker.call("sleep", 0) not in (before, between)
 
 
-@pytest.mark.slow
-def test_more_than_may_wait_and_who_waits_too_long_are_refused(worker: Worker) -> None:
+def test_more_than_may_wait_and_who_waits_too_long_are_refused(worker: MethodCalls) -> None:
     worker.call("add", 0, 0)
-    answers: list[object] = []
 
-    def ask() -> None:
+    def ask(_: int) -> object:
         try:
-            answers.append(worker.call("sleep", 0.7))
+            return worker.call("sleep", 0.7)
         except RequestError as error:
-            answers.append((error.status, str(error)))
+            return error.status, str(error)
 
-    asking = [threading.Thread(target=ask) for _ in range(5)]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
+    with ThreadPoolExecutor(5) as pool:
+        answers = list(pool.map(ask, range(5)))
     # The first is served; two wait, for a second: one gets its turn and is given up in time or not, the other never.
-    assert answers[:2] == [(429, "too many requests at once; try again in a moment")] * 2
+    assert answers.count((429, "too many requests at once; try again in a moment")) == 2
     assert (429, "others were served for 1 seconds; try again in a moment") in answers
     assert any(isinstance(answer, int) for answer in answers)
 
 
-@pytest.mark.slow
 def test_whoever_waits_at_the_end_is_told() -> None:
-    told: list[tuple[int, str]] = []
-    with Worker(Limits(), Toy) as worker:
+    with ThreadPoolExecutor() as pool, MethodCalls(Limits(), Toy) as worker:
         worker.call("add", 0, 0)
-        asking = threading.Thread(target=lambda: told.append(refusal(lambda: worker.call("sleep", 60))))
-        asking.start()
+        waiting = [pool.submit(refusal, lambda: worker.call("sleep", 60)) for _ in range(2)]
         time.sleep(0.2)
-    asking.join(10)
-    assert told == [(503, "the server is being stopped")] and not worker._process.is_alive()
+    assert [each.result() for each in waiting] == [(503, "the server is being stopped")] * 2
+    assert worker._worker._process is None

@@ -116,5 +116,7 @@ def _tell(
         "inliers": None if geometry is None else inliers,
         "verdicts": None if geometry is None else {answer: answers[answer] for answer in get_args(Answer)},
     }
-    same = "" if geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} perhaps"
+    same = (
+        "" if geometry is None else f"; {answers['same']} pairs show the same place, {answers['unsure']} cannot be told"
+    )
     emit(result, json, f"{result['pairs']} pairs of {result['photos']} images, {result['matches']} matches{same}")

@@ -27,7 +27,7 @@ def sigterm_as_exit() -> Iterator[None]:
     def leave() -> None:
         raise SystemExit(STOPPED)
 
-    with _on(signal.SIGTERM, leave):
+    with on_signal(signal.SIGTERM, leave):
         yield
 
 
@@ -42,12 +42,13 @@ def stop_as_event() -> Iterator[AskedToStop]:
         asked.by_keyboard = True
         asked.set()
 
-    with _on(signal.SIGTERM, asked.set), _on(signal.SIGINT, interrupt):
+    with on_signal(signal.SIGTERM, asked.set), on_signal(signal.SIGINT, interrupt):
         yield asked
 
 
 @contextlib.contextmanager
-def _on(number: signal.Signals, act: Callable[[], None]) -> Iterator[None]:
+def on_signal(number: signal.Signals, act: Callable[[], None]) -> Iterator[None]:
+    """Run a function on a signal, unless the signal is ignored or this is not the main thread."""
     # What runs in the background ignores Ctrl-C, which is meant for others.
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(number) == signal.SIG_IGN:
         yield

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from patchprint.ops.geometry import epipolar_errors, project
-from patchprint.types import Answer, Features, Keypoints, Matches, Verdict
+from patchprint.types import Features, Keypoints, Matches, Verdict
 
 FITTED = Path(__file__).with_name("same_place.json")
 SAMPLE = {"homography": 4, "fundamental": 7}  # matches that any such geometry can be made to agree with
@@ -105,19 +105,23 @@ def consistent_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """Decide "same" or "different" where the probability is beyond a limit, "unsure" between them."""
+    """Decide "same" where the probability is beyond a limit, else "unsure".
+
+    A low probability is no evidence of different places: wrong geometries of one place, seen in very different ways, are
+    as improbable as those of two.
+    """
     fitted = _fitted()
     if not evidence.beyond_sample:
-        return Verdict("different", fitted["without_evidence"])
+        return Verdict("unsure", fitted["without_evidence"])
     numbers = evidence.numbers()
     logit = fitted["constant"] + sum(weight * numbers[name] for name, weight in fitted["weights"].items())
     probability = 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0)))
-    answer: Answer = "unsure"
-    if probability >= fitted["same_from"]:
-        answer = "same"
-    elif probability < fitted["different_below"]:
-        answer = "different"
-    return Verdict(answer, probability)
+    return Verdict("same" if probability >= fitted["same_from"] else "unsure", probability)
+
+
+def exceeds_chance(verdict: Verdict) -> bool:
+    """Whether the evidence behind a verdict is enough to keep the geometry."""
+    return verdict.probability >= _fitted()["different_below"]
 
 
 @cache

@@ -11,7 +11,7 @@ import torch
 
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
-from patchprint.matching.same_place import consistent_inliers, judge, weigh
+from patchprint.matching.same_place import consistent_inliers, exceeds_chance, judge, weigh
 from patchprint.ops.geometry import epipolar_errors, homography_errors, project
 from patchprint.types import Features, Matches
 
@@ -51,8 +51,8 @@ def verify(
             matrices.
 
     Returns:
-        The same matches with ``verdict``, ``inliers``, ``model`` and ``geometry``. Where the verdict is "different" there is no
-        model and no inlier: what agreed did so by chance.
+        The same matches with ``verdict``, ``inliers``, ``model`` and ``geometry``. Where no more agree than by chance there is
+        no model and no inlier.
 
     Raises:
         UserError: for an unknown geometry, and for matches of other features.
@@ -66,7 +66,7 @@ def verify(
         )
         verdict = judge(weigh(a, b, found, THRESHOLD[each] if threshold is None else threshold))
         judged.append(dataclasses.replace(found, verdict=verdict))
-    trusted = [found for found in judged if found.verdict and found.verdict.answer != "different"]
+    trusted = [found for found in judged if found.verdict and exceeds_chance(found.verdict)]
     if len(trusted) == 2:
         return _better(a, b, trusted[0], trusted[1], threshold or THRESHOLD["fundamental"])
     if trusted:

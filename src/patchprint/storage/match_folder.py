@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from patchprint.common.progress import Progress
 from patchprint.common.safe_io import parsing, read_json, read_npz
 from patchprint.matching.pair_selection import MatchRule, Pair, Recent
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.types import Answer, Features, Keypoints, Matches, Verdict
+from patchprint.types import Features, Keypoints, Matches, Verdict
 
 if TYPE_CHECKING:
     from patchprint.interop.ray_cluster import Cluster
@@ -188,8 +188,9 @@ def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
     geometry = str(values[f"geometry_{number}"]) if f"geometry_{number}" in values else ""
     verdict = None
     if f"verdict_{number}" in values:
-        answer = cast(Answer, str(values[f"verdict_{number}"]))
-        verdict = Verdict(answer, float(values[f"probability_{number}"]))
+        # Folders of earlier versions say "different" where nothing was found.
+        is_same = str(values[f"verdict_{number}"]) == "same"
+        verdict = Verdict("same" if is_same else "unsure", float(values[f"probability_{number}"]))
     return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict, tensor("score"))
 
 

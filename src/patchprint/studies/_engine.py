@@ -23,6 +23,7 @@ from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
+from patchprint.common.processes import run_tasks
 from patchprint.common.registry import check_options, option_names
 from patchprint.common.safe_io import read_json
 from patchprint.common.table import Table
@@ -34,7 +35,6 @@ from patchprint.studies._measures import PROBES
 from patchprint.studies._plan import Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord, blocks, series_of
 from patchprint.studies._study import Measure, Study
-from patchprint.studies._workers import run_tasks
 from patchprint.training import checkpoint, train
 from patchprint.training.run_folder import read_metrics
 

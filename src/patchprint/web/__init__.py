@@ -5,7 +5,6 @@ app          FastAPI application with the static page (static/)
 api          request and response types
 protection   Host and Origin checks, limits of requests
 session      cached matching of two uploaded images
-workers      the process in which matching runs
 """
 
 from patchprint.web.limits import Limits

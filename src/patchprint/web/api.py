@@ -2,60 +2,56 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import fields
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal, get_type_hints
 
 from fastapi import UploadFile
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from patchprint.matching.image_pair import Geometry, MatchSettings, Mode
-from patchprint.web.session import Upload
+from patchprint.features.settings import DescribeSettings
+from patchprint.matching.settings import MatchSettings
+from patchprint.types import Answer
+from patchprint.web.session import Question, Upload
 
-DEFAULT = MatchSettings()
 Baseline = Literal["sift", "rootsift"]
 Point = tuple[float, float]
 
 
-class MatchRequest(BaseModel):
-    """Two images and the settings of ``patchprint match``."""
+def _settings(kind: type[Any], *left_out: str) -> dict[str, Any]:
+    """Return type and default of the fields of a settings class."""
+    types = get_type_hints(kind)
+    return {each.name: (types[each.name], each.default) for each in fields(kind) if each.name not in left_out}
+
+
+_DESCRIBE, _MATCHING = _settings(DescribeSettings, "device", "engine"), _settings(MatchSettings)
+_Settings: Any = create_model("_Settings", **_DESCRIBE, **_MATCHING)
+
+
+class MatchRequest(_Settings):
+    """Two images and the settings of ``patchprint match``, whose help explains them."""
 
     model_config = ConfigDict(extra="forbid")
 
     image_a: UploadFile = Field(description="first image: JPEG, PNG, WebP or BMP")
     image_b: UploadFile = Field(description="second image")
-    model: str = Field(DEFAULT.model, description="a name in /api/choices")
-    detector: str = Field(DEFAULT.detector, description="how keypoints are found, a name in /api/choices")
-    max_keypoints: int = Field(DEFAULT.max_keypoints, description="per image, by response")
-    max_size: int | None = Field(
-        None, description="shrink images whose longer side has more pixels; coordinates stay those of the image"
-    )
-    upright: bool = Field(DEFAULT.upright, description="ignore the orientation of keypoints")
-    spread: bool = Field(DEFAULT.spread, description="give every part of an image its share of the keypoints")
-    exif: bool = Field(DEFAULT.exif, description="turn images as EXIF says")
-    mode: Mode = Field(DEFAULT.mode, description="which matches are kept")
-    ratio: float | None = Field(
-        None, description="threshold of the ratio test; default: the calibrated one of the model"
-    )
-    geometry: Geometry = Field(DEFAULT.geometry, description="what inliers must agree with; none skips verification")
 
-    def settings(self) -> MatchSettings:
-        return MatchSettings(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MatchSettings)})
-
-    def images(self) -> list[Upload]:
-        """Return both uploads. Only the last part of a file name is kept, as text; it never opens a file."""
+    def question(self) -> Question:
+        """Return the uploads and their settings. Only the last part of a file name is kept; it never opens a file."""
         sides = {"image_a": self.image_a, "image_b": self.image_b}
-        return [Upload(PurePath(file.filename or "").name or side, file.file.read()) for side, file in sides.items()]
+        images = [Upload(PurePath(file.filename or "").name or side, file.file.read()) for side, file in sides.items()]
+        describe = DescribeSettings(**{name: getattr(self, name) for name in _DESCRIBE})
+        return Question(images, describe, MatchSettings(**{name: getattr(self, name) for name in _MATCHING}))
 
 
 class CompareRequest(MatchRequest):
-    """Two images, match settings and a baseline."""
+    """The same with a baseline."""
 
     baseline: Baseline = Field("sift", description="matched on the same keypoints with the same settings")
 
 
 class PatchesRequest(CompareRequest):
-    """Two images, match settings, a baseline, and a keypoint of one of the images."""
+    """The same with a keypoint of one of the images."""
 
     side: Literal["a", "b"] = Field("a", description="the image of the keypoint")
     keypoint: int = Field(description="its number, counted from 0, strongest first")
@@ -70,9 +66,7 @@ class MatchResponse(BaseModel):
     matches: int = Field(description="number of matches")
     inliers: int | None = Field(description="number of matches that agree with one geometry; null without verification")
     geometry: Literal["homography", "fundamental"] | None
-    verdict: Literal["same", "different", "unsure"] | None = Field(
-        description="whether both images show the same place"
-    )
+    verdict: Answer | None = Field(description="whether both images show the same place")
     probability: float | None = Field(description="that they do")
     transform: list[list[float]] | None = Field(description="3 x 3 homography or fundamental matrix, if one was found")
     indices: list[tuple[int, int]] = Field(description="numbers of the keypoints, counted from 0")
@@ -136,12 +130,10 @@ class Choices(BaseModel):
     models: dict[str, float] = Field(description="with the ratio that each uses by default")
     baselines: list[str]
     detectors: list[str]
-    modes: list[str]
-    ratio_modes: list[str] = Field(description="modes with a ratio test")
+    matchers: list[str]
+    matchers_with_ratio: list[str] = Field(description="those with a ratio test")
     geometries: list[str]
-    samples: dict[str, tuple[str, str]] = Field(
-        description="pairs of images to try, by name, as addresses on this server"
-    )
+    samples: dict[str, tuple[str, str]] = Field(description="pairs of images to try, as addresses on this server")
     limits: dict[str, float]
 
 

@@ -18,19 +18,12 @@ class RequestError(UserError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one request.
+    """Limits of one request."""
 
-    Attributes:
-        upload_mb: megabytes of one image.
-        megapixels: of one image, read from its header before it is decoded.
-        seconds: deadline for a request to arrive, and for its answer.
-        waiting: requests that may wait while another is answered; more are refused.
-    """
-
-    upload_mb: float = 25.0
-    megapixels: float = 30.0
-    seconds: float = 60.0
-    waiting: int = 16
+    upload_mb: float = 25.0  # megabytes of one image
+    megapixels: float = 30.0  # of one image, read from its header before it is decoded
+    seconds: float = 60.0  # deadline for a request to arrive, and for its answer
+    waiting: int = 16  # requests that may wait while another is answered; more are refused
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -26,11 +26,8 @@ _HEADERS = {
 class Protection:
     """Refuse requests from pages of other sites, and requests that are too large or too slow, while they are read.
 
-    Args:
-        app: the application behind.
-        limits: limits of one request.
-        host_names: allowed Host names; IP addresses and localhost are always allowed. A hostile site can make its own name
-            resolve to this machine (DNS rebinding), but not an address.
+    Allowed Host names are ``host_names``, localhost and IP addresses: a hostile site can make its own name resolve to this
+    machine (DNS rebinding), but not an address.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, host_names: Collection[str] = ()) -> None:

@@ -1,4 +1,7 @@
-"""Run the page and the API on one port, with one worker process."""
+"""Run the page and the API on one port, with one worker process.
+
+Untrusted images are decoded in the worker, so a decoder that crashes or hangs fails its own request only.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,25 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Collection, Iterator, Sequence
+import threading
+import time
+import traceback
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from patchprint.common.errors import UserError
 from patchprint.common.optional import require
+from patchprint.common.processes import Worker, WorkerDiedError
 from patchprint.common.progress import note
-from patchprint.common.signals import sigterm_as_exit
+from patchprint.common.signals import on_signal, sigterm_as_exit
 from patchprint.networks.engines import AUTO
-from patchprint.web.limits import Limits
+from patchprint.web.limits import Limits, RequestError
 
 HOST, PORT = "127.0.0.1", 7860
 _HEAD_SECONDS = 10.0  # deadline for the head of a request
 _MAX_CONNECTIONS = 256
+_Call = tuple[str, tuple[object, ...]]  # the name of a method and its arguments
 _LAST_SECONDS = 1  # grace period for running requests when the server stops
 
 
@@ -34,35 +42,25 @@ def serve(
     device: str = "auto",
     engine: str = AUTO,
 ) -> None:
-    """Serve the page and the API until stopped by Ctrl-C, SIGTERM or SIGHUP. Uploads are kept in memory only.
-
-    Args:
-        host: address to listen on; the default is reachable from this machine only.
-        port: 0 picks a free one.
-        limits: limits of one request.
-        models: weight files to offer besides the shipped models; the first is preselected.
-        host_names: host names allowed in requests, besides localhost and IP addresses.
-        device: where networks run: auto, cpu, cuda, mps.
-        engine: how networks are computed (`patchprint.load`).
-    """
+    """Serve the page and the API until stopped by Ctrl-C, SIGTERM or SIGHUP; arguments as of ``patchprint serve``."""
     limits = limits or Limits()
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(contextlib.closing(bind(host, port)))
         stack.enter_context(sigterm_as_exit())
-        stack.enter_context(_hangup_as_sigterm())
+        if hasattr(signal, "SIGHUP"):  # the terminal closes; Windows has none
+            stack.enter_context(on_signal(signal.SIGHUP, lambda: signal.raise_signal(signal.SIGTERM)))
         uvicorn = require("uvicorn", extra="web")
         for package in ("fastapi", "python_multipart"):
             require(package, extra="web")
         from patchprint.web.app import create_app
         from patchprint.web.session import MatchSession, offered_models
-        from patchprint.web.workers import Worker
 
         # OpenCV reads its own limit when the worker imports it; it catches images whose header lies.
         os.environ["OPENCV_IO_MAX_IMAGE_PIXELS"] = str(int(limits.megapixels * 1e6))
         known, ratios = offered_models(models)
-        worker = stack.enter_context(Worker(limits, MatchSession, known, limits, device, engine))
+        session = stack.enter_context(MethodCalls(limits, MatchSession, known, limits, device, engine))
         config = uvicorn.Config(
-            create_app(worker.call, ratios, limits, (host, *host_names)),
+            create_app(session.call, ratios, limits, (host, *host_names)),
             http=_with_head_deadline(min(limits.seconds, _HEAD_SECONDS)),
             ws="none",
             log_level="warning",
@@ -108,20 +106,6 @@ def address(host: str, listening: socket.socket) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
 
 
-@contextlib.contextmanager
-def _hangup_as_sigterm() -> Iterator[None]:
-    """Shut down cleanly when the terminal closes, unless SIGHUP is ignored (nohup) or does not exist (Windows)."""
-    hangup = getattr(signal, "SIGHUP", None)
-    if hangup is None or signal.getsignal(hangup) == signal.SIG_IGN:
-        yield
-        return
-    previous = signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(hangup, previous)
-
-
 def _with_head_deadline(seconds: float) -> type[Any]:
     """Return uvicorn's HTTP protocol with a deadline for the head of each request.
 
@@ -143,3 +127,81 @@ def _with_head_deadline(seconds: float) -> type[Any]:
             self.loop.call_later(seconds, lambda: self.transport.close() if self.cycle is last else None)
 
     return HeadDeadline
+
+
+class MethodCalls:
+    """Call methods of an object that ``make(*arguments)`` returns in another process, one at a time.
+
+    ``with MethodCalls(limits, make, *arguments) as calls: calls.call("match", question)``
+    """
+
+    def __init__(self, limits: Limits, make: Callable[..., object], *arguments: object) -> None:
+        self._limits, self._worker = limits, Worker(_answer_calls, make, *arguments)
+        self._places = threading.Semaphore(1 + int(limits.waiting))
+        self._turn = threading.Lock()
+        self._is_stopped = False
+
+    def __enter__(self) -> MethodCalls:
+        self._worker.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_stopped = True  # a waiting call reports this instead of a crash
+        self._worker.ask_to_stop()
+        with self._turn:
+            self._worker.stop()
+
+    def call(self, method: str, *arguments: object) -> Any:
+        """Call a method and return its result. Waiting for other calls counts toward the deadline.
+
+        Raises:
+            RequestError: too many calls wait, the deadline passed, the process died, or the method raised an error.
+        """
+        seconds = self._limits.seconds
+        deadline = time.monotonic() + seconds
+        if not self._places.acquire(blocking=False):
+            raise RequestError("too many requests at once; try again in a moment", 429)
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._places.release)
+            if not self._turn.acquire(timeout=seconds):
+                raise RequestError(f"others were served for {seconds:g} seconds; try again in a moment", 429)
+            stack.callback(self._turn.release)
+            reply = self._ask((method, arguments), deadline)
+        if "error" in reply:
+            raise RequestError(reply["error"], reply["status"])
+        return reply["result"]
+
+    def _ask(self, request: _Call, deadline: float) -> dict[str, Any]:
+        stopped = RequestError("the server is being stopped", 503)
+        if self._is_stopped:
+            raise stopped
+        try:
+            self._worker.send(request)
+            return dict(self._worker.receive(deadline - time.monotonic()))
+        except TimeoutError:
+            sentence = f"this took longer than {self._limits.seconds:g} seconds and was given up"
+            refusal = RequestError(f"{sentence}; use smaller images or fewer keypoints", 503)
+        except WorkerDiedError as error:
+            if self._is_stopped:
+                raise stopped from None
+            note(f"a worker ended with exit code {error.code}; a new one takes its place")
+            refusal = RequestError("the process that worked on these images died; try others, and report this", 500)
+        self._worker.start()  # ahead of the next call
+        raise refusal
+
+
+def _answer_calls(make: Callable[..., object], *arguments: object) -> Callable[[_Call], dict[str, object]]:
+    target = make(*arguments)
+
+    def answer(request: _Call) -> dict[str, object]:
+        method, given = request
+        try:
+            return {"result": getattr(target, method)(*given)}
+        except UserError as error:
+            return {"error": str(error), "status": getattr(error, "status", 400)}
+        except Exception:
+            traceback.print_exc()
+            sentence = "this is a fault of patchprint; the terminal of the server says more, please report it"
+            return {"error": sentence, "status": 500}
+
+    return answer

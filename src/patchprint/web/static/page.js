@@ -4,7 +4,7 @@
 const MAX_LINES = 100; // more cannot be told apart
 const REACH = 10; // pixels of the screen within which a pointer selects the end of a line
 const GEOMETRIES = {homography: "homography", fundamental: "fundamental matrix"};
-const VERDICTS = {same: "same place", different: "not the same place", unsure: "perhaps"};
+const VERDICTS = {same: "same place", unsure: "cannot tell"};
 const $ = (id) => document.getElementById(id);
 const form = $("question");
 const files = {a: null, b: null};
@@ -30,7 +30,7 @@ async function ask(address, more = {}) {
   const body = new FormData();
   body.append("image_a", files.a);
   body.append("image_b", files.b);
-  for (const name of ["model", "baseline", "detector", "mode"]) body.append(name, form[name].value);
+  for (const name of ["model", "baseline", "detector", "matcher"]) body.append(name, form[name].value);
   body.append("max_keypoints", form.max_keypoints_number.value);
   if (!form.ratio.disabled) body.append("ratio", form.ratio_number.value);
   for (const [name, value] of Object.entries(more)) body.append(name, value);
@@ -308,8 +308,8 @@ function setRatio(value) {
 }
 
 form.model.addEventListener("change", () => { setRatio(choices.models[form.model.value]); compare(); });
-form.mode.addEventListener("change", () => {
-  form.ratio.disabled = form.ratio_number.disabled = !choices.ratio_modes.includes(form.mode.value);
+form.matcher.addEventListener("change", () => {
+  form.ratio.disabled = form.ratio_number.disabled = !choices.matchers_with_ratio.includes(form.matcher.value);
   compare();
 });
 for (const name of ["baseline", "detector"]) form[name].addEventListener("change", compare);
@@ -318,7 +318,7 @@ $("keypoint").addEventListener("change", () => { if ($("keypoint").value !== "")
 
 async function start() {
   choices = await (await fetch("/api/choices")).json();
-  const lists = {model: Object.keys(choices.models), baseline: choices.baselines, detector: choices.detectors, mode: choices.modes};
+  const lists = {model: Object.keys(choices.models), baseline: choices.baselines, detector: choices.detectors, matcher: choices.matchers};
   for (const [name, values] of Object.entries(lists)) form[name].replaceChildren(...values.map((value) => new Option(value)));
   setRatio(choices.models[form.model.value]);
   for (const [name, addresses] of Object.entries(choices.samples)) {

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from patchprint.studies._workers import run_tasks
+from patchprint.common.processes import Worker, WorkerDiedError, run_tasks
 
 
 def answer(task: int) -> str:
@@ -27,6 +28,14 @@ def note_and_wait(path: Path) -> str:
     path.write_text(str(os.getpid()))
     signal.pause()
     return "never"
+
+
+def adder(first: float) -> Callable[[float], float]:
+    def add(second: float) -> float:
+        time.sleep(second)
+        return first + second
+
+    return add
 
 
 def test_one_worker_is_this_process() -> None:
@@ -71,13 +80,33 @@ def test_stopping_ends_the_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_request_has_a_deadline_and_the_next_one_another_process() -> None:
+    worker = Worker(adder, 0.5)
+    try:
+        worker.send(0.25)
+        assert worker.receive(60) == 0.75
+        worker.send(60)
+        with pytest.raises(TimeoutError, match=r"longer than 0\.2 seconds"):
+            worker.receive(0.2)
+        assert multiprocessing.active_children() == []
+        worker.send(0)
+        assert worker.receive(60) == 0.5
+        worker.send("no number")
+        with pytest.raises(WorkerDiedError, match="exit code 1"):
+            worker.receive(60)
+    finally:
+        worker.stop()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_their_parent(how: signal.Signals, tmp_path: Path) -> None:
     code = (
         "import sys; sys.path[:0] = sys.argv[1].split(':')\n"
         "from pathlib import Path\n"
-        "from studies.test_workers import note_and_wait\n"
-        "from patchprint.studies._workers import run_tasks\n"
+        "from common.test_processes import note_and_wait\n"
+        "from patchprint.common.processes import run_tasks\n"
         "if __name__ == '__main__': list(run_tasks(note_and_wait, [Path(each) for each in sys.argv[2:]], 2))\n"
     )
     (tmp_path / "parent.py").write_text(code)
