@@ -26,7 +26,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     store = arguments.work / "patches"
-    homographies.build(arguments.images, store, num_views=4)
+    homographies.build(arguments.images, store, views=4)
     config = resolve(
         arguments.recipe,
         data=(str(store),),

@@ -51,5 +51,5 @@ def test_help_speaks_plainly(words: str, monkeypatch: pytest.MonkeyPatch, capsys
 def test_values_are_named_by_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["match", "--help"]) == 0
     text = capsys.readouterr().out
-    for flag in ("--ratio NUMBER", "--max-keypoints N", "--out PATH", "--address ADDRESS", "[OPTIONS] A [B]"):
+    for flag in ("--ratio NUMBER", "--max-keypoints N", "--out PATH", "--detector {", "[OPTIONS] A B"):
         assert flag in text, flag

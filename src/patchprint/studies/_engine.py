@@ -27,7 +27,8 @@ from patchprint.common.processes import run_tasks
 from patchprint.common.registry import check_options, option_names
 from patchprint.common.safe_io import read_json
 from patchprint.common.table import Table
-from patchprint.features import Model, load
+from patchprint.features.image_model import ImageModel, load_any
+from patchprint.features.model import Model
 from patchprint.report import page
 from patchprint.report.charts import svg_file
 from patchprint.studies._figures import Drawing
@@ -106,7 +107,7 @@ def _train_and_measure(plan: Plan) -> None:
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(plan.folder / "checkpoints")
     outcome = train(plan.config, out=plan.folder, resume=begun, force=not begun)
-    model = load(plan.measured_weights, plan.config.device, engine=plan.engine)
+    model = load_any(plan.measured_weights, plan.config.device, engine=plan.engine)
     result = {
         "name": plan.name,
         "seed": plan.config.seed,
@@ -124,12 +125,12 @@ def _train_and_measure(plan: Plan) -> None:
     files.write_json(plan.result, result)
 
 
-def _measure(each: Measure, plan: Plan, model: Model) -> dict[str, Any]:
+def _measure(each: Measure, plan: Plan, model: Model | ImageModel) -> dict[str, Any]:
     """Return headline and scores of one benchmark, and what they were measured on."""
     benchmark = (PROBES if each.benchmark in PROBES else BENCHMARKS)[each.benchmark]()
     check_options(f"benchmark {each.benchmark!r}", each.settings, option_names(benchmark.settings))
     settings, paths = benchmark.settings(**each.settings), tuple(map(Path, plan.set_of(each).paths))
-    measured = model.signs() if each.signs else model
+    measured = model.signs() if each.signs and isinstance(model, Model) else model
     result = measure(Run(benchmark, settings, measured, paths, device=choose_device(plan.config.device)))
     return {
         "benchmark": result.benchmark,
