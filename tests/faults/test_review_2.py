@@ -16,6 +16,7 @@ import torch
 
 import patchprint
 from patchprint import cli
+from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file, only_writer
 from patchprint.features import load
@@ -46,7 +47,7 @@ def turned_photo(tmp_path: Path) -> Path:
 def test_first_hour_1_keypoints_of_a_turned_photo_need_to_say_which_way(turned_photo: Path) -> None:
     pixels = cv2.imread(str(turned_photo), 0)
     found = [point for point in cv2.SIFT_create(50).detect(pixels) if point.pt[0] < 119 and point.pt[1] < 119]
-    with pytest.raises(UserError, match=r"turned\.jpg is turned by its EXIF orientation: give exif=True"):
+    with pytest.raises(UserError, match=r"turned\.jpg is rotated by its EXIF orientation: give exif=True"):
         patchprint.extract(turned_photo, "pixels", keypoints=found)
     of_file = patchprint.extract(turned_photo, "pixels", keypoints=found, exif=True)
     assert torch.equal(of_file.descriptors, patchprint.extract(pixels, "pixels", keypoints=found).descriptors)
@@ -115,7 +116,7 @@ def test_m9_l6_names_that_only_look_like_paths_stop_nothing(tmp_path: Path, caps
     assert list_images(folder) == [second.name, "A: first.png"]
     assert r"left out: 'a\\..\\b.png'" in capsys.readouterr().err
     assert cli.main(["describe", str(folder), "--out", str(tmp_path / "f"), *FEW]) == 0
-    assert "2 photos described with pixels, 1 left out" in capsys.readouterr().out
+    assert "2 images described with pixels, 1 left out" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have names on Unix")
@@ -162,15 +163,17 @@ def test_l9_a_closed_stdout_is_no_fault() -> None:
     [("x", None, "RANK='x'"), ("1", None, "RANK is 1 and WORLD_SIZE is 1"), ("0", "many", "WORLD_SIZE='many'")],
 )
 def test_l9_odd_ranks_are_one_sentence(
-    rank: str, world: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    rank: str, world: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_textures(tmp_path / "photos", 1, 120, 160)
     monkeypatch.setenv("RANK", rank)
     if world is not None:
         monkeypatch.setenv("WORLD_SIZE", world)
-    assert cli.main(["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "f"), *FEW]) == 2
-    assert said in capsys.readouterr().err
+    assert (
+        cli.main(["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "f"), *FEW]) == 0
+    )  # only training asks
+    with pytest.raises(UserError, match=said):
+        distributed.place_by_torchrun()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +214,7 @@ def test_first_hour_17_a_second_photo_that_was_forgotten(views: Path, capsys: py
         ("match a.jpg b.jpg --ratio abc", "--ratio: abc is not a number"),
         ("describe a --out b --workers abc", "--workers: abc is not a whole number"),
         ("export tfeat --untrained --out net.foo", "net.foo: networks are written as .onnx"),
-        ("match https://example.com/a.jpg b.jpg", "https://example.com/a.jpg is a page of the web"),
+        ("match https://example.com/a.jpg b.jpg", "https://example.com/a.jpg is a web page"),
     ],
 )
 def test_first_hour_20_small_ones(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +262,7 @@ def test_m6_a_photo_that_kills_a_worker_is_named_and_left_out(
     command = ["describe", str(poisoned), "--out", str(tmp_path / "f"), *FEW, "--device", "cpu", "--workers", "2"]
     assert cli.main(command) == 0
     said = capsys.readouterr()
-    assert "7 photos described with pixels, 1 left out" in said.out
+    assert "7 images described with pixels, 1 left out" in said.out
     assert f"left out: {poisoned / '3.png'}: the process that worked on it alone was killed" in said.err
 
 
@@ -271,7 +274,7 @@ def test_m6_a_photo_that_kills_the_only_process_is_found_by_the_next_run(poisone
 
     assert describe().returncode == -signal.SIGSEGV
     second = describe()
-    assert second.returncode == 0 and "7 photos described with pixels, 1 left out" in second.stdout
+    assert second.returncode == 0 and "7 images described with pixels, 1 left out" in second.stdout
     assert f"left out: {poisoned / '3.png'}: the process that worked on it alone was killed" in second.stderr
     assert [path.name for path in (tmp_path / "f").iterdir() if "in-hand" in path.name] == []
 
@@ -281,7 +284,7 @@ def test_m6_a_photo_that_kills_workers_of_a_cluster_is_named_and_left_out(poison
     pytest.importorskip("ray")
     command = ["-m", "patchprint", "describe", str(poisoned), "--out", str(tmp_path / "f"), *FEW, "--engine", "ray"]
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "7 photos described with pixels, 1 left out" in done.stdout, done.stderr[-2000:]
+    assert done.returncode == 0 and "7 images described with pixels, 1 left out" in done.stdout, done.stderr[-2000:]
     assert f"left out: {poisoned / '3.png'}: the process that worked on it alone was killed" in done.stderr
 
 
@@ -299,7 +302,7 @@ def test_m7_an_error_of_opencv_is_that_of_one_photo(
     monkeypatch.setattr(describe_jobs, "find_keypoints", find)
     assert cli.main(["describe", str(tmp_path / "photos"), "--out", str(tmp_path / "f"), *FEW]) == 0
     said = capsys.readouterr()
-    assert "2 photos described with pixels, 1 left out" in said.out and "1.png" in said.err
+    assert "2 images described with pixels, 1 left out" in said.out and "1.png" in said.err
 
 
 HOSTILE: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {

@@ -23,7 +23,7 @@ def start(device: str) -> torch.device:
     if chosen.type == "cuda":
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", chosen.index or 0)))
         torch.cuda.set_device(chosen)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
+    if place_by_torchrun()[1] > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     return chosen
 

@@ -81,7 +81,8 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         raise UserError(_no_cluster(cluster.address)) from error
     try:
         _refuse_other_versions(ray)
-        yield ray
+        with contextlib.redirect_stdout(sys.stderr):  # where Ray reports dead workers: stdout is for results
+            yield ray
     finally:
         ray.shutdown()
 
