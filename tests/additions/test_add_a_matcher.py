@@ -50,7 +50,7 @@ import pytest
 
 import patchprint
 from patchprint.cli import main
-from patchprint.storage.match_formats import read_matches
+from patchprint.storage.match_folder import read_matches
 from support.known_images import texture
 
 
@@ -78,6 +78,7 @@ def test_a_matcher_is_two_files(tmp_path: Path) -> None:
     touched = trial(
         tmp_path,
         files={"src/patchprint/matching/matchers/yours.py": MATCHER, "tests/matching/test_yours.py": TEST},
-        run=["tests/matching/test_yours.py", "tests/matching/test_nearest_neighbors.py", "-k", "yours or tiny"],
+        run=["tests/matching/test_yours.py", "tests/matching/test_nearest_neighbors.py"],
+        keyword="yours or tiny",
     )
     assert touched == ["src/patchprint/matching/matchers/yours.py", "tests/matching/test_yours.py"]

@@ -38,11 +38,11 @@ COMMANDS = (
     "models",
     "data build homographies photos store --views 3 --max-keypoints 100",
     "data info store",
-    "train hardnet --data store --out run --steps 2 --batch 8 --validation-pairs 8 --device cpu --network-options width=4",
+    "train hardnet --data store --out run --steps 2 --batch 8 --set validation_pairs=8 --device cpu --network-options width=4",
     "calibrate start.safetensors --data photos --views 1",
     "adapt photos --model start.safetensors --work work --out tuned.safetensors --steps 1 --batch 8 --device cpu",
     "eval oxford --model pixels --data sequences --out oxford.json",
-    "eval bundled --model pixels --keypoints 50 --out bundled.json",
+    "eval bundled --model pixels --max-keypoints 50 --out bundled.json",
     "study toy --data train=store --data test=store --out study --only hardnet-plain-* --seeds 0 --device cpu --set steps=2",
     f"describe views --out features {FEW}",
     f"describe views --out features.h5 --format hloc {FEW}",
@@ -54,7 +54,7 @@ COMMANDS = (
     f"sfm views --out model {FEW} --single-camera",
     "localize views/view-1.png model",
     "export start.safetensors --out start.onnx",
-    "bench --data photos --megapixels 0.03 --keypoints 20 --rounds 1 --models hardnet.small --device cpu --stages match",
+    "bench --data photos --megapixels 0.03 --max-keypoints 20 --rounds 1 --models hardnet.small --device cpu --stages latency",
     "report oxford.json run pair.png --out page.html",
 )
 

@@ -67,7 +67,7 @@ STEPS = (
     client("page_answers", long=True),  # tests/web has it
     client("hloc_reads_a_pair", long=True),
     # A folder of photos.
-    Step(f"describe photos --out features {FAST}", makes="features", says="photos described"),
+    Step(f"describe photos --out features {FAST}", makes="features", says="images described"),
     Step(
         f"describe photos --out sharded --shards --progress progress.jsonl {FAST}",
         makes="sharded/shards progress.jsonl",
@@ -86,7 +86,7 @@ STEPS = (
     client("hloc_runs_us_by_name", long=True),
     # A 3D model, one photo in it, and more photos.
     Step(
-        f"sfm photos --out model {FAST}", makes="model/points.ply model/summary.json model/report.html", says="photos"
+        f"sfm photos --out model {FAST}", makes="model/points.ply model/summary.json model/report.html", says="registered"
     ),
     Step("localize a.jpg model", says="a.jpg"),
     Step("sfm more --into model --out grown", makes="grown/points.ply", long=True),

@@ -14,7 +14,7 @@ _LINES = """
 mtach a.jpg b.jpg -> did you mean match?
 frobnicate -> known are
 match a.jpg b.jpg --modle sift -> --modle
-match a.jpg b.jpg --max-keypoints many -> 'many' is not a whole number
+match a.jpg b.jpg --max-keypoints many -> many is not a whole number
 match a.jpg b.jpg --matcher nearst -> did you mean nearest?
 match a.jpg b.jpg --geometry affine -> --geometry
 describe photos --out new --format sqlite -> --format
@@ -125,7 +125,7 @@ eval --compare notes.txt -> notes.txt
 report notes.txt --out new.html -> notes.txt
 report photos --out new.html -> photos
 export sift --out new.onnx -> no network
-export sdgmnet --out photos -> photos is a folder
+export sdgmnet --out photos -> networks are written as .onnx
 report run --out photos --force -> photos is a folder
 export notes.txt --out new.onnx -> notes.txt
 
@@ -199,8 +199,8 @@ train hardnet --data store --out new --batch 16 --patch-scale 0 -> patch
 train hardnet --data store --out new --batch 16 --patch-scale -3 -> patch
 data build homographies photos new --views 0 -> views
 data build homographies photos new --max-keypoints 0 -> keypoints
-data build homographies photos new --max-size 0 -> side
-data build unlabeled photos new --max-size 0 -> side
+data build homographies photos new --max-size 0 -> max-size is 0
+data build unlabeled photos new --max-size 0 -> max-size is 0
 train distill --data store --out new --set teacher_scales=wide -> teacher_scales
 train hardnet --data store --out new --set loss_weight=0 -> --teacher
 data build homographies photos new --strength -1 -> strength

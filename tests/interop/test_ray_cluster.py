@@ -212,5 +212,5 @@ def test_no_cluster_at_the_address(photos: Path, tmp_path: Path, capsys: pytest.
     assert cli.main(command) == 2
     assert "give --engine ray too" in capsys.readouterr().err
     assert cli.main(["match", "a.png", "b.png", "--engine", "ray"]) == 2
-    assert "a cluster matches many photos" in capsys.readouterr().err
+    assert "a cluster matches many images" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
