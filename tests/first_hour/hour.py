@@ -86,7 +86,9 @@ STEPS = (
     client("hloc_runs_us_by_name", long=True),
     # A 3D model, one photo in it, and more photos.
     Step(
-        f"sfm photos --out model {FAST}", makes="model/points.ply model/summary.json model/report.html", says="registered"
+        f"sfm photos --out model {FAST}",
+        makes="model/points.ply model/summary.json model/report.html",
+        says="registered",
     ),
     Step("localize a.jpg model", says="a.jpg"),
     Step("sfm more --into model --out grown", makes="grown/points.ply", long=True),
