@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from additions.trial import after, edits, trial
+from additions.trial import after, trial
 
 pytestmark = pytest.mark.slow
 
@@ -101,10 +101,7 @@ def test_a_loss_is_four_files_and_its_curves(tmp_path: Path) -> None:
         tmp_path,
         files={
             "src/patchprint/losses/yours.py": LOSS,
-            "src/patchprint/losses/__init__.py": edits(
-                after("from patchprint.losses.tuplet_margin", "from patchprint.losses.yours import YoursLoss\n"),
-                after('"exp-tl":', '        "yours": YoursLoss,\n'),
-            ),
+            "src/patchprint/losses/__init__.py": after('"exp-tl":', '        "yours": "yours:YoursLoss",\n'),
             "tests/reference/yours.py": REFERENCE,
             "src/patchprint/training/recipes.py": _add_recipe,
         },

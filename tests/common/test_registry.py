@@ -10,7 +10,7 @@ import pytest
 
 from patchprint.common import registry
 from patchprint.common.errors import UserError, suggest
-from patchprint.common.registry import FileRegistry, Registry, check_options
+from patchprint.common.registry import FileRegistry, LazyRegistry, Registry, check_options
 
 COLORS = Registry("color", {"red": lambda shade=0: ("red", shade), "violet": lambda: ("violet",)})
 
@@ -48,6 +48,16 @@ def test_options_are_checked_in_the_order_given() -> None:
 
 def test_suggestions_are_the_nearest_three_at_most() -> None:
     assert suggest("sdgmnet-2", ["sdgmnet", "sdgmnet-s", "sdgmnet-l2", "sdgmnet-theta"]).count("sdgmnet") == 3
+
+
+def test_names_are_known_before_their_module_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "xml.sax.handler", raising=False)
+    kinds: LazyRegistry[type] = LazyRegistry("handler", "xml.sax", {"any": "handler:ContentHandler", "bad": "no:Such"})
+    assert list(kinds) == ["any", "bad"] and len(kinds) == 2 and "any" in kinds and "ani" not in kinds
+    assert "xml.sax.handler" not in sys.modules
+    assert kinds["any"].__name__ == "ContentHandler" and isinstance(kinds.create("any"), kinds["any"])
+    with pytest.raises(UserError, match="there is no handler 'ani'; did you mean any"):
+        kinds["ani"]
 
 
 @pytest.fixture

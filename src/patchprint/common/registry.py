@@ -72,6 +72,29 @@ def check_kinds(owner: str, given: Mapping[str, Any], function: Callable[..., An
                 break
 
 
+class LazyRegistry(Registry[T]):
+    """A registry of places ``MODULE:ATTRIBUTE`` below ``package``, imported when an entry is asked for."""
+
+    def __init__(self, kind: str, package: str, places: Mapping[str, str]) -> None:
+        super().__init__(kind, {})
+        self._package, self._places = package, dict(places)
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._places and name not in self._entries:
+            module, _, attribute = self._places[name].partition(":")
+            self._entries[name] = getattr(importlib.import_module(f"{self._package}.{module}"), attribute)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class FileRegistry(Registry[T]):
     """A registry whose entries are files of one package, imported when an entry is asked for.
 

@@ -2,52 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from patchprint.common.registry import Registry
-from patchprint.losses.auxiliary import SEC, NormPenalty
-from patchprint.losses.cdf import CDFLoss
-from patchprint.losses.classes import ClassLoss
-from patchprint.losses.cross_entropy import NPairLoss, NTXentLoss
-from patchprint.losses.distillation import Distillation
-from patchprint.losses.doap import BinaryDOAPLoss, DOAPLoss
-from patchprint.losses.hardnet import ExpTLSurrogateLoss, HardNetLoss
-from patchprint.losses.hynet import HyNetLoss
-from patchprint.losses.l2net import L2NetLoss
+from patchprint.common.registry import LazyRegistry
 from patchprint.losses.loss import DescriptorBatch, Loss, PairLoss
-from patchprint.losses.metric_learning import LibraryLoss
-from patchprint.losses.multi_similarity import MultiSimilarityLoss
-from patchprint.losses.scale_aware import ScaleAwareLoss
-from patchprint.losses.sdgm import SDGMLoss
-from patchprint.losses.sosnet import SOSNetLoss
-from patchprint.losses.tfeat import TFeatLoss
-from patchprint.losses.triplet import SemiHardTripletLoss, TripletLoss
-from patchprint.losses.tuplet_margin import TupletMarginLoss
 
-LOSSES: Registry[type[Loss]] = Registry(
+if TYPE_CHECKING:
+    from patchprint.losses.auxiliary import SEC as SEC, NormPenalty as NormPenalty
+    from patchprint.losses.classes import ClassLoss as ClassLoss
+    from patchprint.losses.distillation import Distillation as Distillation
+
+LOSSES: LazyRegistry[type[Loss]] = LazyRegistry(
     "loss",
+    "patchprint.losses",
     {
-        "l2net": L2NetLoss,
-        "doap": DOAPLoss,
-        "doap-binary": BinaryDOAPLoss,
-        "hardnet": HardNetLoss,
-        "sosnet": SOSNetLoss,
-        "hynet": HyNetLoss,
-        "sdgm": SDGMLoss,
-        "cdf": CDFLoss,
-        "scale-aware": ScaleAwareLoss,
-        "tfeat": TFeatLoss,
-        "exp-tl": ExpTLSurrogateLoss,
+        "l2net": "l2net:L2NetLoss",
+        "doap": "doap:DOAPLoss",
+        "doap-binary": "doap:BinaryDOAPLoss",
+        "hardnet": "hardnet:HardNetLoss",
+        "sosnet": "sosnet:SOSNetLoss",
+        "hynet": "hynet:HyNetLoss",
+        "sdgm": "sdgm:SDGMLoss",
+        "cdf": "cdf:CDFLoss",
+        "scale-aware": "scale_aware:ScaleAwareLoss",
+        "tfeat": "tfeat:TFeatLoss",
+        "exp-tl": "hardnet:ExpTLSurrogateLoss",
         # Deep metric learning: classes of images.
-        "triplet": TripletLoss,
-        "semihard": SemiHardTripletLoss,
-        "n-pair": NPairLoss,
-        "multi-similarity": MultiSimilarityLoss,
-        "tuplet-margin": TupletMarginLoss,
-        "nt-xent": NTXentLoss,
-        "library": LibraryLoss,
+        "triplet": "triplet:TripletLoss",
+        "semihard": "triplet:SemiHardTripletLoss",
+        "n-pair": "cross_entropy:NPairLoss",
+        "multi-similarity": "multi_similarity:MultiSimilarityLoss",
+        "tuplet-margin": "tuplet_margin:TupletMarginLoss",
+        "nt-xent": "cross_entropy:NTXentLoss",
+        "library": "metric_learning:LibraryLoss",
     },
 )
+_MODULES = {"SEC": "auxiliary", "NormPenalty": "auxiliary", "ClassLoss": "classes", "Distillation": "distillation"}
+
+__all__ = ["LOSSES", "SEC", "ClassLoss", "DescriptorBatch", "Distillation", "Loss", "NormPenalty", "PairLoss", "create"]
 
 
 def create(name: str, /, **settings: Any) -> Loss:
@@ -56,4 +49,7 @@ def create(name: str, /, **settings: Any) -> Loss:
     return loss
 
 
-__all__ = ["LOSSES", "SEC", "ClassLoss", "DescriptorBatch", "Distillation", "Loss", "NormPenalty", "PairLoss", "create"]
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
