@@ -16,8 +16,8 @@ import cv2
 import numpy as np
 
 from patchprint.common import provenance
+from patchprint.common.errors import require
 from patchprint.common.files import write_json
-from patchprint.common.optional import require
 from patchprint.features.extract import extract
 from patchprint.matching import match
 

@@ -18,10 +18,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
 from patchprint.common.image_codec import decode_gray
-from patchprint.common.optional import require
 from patchprint.common.safe_io import read_json
 from patchprint.interop.image_files import limit
 

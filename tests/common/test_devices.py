@@ -1,15 +1,18 @@
-"""Where to compute: by name, or the best that is there."""
+"""Where to compute, by name or the best that is there; work divided among cores."""
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 
 import pytest
 import torch
 
-from patchprint.common.devices import choose_device
+from patchprint.common.devices import choose_device, map_over_cores
 from patchprint.features import load
 from patchprint.matching import match
 from patchprint.types import Features, Keypoints, ModelId
@@ -58,3 +61,37 @@ print(given_back, kept, pages_held() - before)
     given_back, kept, held_in_the_end = map(int, said.split())
     assert 10 * kept < given_back
     assert held_in_the_end < 20_000_000 // 1024  # the pages of one tensor
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+def test_every_item_is_done_once_and_answered_in_order(count: int) -> None:
+    done: list[int] = []
+
+    def square(item: int) -> int:
+        assert torch.get_num_threads() == 1
+        done.append(item)
+        return item * item
+
+    assert map_over_cores(lambda: contextlib.nullcontext(square), range(count)) == [item**2 for item in range(count)]
+    assert sorted(done) == list(range(count))
+
+
+def test_a_session_is_opened_by_each_thread_and_closed_at_the_end() -> None:
+    opened, closed = [], []
+
+    @contextlib.contextmanager
+    def session() -> Iterator:
+        opened.append(threading.current_thread().name)
+        yield lambda item: item
+        closed.append(threading.current_thread().name)
+
+    map_over_cores(session, range(20))
+    assert 1 <= len(opened) <= torch.get_num_threads() and sorted(opened) == sorted(closed)
+
+
+def test_an_error_reaches_the_caller() -> None:
+    def fail(item: int) -> int:
+        raise ValueError(f"item {item}")
+
+    with pytest.raises(ValueError, match="item"):
+        map_over_cores(lambda: contextlib.nullcontext(fail), range(5))

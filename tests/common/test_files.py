@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from patchprint.common import files
 from patchprint.common.files import (
-    _single,
     atomic_file,
     atomic_folder,
     claim_folder,
@@ -41,7 +41,7 @@ def test_a_writer_whose_temporary_file_was_tidied_away_makes_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process may look for leftovers between the making of a temporary file and its locking."""
-    make, made = _single._new_file, []
+    make, made = files._new_file, []
 
     def make_and_lose_the_first(path: Path) -> Path:
         made.append(make(path))
@@ -49,7 +49,7 @@ def test_a_writer_whose_temporary_file_was_tidied_away_makes_another(
             made[0].unlink()
         return made[-1]
 
-    monkeypatch.setattr(_single, "_new_file", make_and_lose_the_first)
+    monkeypatch.setattr(files, "_new_file", make_and_lose_the_first)
     write_json(tmp_path / "a.json", 1)
     assert len(made) == 2 and [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
@@ -60,7 +60,7 @@ def test_only_leftovers_that_nobody_holds_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".patchprint.notes").touch()  # not a name that we give
     (tmp_path / ".b.json").touch()
     with atomic_file(tmp_path / "a.json") as held:
-        _single._tidied.clear()
+        files._tidied.clear()
         write_json(tmp_path / "c.json", 1)
         assert held.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".b.json", ".patchprint.notes", "a.json", "c.json"]

@@ -1,47 +1,14 @@
-"""Whatever a parser throws is one sentence with the file's name; sizes and names in files are not believed."""
+"""Sizes and names in files are not believed."""
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from patchprint.common.errors import MissingPackageError, UserError
-from patchprint.common.safe_io import inside, leads_outside, parsing, read_json, read_npz
-
-
-@pytest.mark.parametrize(
-    "error", [KeyError("x"), IndexError(), TypeError("no"), RuntimeError("a\nb"), MemoryError(), RecursionError("deep")]
-)
-def test_any_error_of_a_parser_is_one_sentence_with_the_name(error: Exception) -> None:
-    with (
-        pytest.raises(UserError, match=r"^a\.bin is not a thing, or damaged \(.+\); copy or make it again$") as caught,
-        parsing("a.bin", "a thing"),
-    ):
-        raise error
-    assert caught.value.__cause__ is error
-    assert "\n" not in str(caught.value)
-
-
-def test_sentences_keep_their_words_and_get_the_name_once() -> None:
-    with pytest.raises(UserError, match=r"^a\.bin: it is wrong$"), parsing("a.bin", "a thing"):
-        raise UserError("it is wrong")
-    with pytest.raises(UserError, match=r"^a\.bin is wrong$"), parsing("a.bin", "a thing"):
-        raise UserError("a.bin is wrong")
-    with pytest.raises(MissingPackageError, match=r"^install it$"), parsing("a.bin", "a thing"):
-        raise MissingPackageError("install it")
-
-
-def test_faults_of_the_disk_stay_faults_of_the_disk() -> None:
-    with pytest.raises(OSError, match=r"a\.bin"), parsing("a.bin", "a thing"):
-        raise OSError(errno.EIO, "Input/output error")
-    with pytest.raises(PermissionError), parsing("a.bin", "a thing"):
-        raise PermissionError(errno.EACCES, "Permission denied", "a.bin")
-    # What zipfile does where an offset in the file is negative.
-    with pytest.raises(UserError, match="damaged"), parsing("a.bin", "a thing"):
-        raise OSError(errno.EINVAL, "Invalid argument")
+from patchprint.common.errors import UserError
+from patchprint.common.safe_io import inside, leads_outside, read_json, read_npz
 
 
 def test_json_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ import torch
 
 from patchprint import cli, networks
 from patchprint.cli import study
+from patchprint.common.errors import require
 from patchprint.common.image_codec import encode_png
-from patchprint.common.optional import require
 from patchprint.data import track_files
 from patchprint.data.builders import homographies
 from patchprint.networks import engines, weights

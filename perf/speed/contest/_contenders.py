@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.detectors import detect
 from patchprint.features import Model
 from patchprint.features.model import NetworkModel

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.common.errors import MissingPackageError
-from patchprint.common.optional import require
+from patchprint.common.errors import MissingPackageError, require
 from patchprint.common.registry import Registry
 from patchprint.detectors import DETECTORS, detect
 from patchprint.features import describe_keypoints

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 
 _ROWS = 1024  # queries whose similarities are in memory at a time
 

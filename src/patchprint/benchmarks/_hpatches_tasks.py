@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.common.errors import UserError
-from patchprint.common.safe_io import parsing
+from patchprint.common.errors import UserError, parsing
 from patchprint.data.builders.hpatches_patches import Split, is_test
 
 VERIFICATION_PAIRS = 1_000_000

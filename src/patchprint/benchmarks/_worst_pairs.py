@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.common.errors import parsing
 from patchprint.common.image_codec import decode_gray, encode_png
-from patchprint.common.safe_io import parsing
 from patchprint.data import PatchSource
 from patchprint.data.patch_pairs import PairList
 from patchprint.data.preview import stretch_contrast

@@ -9,8 +9,7 @@ import numpy as np
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._robustness import precision_curve, read_image
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 
 
 @dataclass(frozen=True)

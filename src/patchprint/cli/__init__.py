@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import patchprint
-from patchprint.common.errors import UserError, suggest
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require, suggest
 
 SUBCOMMANDS = {
     "models": "list the networks and weights, with license and training data",

@@ -6,8 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from patchprint.common.devices import choose_device
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.networks.engines import AUTO
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Device selection, threads, malloc tuning, and CUDA graphs."""
+"""Device selection, work divided among cores, malloc tuning, and CUDA graphs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import contextlib
 import ctypes
 import functools
 import importlib.util
+import os
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _ALL_THERE_IS = (1 << 31) - 1  # bytes, the most that mallopt takes
@@ -53,6 +61,65 @@ def one_core() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def map_over_cores(
+    session: Callable[[], AbstractContextManager[Callable[[Item], Result]]], items: Sequence[Item]
+) -> list[Result]:
+    """What the function of a session gives for each item, in their order; as many threads as PyTorch would take."""
+    workers = min(torch.get_num_threads(), len(items))
+    if workers == 1:
+        found = []
+        with one_core(), session() as compute:  # so that an item gives the same bits alone and among others
+            for item in items:
+                found.append(compute(item))
+        return found
+    results: list[Result | None] = [None] * len(items)
+    waiting = iter(range(len(items)))
+    lock = threading.Lock()
+
+    def next_number() -> int | None:
+        with lock:
+            return next(waiting, None)
+
+    def work() -> None:
+        with session() as compute:
+            while (number := next_number()) is not None:
+                results[number] = compute(items[number])
+
+    for future in [_pool(torch.get_num_threads()).submit(work) for _ in range(workers)]:
+        future.result()
+    return results  # type: ignore[return-value]
+
+
+@functools.cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads that compute with one core each."""
+    before = torch.get_num_threads()
+    started = threading.Barrier(workers + 1)
+
+    def begin() -> None:
+        torch.get_num_threads()  # sets a new thread up, which would undo the next line if it came later
+        torch.set_num_threads(1)
+        started.wait()
+
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="patchprint", initializer=begin)
+    for _ in range(workers):
+        pool.submit(lambda: None)
+    started.wait()
+    # A thread's own number stays, but PyTorch also remembers the last one for threads that begin later.
+    torch.set_num_threads(before)
+    return pool
+
+
+def _begin_in_child() -> None:
+    """A forked child has none of its parent's threads, neither ours nor PyTorch's, and would wait for them for ever."""
+    _pool.cache_clear()
+    torch.set_num_threads(1)  # as the workers of a DataLoader do
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_in_child)
 
 
 @contextlib.contextmanager

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 
 # Deflate packs a byte into a 1032nd of one, and a byte of a PNG file may hold eight pixels.
 _MAX_PIXELS_PER_BYTE = 8 * 1032

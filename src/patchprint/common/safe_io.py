@@ -1,58 +1,24 @@
-"""Read untrusted or damaged files: any error of a parser becomes one sentence with the file's name.
+"""Read untrusted or damaged files, inside `errors.parsing`.
 
 Sizes that a file announces are checked before memory is taken, and names in it never lead out of their folder.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import io
 import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from patchprint.common.errors import MissingPackageError, UserError
-
-# What parsers meet when they jump to a place that a damaged file names, and not a fault of the disk.
-_ERRNO_OF_PARSERS = (None, 0, errno.EINVAL, errno.EOVERFLOW)
+from patchprint.common.errors import UserError, parsing
 
 _MOST_PACKED = 20  # times that packed arrays may grow; descriptors do by far less
 _SMALL = 1 << 26  # bytes that no machine minds
-
-
-@contextlib.contextmanager
-def parsing(path: object, what: str, remedy: str = "copy or make it again") -> Iterator[None]:
-    """Turn any exception while one file is read into a UserError that names the file; faults of the disk stay OSError.
-
-    Args:
-        path: the file, or what it is called ("image a.jpg of STORE").
-        what: what was expected, as in "a features file of patchprint".
-        remedy: what the user can do.
-    """
-    try:
-        yield
-    except MissingPackageError:
-        raise
-    except UserError as error:
-        if str(path) in str(error):
-            raise
-        raise UserError(f"{path}: {error}") from error
-    except OSError as error:
-        if error.errno not in _ERRNO_OF_PARSERS:
-            if error.filename is None:
-                raise OSError(error.errno, error.strerror, str(path)) from error
-            raise
-        raise UserError(_sentence(path, what, remedy, error)) from error
-    # Parsers fail on damaged bytes with whatever they stumble on; MemoryError and RecursionError are among it.
-    except Exception as error:
-        raise UserError(_sentence(path, what, remedy, error)) from error
 
 
 def read_json(path: str | Path, what: str, kind: type = dict) -> Any:
@@ -108,12 +74,3 @@ def _array(data: bytes) -> np.ndarray:
         raise ValueError("it holds pickled objects")
     order: Any = "F" if is_fortran else "C"
     return np.ndarray(shape, dtype, data, stream.tell(), order=order).copy(order)
-
-
-def _sentence(path: object, what: str, remedy: str, error: Exception) -> str:
-    text = " ".join(str(error).split())
-    if isinstance(error, KeyError):
-        text = f"it lacks {text}"
-    elif isinstance(error, MemoryError):
-        text = "it asks for more memory than there is"
-    return f"{path} is not {what}, or damaged ({text[:200] or type(error).__name__}); {remedy}"

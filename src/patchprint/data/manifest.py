@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.provenance import sha256_of_file
-from patchprint.common.safe_io import inside, parsing, read_json
+from patchprint.common.safe_io import inside, read_json
 
 VERSION = 3  # 2: every store says its patch scale; 3: a published test part is "test", not "val"
 LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any image

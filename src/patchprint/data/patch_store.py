@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.data import manifest, splits
 from patchprint.data.patch_source import ArraySource, MinedLabels, warped_grid
 

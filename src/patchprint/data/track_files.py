@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.image_codec import decode_gray, encode_jpeg
 from patchprint.common.progress import progress
-from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from patchprint.common import distributed
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
-from patchprint.common.safe_io import parsing
 from patchprint.data import manifest, splits, track_files
 from patchprint.data.image_bank import DividedImages, ImageBank, ResidentImages, StreamedImages, assign_images
 from patchprint.data.patch_source import PatchSource, resident_budget

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.detectors._detector import FAINTEST, Detector, keep_inside, strongest_first
 from patchprint.detectors._shape import add_shape_and_angle, to_tensor
 from patchprint.interop.kornia import to_lafs

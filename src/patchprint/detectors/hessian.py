@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.detectors._detector import FAINTEST, Detector
 from patchprint.detectors._shape import add_shape_and_angle, to_tensor
 from patchprint.interop.kornia import MR_SIZE

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
-from patchprint.common.optional import require
 from patchprint.interop.image_files import ImageLike, read_color
 from patchprint.types import Features, Matches
 

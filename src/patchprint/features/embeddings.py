@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.progress import leave_out, note, progress
-from patchprint.common.safe_io import parsing, read_npz
+from patchprint.common.safe_io import read_npz
 from patchprint.features.image_model import ImageModel, load_image_model
 from patchprint.features.model import ModelLike
 from patchprint.interop.image_files import list_images, read_color

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.features.model import ModelLike, load
 from patchprint.features.settings import DEFAULT_MODEL

@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
-from patchprint.common.safe_io import parsing
+from patchprint.common.errors import UserError, parsing, require
 from patchprint.types import Keypoints, Pose
 
 PIXEL_CENTER = 0.5

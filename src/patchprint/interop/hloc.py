@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.files import atomic_file
-from patchprint.common.optional import require
-from patchprint.common.safe_io import parsing
 from patchprint.interop.image_files import problem_of_name
 from patchprint.interop.object_storage import is_url
 from patchprint.ops.distances import pack_bits, unpack_bits

@@ -16,9 +16,8 @@ from typing import Any, overload
 import numpy as np
 from torch import Tensor
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.common.image_codec import decode_color, decode_gray, size_in_header, to_uint8
-from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, note
 from patchprint.common.safe_io import leads_outside
 from patchprint.interop import object_storage

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from patchprint.common.errors import MissingPackageError, UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import MissingPackageError, UserError, require
 
 
 def is_url(place: object) -> bool:

@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
-from patchprint.common.optional import require
 
 INPUT, OUTPUT = "patches", "descriptors"
 RUNTIMES = ("onnxruntime", "opencv")

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.errors import MissingPackageError
-from patchprint.common.optional import require
+from patchprint.common.errors import MissingPackageError, require
 from patchprint.interop.opencv import normalize_sift
 from patchprint.types import Keypoints
 

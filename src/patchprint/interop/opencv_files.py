@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.files import write_text
-from patchprint.common.optional import require
-from patchprint.common.safe_io import parsing
 from patchprint.interop.opencv import from_keypoints
 from patchprint.types import Features, Keypoints, ModelId
 

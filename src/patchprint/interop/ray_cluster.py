@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import patchprint
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")

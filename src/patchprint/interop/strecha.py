@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from patchprint.common.errors import UserError
-from patchprint.common.safe_io import parsing
+from patchprint.common.errors import UserError, parsing
 from patchprint.types import Pose
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.types import Features, Keypoints
 
 MATCHER = "xfeat-lighterglue"  # the name of its weights

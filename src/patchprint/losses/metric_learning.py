@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.common.registry import Registry
 from patchprint.losses.auxiliary import SphereDeviation
 from patchprint.losses.classes import labels_of_samples

@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.matching.same_place import consistent_inliers, exceeds_chance, judge, weigh
 from patchprint.ops.geometry import epipolar_errors, homography_errors, project
 from patchprint.types import Features, Matches

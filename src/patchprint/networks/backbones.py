@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from patchprint.common.errors import UserError, suggest
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require, suggest
 from patchprint.networks.blocks import ViewBatchNorm2d
 
 # Repeats, kernel, stride of the first, expansion, channels.

@@ -22,9 +22,8 @@ from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from patchprint.common.errors import UserError, suggest
+from patchprint.common.errors import UserError, parsing, suggest
 from patchprint.common.files import atomic_file, cache_folder
-from patchprint.common.safe_io import parsing
 from patchprint.networks.catalog import NETWORKS, create_like
 from patchprint.networks.network import ModelInfo, PatchNetwork, TrainingRecord
 

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.devices import runs_kernels
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 
 Backend = Literal["auto", "torch", "faiss"]
 Descriptors = Tensor | np.ndarray

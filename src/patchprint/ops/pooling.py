@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.ops.distances import as_vectors, nearest
 
 CENTERS = 64

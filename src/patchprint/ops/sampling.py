@@ -19,8 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.common import threads
-from patchprint.common.devices import Recording, runs_kernels
+from patchprint.common.devices import Recording, map_over_cores, runs_kernels
 from patchprint.common.errors import UserError
 from patchprint.types import Keypoints
 
@@ -195,7 +194,7 @@ def cut_patches(
         patches[rows] = sample_patches(pyramids, image[rows], center, frame, size)
 
     if pyramids.device.type == "cpu" and not learns:
-        threads.each(
+        map_over_cores(
             lambda: contextlib.nullcontext(cut), _of_one_size(keypoints).split(max(_CHUNK_PIXELS // size**2, 1))
         )
     else:

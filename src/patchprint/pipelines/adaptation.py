@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common import provenance
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.common.files import refuse_file
-from patchprint.common.optional import require
 from patchprint.common.provenance import Result
 from patchprint.data.builders import colmap_tracks, image_folder
 from patchprint.data.tracks import Tracks, TrackStore

@@ -21,8 +21,7 @@ from torch import Tensor
 
 from patchprint.common import provenance
 from patchprint.common.devices import choose_device
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.common.progress import Progress
 from patchprint.common.provenance import Result
 from patchprint.common.registry import Registry

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common import files, provenance
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.common.progress import note
 from patchprint.features.settings import DescribeSettings
 from patchprint.interop import colmap_sfm

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 
 COLORS = 8  # of the palette in page.css
 INK, GRID = "#010001", "#010002"  # stand-ins

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.interop.image_files import read_color
 
 SUFFIXES = (".png", ".jpg", ".jpeg")

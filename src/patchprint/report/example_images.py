@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from patchprint.benchmarks._worst_pairs import from_json
-from patchprint.common.errors import UserError
-from patchprint.common.safe_io import parsing, read_npz
+from patchprint.common.errors import UserError, parsing
+from patchprint.common.safe_io import read_npz
 from patchprint.report.embedded_images import EmbeddedImage, Gallery
 from patchprint.report.page import Part, Section
 from patchprint.report.result_comparison import label_of, where

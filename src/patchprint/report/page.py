@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from patchprint.common.errors import require
 from patchprint.common.files import write_text
-from patchprint.common.optional import require
 from patchprint.common.table import Table
 
 ASSETS = Path(__file__).with_name("assets")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from patchprint.common import files
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.common.table import Table
 from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.page import Part, Section

@@ -11,8 +11,8 @@ from typing import Any
 
 from patchprint.benchmarks import BENCHMARKS
 from patchprint.benchmarks._worst_pairs import from_json
-from patchprint.common.errors import UserError
-from patchprint.common.safe_io import parsing, read_json
+from patchprint.common.errors import UserError, parsing
+from patchprint.common.safe_io import read_json
 
 PUBLISHED = "published: "  # before the names of rows that the papers print
 

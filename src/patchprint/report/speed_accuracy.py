@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchprint.common.safe_io import parsing, read_json
+from patchprint.common.errors import parsing
+from patchprint.common.safe_io import read_json
 from patchprint.common.table import Table, format_number
 from patchprint.networks.weights import weight_names
 from patchprint.report.charts import Dots

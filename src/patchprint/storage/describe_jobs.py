@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from patchprint.common.devices import choose_device
-from patchprint.common.errors import MissingPackageError, UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import MissingPackageError, UserError, require
 from patchprint.common.progress import note
 from patchprint.features.extract import Found, describe_found, find_keypoints
 from patchprint.features.model import Model, load

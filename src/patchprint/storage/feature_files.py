@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
-from patchprint.common.safe_io import inside, parsing, read_json, read_npz
+from patchprint.common.errors import UserError, parsing
+from patchprint.common.safe_io import inside, read_json, read_npz
 from patchprint.storage.shards import SUFFIX, Shards
 from patchprint.types import Features, Keypoints, ModelId
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.common.registry import Registry
 from patchprint.interop import hloc, opencv_files
 from patchprint.storage import colmap_output

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.progress import progress
-from patchprint.common.safe_io import parsing, read_npz
+from patchprint.common.safe_io import read_npz
 from patchprint.ops import pooling
 from patchprint.ops.pooling import Pooling, Vocabulary
 from patchprint.storage.feature_files import VECTORS, FeatureFolder

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 
 from patchprint.common import files
-from patchprint.common.errors import OtherInputsError, UserError
+from patchprint.common.errors import OtherInputsError, UserError, parsing
 from patchprint.common.lru import Lru
 from patchprint.common.progress import Progress
-from patchprint.common.safe_io import parsing, read_json, read_npz
+from patchprint.common.safe_io import read_json, read_npz
 from patchprint.matching.pair_selection import MatchRule, Pair, Recent
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.types import Features, Keypoints, Matches, Verdict

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.features import draw_matches
 from patchprint.storage.match_folder import keypoints_of, matches_to_npz
 from patchprint.types import Features, Keypoints, Matches

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.lru import Lru
-from patchprint.common.safe_io import parsing
 
 FOLDER = "shards"
 SUFFIX = ".npz"

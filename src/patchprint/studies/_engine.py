@@ -21,8 +21,7 @@ from tqdm import tqdm
 from patchprint.benchmarks import BENCHMARKS, Run, measure
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.common.processes import run_tasks
 from patchprint.common.registry import check_options, option_names
 from patchprint.common.safe_io import read_json

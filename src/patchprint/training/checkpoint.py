@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 import patchprint
 from patchprint.common import files
-from patchprint.common.errors import UserError
-from patchprint.common.safe_io import parsing
+from patchprint.common.errors import UserError, parsing
 from patchprint.losses import Loss
 from patchprint.networks.network import PatchNetwork
 from patchprint.networks.weights import to_bytes, weights_sha256

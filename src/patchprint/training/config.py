@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from patchprint.common.errors import UserError, suggest
-from patchprint.common.safe_io import parsing, read_json
+from patchprint.common.errors import UserError, parsing, suggest
+from patchprint.common.safe_io import read_json
 from patchprint.data.manifest import LARGEST_SCALE
 
 Optimizer = Literal["sgd", "adam", "adamw"]

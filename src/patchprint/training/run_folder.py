@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
-from patchprint.common.safe_io import parsing
+from patchprint.common.errors import UserError, parsing
 from patchprint.training.config import TrainConfig
 
 MADE_BY = "patchprint train"

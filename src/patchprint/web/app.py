@@ -17,8 +17,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.formparsers import MultiPartParser
 
 import patchprint
-from patchprint.common.errors import UserError, suggest
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require, suggest
 from patchprint.data.builders.bundled_images import image
 from patchprint.data.builders.homographies import render_views
 from patchprint.detectors import DETECTORS

@@ -18,8 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.common.processes import Worker, WorkerDiedError
 from patchprint.common.progress import note
 from patchprint.common.signals import on_signal, sigterm_as_exit

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.data.builders.homographies import make_tracks
 from patchprint.data.tracks import TrackStore
 from patchprint.interop.image_files import limit, read_gray

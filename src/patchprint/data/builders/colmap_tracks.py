@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from patchprint.common import files
-from patchprint.common.optional import require
+from patchprint.common.errors import require
 from patchprint.common.progress import progress
 from patchprint.data import manifest, track_files
 from patchprint.data.builders.sfm_scene import (

@@ -15,10 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from patchprint.common import files
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.registry import Registry
-from patchprint.common.safe_io import inside, parsing
+from patchprint.common.safe_io import inside
 
 _UBC = (
     "http://matthewalunbrown.com/patchdata",

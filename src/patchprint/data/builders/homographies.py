@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.common.image_codec import encode_png
-from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import track_files
 from patchprint.data.tracks import Tracks

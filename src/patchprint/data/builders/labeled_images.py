@@ -15,9 +15,8 @@ from typing import Literal
 import numpy as np
 
 from patchprint.common import files
-from patchprint.common.errors import UserError, suggest
+from patchprint.common.errors import UserError, require, suggest
 from patchprint.common.image_codec import decode_color
-from patchprint.common.optional import require
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import manifest
 from patchprint.data.builders.archives import FileTree, open_tree

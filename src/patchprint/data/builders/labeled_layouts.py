@@ -16,9 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
-from patchprint.common.safe_io import parsing
+from patchprint.common.errors import UserError, parsing, require
 from patchprint.data.builders import cars_annotations
 from patchprint.data.builders.archives import FileTree
 from patchprint.data.image_store import BOTH, GALLERY, QUERY

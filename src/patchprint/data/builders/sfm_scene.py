@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.progress import leave_out, progress
-from patchprint.common.safe_io import inside, parsing
+from patchprint.common.safe_io import inside
 from patchprint.detectors import detect
 from patchprint.interop import colmap_models
 from patchprint.interop.image_files import read_gray

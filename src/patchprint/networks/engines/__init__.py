@@ -10,8 +10,7 @@ import os
 
 import torch
 
-from patchprint.common.errors import UserError
-from patchprint.common.optional import require
+from patchprint.common.errors import UserError, require
 from patchprint.common.registry import Registry
 from patchprint.networks import PatchNetwork
 from patchprint.networks.engines.cuda import CudaEngine

@@ -21,9 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchprint import __version__, networks
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file, cache_folder
-from patchprint.common.optional import require
 from patchprint.common.progress import note
 from patchprint.interop.onnx import as_array, onnx_bytes
 from patchprint.networks import PatchNetwork, weights

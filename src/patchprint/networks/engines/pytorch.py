@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from patchprint.common import threads
+from patchprint.common.devices import map_over_cores
 from patchprint.networks import PatchNetwork
 from patchprint.networks.network import CHUNK_ON_CPU
 
@@ -66,11 +66,11 @@ class CpuEngine(Engine):
     def raw(self, patches: Tensor) -> Tensor:
         """Compute raw vectors, (N, 1, S, S) -> (N, D) float32, N at least 1."""
         parts = [partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)]
-        return torch.cat(threads.each(self._in_session, parts))
+        return torch.cat(map_over_cores(self._in_session, parts))
 
     def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
         # A core samples patches and computes them before it takes the next ones: they are in its cache.
-        return self.finish(torch.cat(threads.each(self._in_session, cuts)))
+        return self.finish(torch.cat(map_over_cores(self._in_session, cuts)))
 
     @contextlib.contextmanager
     def _in_session(self) -> Iterator[Callable[[Callable[[], Tensor]], Tensor]]:

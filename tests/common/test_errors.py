@@ -1,8 +1,9 @@
-"""Optional packages: each extra brings what code uses, and code asks for the extra that brings what it needs."""
+"""Optional packages: each extra brings what code uses, and code asks for the extra that brings what it needs; parsing."""
 
 from __future__ import annotations
 
 import ast
+import errno
 import importlib
 import re
 from collections.abc import Iterator
@@ -12,9 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from patchprint.common import optional
-from patchprint.common.errors import MissingPackageError
-from patchprint.common.optional import require
+from patchprint.common import errors
+from patchprint.common.errors import MissingPackageError, UserError, parsing, require
 from support.checkout import ROOT
 from support.distributions import EXTRAS, installed_for, modules_of
 
@@ -112,6 +112,38 @@ def test_h2_the_telemetry_of_a_package_looks_uninstalled_while_it_is_imported(
         "try:\n    import reporter\nexcept ImportError:\n    reporter = None\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(optional, "_TELEMETRY", {"reporting_package": "reporter"})
+    monkeypatch.setattr(errors, "_TELEMETRY", {"reporting_package": "reporter"})
     assert require("reporting_package", extra=None).reporter is None
     assert importlib.import_module("reporter").reports, "the user may have it for a program of their own"
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), IndexError(), TypeError("no"), RuntimeError("a\nb"), MemoryError(), RecursionError("deep")]
+)
+def test_any_error_of_a_parser_is_one_sentence_with_the_name(error: Exception) -> None:
+    with (
+        pytest.raises(UserError, match=r"^a\.bin is not a thing, or damaged \(.+\); copy or make it again$") as caught,
+        parsing("a.bin", "a thing"),
+    ):
+        raise error
+    assert caught.value.__cause__ is error
+    assert "\n" not in str(caught.value)
+
+
+def test_sentences_keep_their_words_and_get_the_name_once() -> None:
+    with pytest.raises(UserError, match=r"^a\.bin: it is wrong$"), parsing("a.bin", "a thing"):
+        raise UserError("it is wrong")
+    with pytest.raises(UserError, match=r"^a\.bin is wrong$"), parsing("a.bin", "a thing"):
+        raise UserError("a.bin is wrong")
+    with pytest.raises(MissingPackageError, match=r"^install it$"), parsing("a.bin", "a thing"):
+        raise MissingPackageError("install it")
+
+
+def test_faults_of_the_disk_stay_faults_of_the_disk() -> None:
+    with pytest.raises(OSError, match=r"a\.bin"), parsing("a.bin", "a thing"):
+        raise OSError(errno.EIO, "Input/output error")
+    with pytest.raises(PermissionError), parsing("a.bin", "a thing"):
+        raise PermissionError(errno.EACCES, "Permission denied", "a.bin")
+    # What zipfile does where an offset in the file is negative.
+    with pytest.raises(UserError, match="damaged"), parsing("a.bin", "a thing"):
+        raise OSError(errno.EINVAL, "Invalid argument")
