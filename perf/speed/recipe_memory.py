@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def needs_sequences(recipe: str) -> bool:
-    return RECIPES[recipe]().batcher == "sequence-pairs"
+    return RECIPES[recipe].config.batcher == "sequence-pairs"
 
 
 def made_sequences(device: torch.device) -> PatchStore:

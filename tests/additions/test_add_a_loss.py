@@ -80,13 +80,12 @@ class Yours:
         return sum(max(0.0, 1 + near - far) for near, far in triplets) / len(raw) / (1 + self.mean)
 '''
 
-RECIPE = '''
-
-def yours() -> TrainConfig:
-    """The throw-away loss on HardNet's network."""
-    return dataclasses.replace(hardnet(), recipe="yours", loss="yours")
-
-'''
+RECIPE = """_add(
+    "yours",
+    "The throw-away loss on HardNet's network.",
+    "hardnet", loss="yours",
+)
+"""
 
 ASSEMBLED = """
 import torch
@@ -122,5 +121,5 @@ def test_a_loss_is_four_files_and_its_curves(tmp_path: Path) -> None:
 
 
 def _add_recipe(text: str) -> str:
-    place = text.index("_ALL: ")
-    return text[:place].rstrip("\n") + "\n" + RECIPE + text[place:].replace("    l2net,", "    yours, l2net,", 1)
+    place = text.index('_add(\n    "hardnet-gor"')
+    return text[:place] + RECIPE + text[place:]

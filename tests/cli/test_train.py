@@ -12,7 +12,7 @@ from patchprint.cli.train import FLAGS
 from patchprint.data import open_source
 from patchprint.matching import calibration
 from patchprint.training import RECIPES, TrainConfig, resolve
-from patchprint.training.resolving import CHOICES, RunFile, registered
+from patchprint.training.recipes import CHOICES, RunFile
 from support import labeled_sets
 from support.slowness import slow_but
 from support.ubc_sets import write_ubc
@@ -150,7 +150,7 @@ def test_the_help_of_a_recipe_is_short_and_the_rest_is_listed(capsys):
 def test_help_lists_what_is_registered(choice, capsys):
     assert main(["train", "hardnet", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").replace("|", " ").split())
-    assert ", ".join(registered(choice)) in shown
+    assert ", ".join(CHOICES[choice]) in shown
 
 
 def test_any_loss_on_any_network(config_of):

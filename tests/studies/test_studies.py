@@ -19,7 +19,6 @@ from patchprint.studies.hynet import largest_slope
 from patchprint.studies.sec import LOSSES
 from patchprint.training import RECIPES, resolve
 from patchprint.training.config import differences
-from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import image_sets
 from support.benchmark_data import write_store
 from support.slowness import slow_but
@@ -131,7 +130,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 @pytest.mark.parametrize("name", slow_but(("hynet-gradients", "sdgmnet-weights", "l2net-sampling"), STUDIES))
 def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Path) -> None:
     study = reduced(STUDIES[name])
-    of_images = any(case.recipe in IMAGE_RECIPES for case in study.cases)
+    of_images = any(RECIPES[case.recipe].config.network == "embedding" for case in study.cases)
     network = {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32} if of_images else {"width": 4}
     # DOAP counts patches, and takes whole groups of 16.
     batch = 32 if name.startswith("doap") else 8

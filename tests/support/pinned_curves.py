@@ -25,7 +25,6 @@ from patchprint.data import augment
 from patchprint.networks import weights
 from patchprint.networks.catalog import NETWORKS
 from patchprint.training import RECIPES, resolve
-from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
 from support.checkout import TESTS
 from support.curve_files import PinnedCurves, Tolerance, one_thread
@@ -33,21 +32,19 @@ from support.curve_files import PinnedCurves, Tolerance, one_thread
 STEPS = 20
 # One recipe for each network, loss and batcher: the first.
 NAMES = list(
-    {
-        (recipe().network, recipe().loss, recipe().batcher): name for name, recipe in reversed([*RECIPES.items()])
-    }.values()
+    {(config.network, config.loss, config.batcher): name for name, (_, config) in reversed([*RECIPES.items()])}.values()
 )[::-1]
 
 
 @one_thread()
 def compute(recipe):
     """Loss of the first step as the recipe has it, and of each step from a start that is the same everywhere."""
-    published = RECIPES[recipe]()
+    published = RECIPES[recipe].config
     options = training_data.narrow(recipe)
     if "dropout" in inspect.signature(NETWORKS[published.network]).parameters:
         options["dropout"] = 0.0
     changes = {"lr": published.lr * 0.1, "precision": "float64", "network_options": options}
-    if recipe in IMAGE_RECIPES:
+    if RECIPES[recipe].config.network == "embedding":
         with tempfile.TemporaryDirectory() as folder:
             return _curves(recipe, {**changes, "batch": 6, "init": None}, training_data.whole_images(Path(folder)))
     source = training_data.images(upright=True, scenes=4, ragged=published.views == 1)
@@ -75,7 +72,7 @@ def _curves(recipe, changes, source):
             "steps": STEPS,
             "init": _numpy_weights(resolve(recipe, **changes), Path(folder, "init.safetensors")),
         }
-        if not _is_exact(RECIPES[recipe]().augmentation):
+        if not _is_exact(RECIPES[recipe].config.augmentation):
             changes["augmentation"] = "l2net" if source.channels == 1 else "none"
         _, loss = training_data.short_run(recipe, Path(folder, "run"), source, **changes)
     return {"start": start, "loss": loss}

@@ -8,8 +8,7 @@ import torch
 from patchprint.data import Tracks, TrackStore
 from patchprint.data.image_store import ImageStore
 from patchprint.data.patch_source import MinedLabels
-from patchprint.training import resolve
-from patchprint.training.image_recipes import IMAGE_RECIPES
+from patchprint.training import RECIPES, resolve
 from patchprint.training.loop import train
 from patchprint.training.run_folder import read_metrics
 from support import image_sets
@@ -73,7 +72,7 @@ def whole_images(folder):
 
 def narrow(recipe):
     """Options that make the network of a recipe small."""
-    if recipe in IMAGE_RECIPES:
+    if RECIPES[recipe].config.network == "embedding":
         return {"backbone": "resnet18-narrow", "dim": 16, "input_size": 32}
     return {"width": 4, "dim": 64 if "binary" in recipe else 32}
 

@@ -9,7 +9,6 @@ import torch.distributed as dist
 from patchprint.common import distributed
 from patchprint.data.tracks import TrackStore
 from patchprint.training import resolve, train
-from patchprint.training.image_recipes import IMAGE_RECIPES
 from support import training_data
 
 RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "distill", "metric-cub", "simclr")
@@ -28,7 +27,7 @@ def run(recipe: str, data: Path, out: Path) -> None:
     # Hard mining is chaotic: at the full rate even roundings of float64 grow to 1e-2 within 50 steps of HyNet.
     settings = {**training_data.SHORT, **CHANGES, "precision": "float64", "lr": 0.1 * resolve(recipe).lr}
     settings["network_options"] = training_data.narrow(recipe)
-    if recipe in IMAGE_RECIPES:
+    if resolve(recipe).network == "embedding":
         # Batch norm that learns, in the head or everywhere, and SEC: both look at all ranks.
         settings |= {"batch": 8, "init": None, "sec": 0.5, "data": (str(data / "images"),)}
     else:

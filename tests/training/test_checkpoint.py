@@ -66,7 +66,7 @@ def test_truncated_checkpoint(finished, tmp_path, keep):
 
 
 def test_full_disk_leaves_the_previous_checkpoint_and_says_so(tmp_path):
-    config = resolve("hardnet", **{**training_data.SHORT, "network_options": training_data.narrow("")})
+    config = resolve("hardnet", **{**training_data.SHORT, "network_options": training_data.narrow("hardnet")})
     state = assembly.create(config, torch.device("cpu"))
     good = checkpoint.write(tmp_path, dataclasses.replace(state, step=10), config)
     before = good.read_bytes()

@@ -6,9 +6,9 @@ import torch
 from patchprint import losses, networks
 from patchprint.common.errors import UserError
 from patchprint.networks import weights
-from patchprint.training import RECIPES, resolve, train
+from patchprint.training import RECIPES, assembly, resolve, train
 from patchprint.training.assembly import learning_rate
-from patchprint.training.image_recipes import BATCHES, SETS, published
+from patchprint.training.recipes import BATCHES, SETS, published
 from patchprint.training.run_folder import read_metrics
 from support.image_sets import write_store
 from support.training_data import SHORT, narrow
@@ -46,9 +46,9 @@ def test_rates_of_head_and_backbone_and_their_drops():
     assert rates(published("cars", "multi-similarity"), 0, 1999, 2000, 7999) == [4e-5, 4e-5, 4e-6, 4e-6]
     assert rates(published("inshop", "triplet"), 0, 5999, 6000) == [5e-4, 5e-4, 5e-5]
     assert published("sop", "triplet").network_options["backbone_rate"] == pytest.approx(0.2)
-    assert [RECIPES[f"metric-{data}"]().steps for data in SETS] == [8000, 8000, 12_000, 12_000]
-    assert [RECIPES[f"metric-{data}"]().weight_decay for data in SETS] == [2.5e-3, 2.5e-3, 1e-5, 1e-5]
-    assert RECIPES["metric-lite0"]().weight_decay == 2.5e-3
+    assert [RECIPES[f"metric-{data}"].config.steps for data in SETS] == [8000, 8000, 12_000, 12_000]
+    assert [RECIPES[f"metric-{data}"].config.weight_decay for data in SETS] == [2.5e-3, 2.5e-3, 1e-5, 1e-5]
+    assert RECIPES["metric-lite0"].config.weight_decay == 2.5e-3
 
 
 def test_multi_similarity_without_sec_is_the_authors():
@@ -61,7 +61,7 @@ def test_multi_similarity_without_sec_is_the_authors():
 
 
 def test_simclr_is_the_paper_s():
-    config = RECIPES["simclr"]()
+    config = RECIPES["simclr"].config
     network = networks.create(config.network, **config.network_options)
     assert (config.batch, config.views, config.steps, network.dim) == (256, 2, 150 * 195, 128)
     assert losses.create(config.loss).temperature == 0.5
@@ -92,11 +92,11 @@ def test_it_learns_to_tell_classes_apart(store, tmp_path):
 
 
 def test_without_a_part_held_out_all_classes_are_learned_and_the_last_weights_taken(store, tmp_path, monkeypatch):
-    from patchprint.training import batchers
-
     seen = []
-    create = batchers.create
-    monkeypatch.setattr(batchers, "create", lambda run, source: seen.append(source.num_points) or create(run, source))
+    create = assembly.create_batcher
+    monkeypatch.setattr(
+        assembly, "create_batcher", lambda run, source: seen.append(source.num_points) or create(run, source)
+    )
     kept = run(tmp_path / "kept", store, steps=2, hold_out=True)
     all_of_it = run(tmp_path / "all", store, steps=2)
     assert seen == [4, 6]
@@ -136,8 +136,6 @@ def test_what_does_not_fit_is_said(changes, message, store, tmp_path):
 
 
 def test_weights_of_imagenet_are_for_whole_images():
-    from patchprint.training import assembly
-
     with pytest.raises(UserError, match="--init imagenet is for networks of whole images, not for hardnet"):
         assembly.create(resolve("hardnet", init="imagenet"), torch.device("cpu"))
 

@@ -128,7 +128,9 @@ def test_several_stores_are_one_source(tmp_path):
     folders = tuple(str(tmp_path / f"store{seed}") for seed in (0, 1))
     assert open_source(folders).num_points == 120
     config = resolve(
-        "hardnet", **{**training_data.SHORT, "steps": 2, "batch": 80, "network_options": narrow("")}, data=folders
+        "hardnet",
+        **{**training_data.SHORT, "steps": 2, "batch": 80, "network_options": narrow("hardnet")},
+        data=folders,
     )
     outcome = train(config, out=tmp_path / "run")
     assert outcome.steps == 2
@@ -139,7 +141,7 @@ def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
     """Whatever the source: stored patches, images, or both."""
     write_store(tmp_path / "strips", points=40, patch_scale=10.0)
     images().save(tmp_path / "photos")
-    changes = {**training_data.SHORT, "steps": 1, "network_options": narrow("")}
+    changes = {**training_data.SHORT, "steps": 1, "network_options": narrow("hardnet")}
     for stores, asked, saved in (
         (["strips"], None, 10.0),
         (["photos"], None, 12.0),

@@ -32,7 +32,7 @@ def test_first_steps_follow_the_pinned_curve(recipe):
     ),
 )
 def test_dropout_which_the_curves_leave_out(recipe, dropout):
-    config = RECIPES[recipe]()
+    config = RECIPES[recipe].config
     network = networks.create(config.network, **config.network_options)
     assert [module.p for module in network.modules() if isinstance(module, nn.Dropout)] == [dropout]
 
@@ -40,7 +40,7 @@ def test_dropout_which_the_curves_leave_out(recipe, dropout):
 @pytest.mark.parametrize("recipe", ["doap-hpatches", "doap-st-hpatches", "doap-st-lm", "doap-rome", "doap-binary-rome"])
 def test_nothing_is_held_out_where_steps_are_counted_in_all_groups(recipe):
     """1000 batches are led by 1000 groups of RomePatches, 2850 pairs are those of all 76 sequences."""
-    assert not RECIPES[recipe]().hold_out
+    assert not RECIPES[recipe].config.hold_out
 
 
 def test_no_curve_is_left_of_a_recipe_that_is_gone():
@@ -49,19 +49,19 @@ def test_no_curve_is_left_of_a_recipe_that_is_gone():
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_carries_its_name_and_says_what_it_is(name):
-    assert RECIPES[name]().recipe == name
-    assert RECIPES[name].__doc__
+    assert RECIPES[name].config.recipe == name
+    assert RECIPES[name].text
 
 
 @pytest.mark.parametrize("recipe", ["hynet", "hynet-sosr", "sosnet-frn", "hardnet-frn", "hardnet-frn-hynet", "sdgmnet"])
 def test_recipes_with_a_papers_name_have_its_input(recipe):
     """FRN meets the patch as it is (D2 of the review); what is standardized first has another name."""
-    config = RECIPES[recipe]()
+    config = RECIPES[recipe].config
     assert not networks.create(config.network, **config.network_options).cancels_brightness
 
 
 def test_what_is_standardized_says_so_and_is_the_same_otherwise():
-    paper, ours = RECIPES["sdgmnet"](), RECIPES["sdgmnet-standardized"]()
+    paper, ours = RECIPES["sdgmnet"].config, RECIPES["sdgmnet-standardized"].config
     assert networks.create(ours.network, **ours.network_options).cancels_brightness
     changed = {"recipe": "sdgmnet", "network_options": {"dropout": 0.3}}
     assert dataclasses.replace(ours, **changed) == paper
@@ -74,10 +74,10 @@ def test_the_two_hardnets_on_frn_are_those_of_two_papers():
     )
     assert (sdgm.guard, sdgm.active_only) == (pytest.approx(2 * math.sin(0.3)), True)
     assert (hynet.guard, hynet.active_only, hynet.margin) == (0.008, False, 1.0)
-    config, own = RECIPES["hardnet-frn-hynet"](), RECIPES["hynet"]()
+    config, own = RECIPES["hardnet-frn-hynet"].config, RECIPES["hynet"].config
     same = ("network", "optimizer", "lr", "batch", "augmentation", "steps", "schedule")
     assert all(getattr(config, name) == getattr(own, name) for name in same)
-    assert (RECIPES["hynet-bn"]().loss, RECIPES["hynet-bn"]().network) == ("hynet", "hardnet")
+    assert (RECIPES["hynet-bn"].config.loss, RECIPES["hynet-bn"].config.network) == ("hynet", "hardnet")
 
 
 @pytest.mark.parametrize("file", sorted(weights.WEIGHTS_FOLDER.glob("*.safetensors")), ids=lambda file: file.stem)

@@ -14,7 +14,7 @@ from support.training_data import images, narrow, short_run
 
 
 def test_the_average_is_the_published_formula(tmp_path):
-    config = resolve("hardnet", **{**training_data.SHORT, "network_options": narrow(""), "average": 0.7})
+    config = resolve("hardnet", **{**training_data.SHORT, "network_options": narrow("hardnet"), "average": 0.7})
     step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
     expected = step.state.network.features[0].weight.detach().clone()
     for _ in range(4):
@@ -25,7 +25,7 @@ def test_the_average_is_the_published_formula(tmp_path):
 
 def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
     """Anchors and positives side by side in one pass give the loss and the running statistics of two passes."""
-    changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "lr": 0.0}
+    changes = {**training_data.SHORT, "network_options": {**narrow("hardnet"), "dropout": 0.0}, "lr": 0.0}
     config = resolve("hardnet", **changes)
     step = TrainStep(config, images().split("train"), assembly.create(config, torch.device("cpu")))
     patches, *_ = step._cut_patches(step.step)
@@ -40,7 +40,7 @@ def test_one_pass_equals_two_passes_of_the_papers(tmp_path):
 
 
 def test_whole_groups_are_turned_alike_and_reach_the_loss_with_their_labels():
-    changes = {**training_data.SHORT, "network_options": {**narrow(""), "dropout": 0.0}, "batch": 32, "lr": 0.0}
+    changes = {**training_data.SHORT, "network_options": {**narrow("hardnet"), "dropout": 0.0}, "batch": 32, "lr": 0.0}
     config, source = resolve("doap", **changes), images(upright=True, ragged=True).split("train")
     step = TrainStep(config, source, assembly.create(config, torch.device("cpu")))
     patches, valid, ignore, label, _ = step._cut_patches(step.step)

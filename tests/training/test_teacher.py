@@ -49,7 +49,12 @@ def unlabeled(points=160):
 
 
 def settings(teacher_file, **changes):
-    return {**training_data.SHORT, "teacher": (teacher_file,), "network_options": training_data.narrow(""), **changes}
+    return {
+        **training_data.SHORT,
+        "teacher": (teacher_file,),
+        "network_options": training_data.narrow("hardnet"),
+        **changes,
+    }
 
 
 def made(teacher_file, source=None, **changes):

@@ -19,7 +19,7 @@ from patchprint.pipelines.training_run import REPORT, train
 from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.config import FLAGS, checked, flag
 from patchprint.training.held_out import spelled
-from patchprint.training.resolving import CHOICES, OPTIONS_OF, RunFile, read_options, registered
+from patchprint.training.recipes import CHOICES, OPTIONS_OF, RunFile, read_options
 
 USAGE = """usage: patchprint train RECIPE --data STORE [--out RUN] ...
        patchprint train --resume --out RUN
@@ -51,16 +51,16 @@ def _command(recipe: str) -> Callable[..., int]:
         others = checked(read_options(word for several in changes for word in several), "--set")
         return _train(resolve(recipe, file, **{**others, **settings, **_read_words(words)}), out, resume, force, json)
 
-    command.__doc__ = f"""{RECIPES[recipe].__doc__}
+    command.__doc__ = f"""{RECIPES[recipe].text}
 
-    Args:
-        config: JSON or TOML file with settings, like the config.json of a run; flags win over it.
-        changes: any other setting (patchprint train --list), as momentum=0.8.
-        out: folder of the run, with report.html at its end; if not given, the one that --config names, or runs/{recipe}.
-        resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
-        force: replace a run that is in --out already.
-        json: print the outcome as JSON.
-    """
+Args:
+    config: JSON or TOML file with settings, like the config.json of a run; flags win over it.
+    changes: any other setting (patchprint train --list), as momentum=0.8.
+    out: folder of the run, with report.html at its end; if not given, the one that --config names, or runs/{recipe}.
+    resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
+    force: replace a run that is in --out already.
+    json: print the outcome as JSON.
+"""
     command.__signature__ = _with_settings(inspect.signature(command, eval_str=True), recipe)  # type: ignore[attr-defined]
     command.paired_flags = True  # type: ignore[attr-defined]
     return command
@@ -97,14 +97,14 @@ def list_recipes(json: Switch = False) -> None:
     Args:
         json: print their settings as JSON.
     """
-    recipes = {name: (recipe.__doc__ or "").partition("\n")[0] for name, recipe in RECIPES.items()}
+    recipes = {name: recipe.text.partition("\n")[0] for name, recipe in RECIPES.items()}
     settings = {name: text for name, (_, text) in _settings().items()}
     width = max(map(len, (*recipes, *settings)))
     lists = [
         "\n".join(f"{name.ljust(width)}  {text}" for name, text in listed.items()) for listed in (recipes, settings)
     ]
     text = f"Recipes\n\n{lists[0]}\n\nSettings\n\n{lists[1]}"
-    emit({name: recipe().to_json() for name, recipe in RECIPES.items()}, json, text)
+    emit({name: recipe.config.to_json() for name, recipe in RECIPES.items()}, json, text)
 
 
 def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -> int:
@@ -135,12 +135,12 @@ def _as_text(outcome: Outcome) -> str:
 def _with_settings(signature: Signature, recipe: str) -> Signature:
     """Replace ``settings`` and ``words`` by a flag for each setting; flags not given are left out of them."""
     parameters = [parameter for name, parameter in signature.parameters.items() if name not in ("settings", "words")]
-    defaults, single = RECIPES[recipe](), {}
+    defaults, single = RECIPES[recipe].config, {}
     for name in FLAGS:
         kind, text = _settings()[name]
         value = getattr(defaults, name)
         if name in CHOICES:
-            text += f": {', '.join(registered(name))}"
+            text += f": {', '.join(CHOICES[name])}"
         if isinstance(value, tuple | dict):
             called = "NAME=VALUE" if isinstance(value, dict) else flags.metavar(name, kind)
             words = [f"{option}={each}" for option, each in value.items()] if isinstance(value, dict) else value

@@ -49,8 +49,9 @@ class Registry(Mapping[str, T]):
 
 
 def option_names(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the arguments of a function or class."""
-    return list(inspect.signature(function).parameters)
+    """Return the names of the arguments of a function or class that have a default."""
+    arguments = inspect.signature(function).parameters.values()
+    return [argument.name for argument in arguments if argument.default is not argument.empty]
 
 
 def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -51,12 +51,21 @@ class Place(TypedDict, total=False):
 
 
 class StepBatcher:
-    """Base of the batchers: one random key per step and purpose, and the share of this rank."""
+    """Base of the batchers: one random key per step and purpose, and the share of this rank.
+
+    ``views_of_point`` are those that a batch takes: 1 of groups, whose patches stand for themselves, or 2; 0: any number.
+    """
+
+    views_of_point = 1
 
     def __init__(self, source: PatchSource, rows: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
         if rows % world:
             raise UserError(f"a batch of {rows} cannot be shared evenly by {world} processes")
         self.seed, self.rank, self.world, self.num_views = seed, rank, world, source.num_views
+
+    def batch(self, step: Tensor) -> PatchBatch:
+        """Return the batch of a step (0-dim); a subclass implements it."""
+        raise NotImplementedError
 
     def share(self, values: Tensor) -> Tensor:
         """Return this rank's part of values of the global batch."""
@@ -69,6 +78,8 @@ class StepBatcher:
 
 class _EpochBatcher(StepBatcher):
     """Eligible points in a new random permutation every epoch."""
+
+    views_of_point = 2
 
     def __init__(
         self,
@@ -200,6 +211,8 @@ class ClassBatcher(_EpochBatcher):
     A class with fewer images is there with all that it has; ``valid`` says which places hold one.
     """
 
+    views_of_point = 0
+
     def __init__(self, source: PatchSource, num_points: int, num_views: int, **place: Unpack[Place]) -> None:
         super().__init__(source, num_points, min_views=2, **place)
         self.wanted, self.most = num_views, int(source.num_views.max())
@@ -213,6 +226,8 @@ class ClassBatcher(_EpochBatcher):
 
 class InstanceBatcher(_EpochBatcher):
     """SimCLR: distinct images, whatever their class, each ``num_views`` times, for augmentation to tell apart."""
+
+    views_of_point = 0
 
     def __init__(self, source: PatchSource, num_points: int, num_views: int, **place: Unpack[Place]) -> None:
         self.point, self.view = source.all_views()

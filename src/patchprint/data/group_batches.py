@@ -90,7 +90,7 @@ class SceneGroupBatcher(GroupBatcher):
     """DOAP on HPatches: random groups, as many of one scene as of any other up to one."""
 
     def __init__(
-        self, source: PatchSource, num_patches: int, ignore_same_scene: bool = False, **place: Unpack[Place]
+        self, source: PatchSource, num_patches: int, ignore_same_scene: bool = True, **place: Unpack[Place]
     ) -> None:
         super().__init__(source, num_patches, ignore_same_scene=ignore_same_scene, **place)
         self.scenes = _Scenes(self.groups, source.scene)

@@ -9,7 +9,7 @@ from patchprint.common.registry import LazyRegistry
 from patchprint.losses.loss import DescriptorBatch, Loss, PairLoss
 
 if TYPE_CHECKING:
-    from patchprint.losses.auxiliary import SEC as SEC, NormPenalty as NormPenalty
+    from patchprint.losses.auxiliary import SEC as SEC, MatchRanking as MatchRanking, NormPenalty as NormPenalty
     from patchprint.losses.classes import ClassLoss as ClassLoss
     from patchprint.losses.distillation import Distillation as Distillation
 
@@ -38,9 +38,15 @@ LOSSES: LazyRegistry[type[Loss]] = LazyRegistry(
         "library": "metric_learning:LibraryLoss",
     },
 )
-_MODULES = {"SEC": "auxiliary", "NormPenalty": "auxiliary", "ClassLoss": "classes", "Distillation": "distillation"}
+_MODULES = {
+    "SEC": "auxiliary",
+    "MatchRanking": "auxiliary",
+    "NormPenalty": "auxiliary",
+    "ClassLoss": "classes",
+    "Distillation": "distillation",
+}
 
-__all__ = ["LOSSES", "SEC", "ClassLoss", "DescriptorBatch", "Distillation", "Loss", "NormPenalty", "PairLoss", "create"]
+__all__ = ["LOSSES", "DescriptorBatch", "Loss", "PairLoss", "create", *_MODULES]
 
 
 def create(name: str, /, **settings: Any) -> Loss:

@@ -17,7 +17,7 @@ from patchprint.data import manifest
 from patchprint.networks.engines import EXACT
 from patchprint.studies._study import Case, Measure, Study
 from patchprint.training import TrainConfig, resolve
-from patchprint.training.resolving import read_options
+from patchprint.training.recipes import read_options
 
 # A run is at least this long, or as long as its recipe, however small the budget.
 FEWEST_STEPS = 10

@@ -22,7 +22,7 @@ _SETS = {
     "landmarks": "stores of images of buildings in Oxford",
 }
 _METHODS = ("tfeat", "l2net", "doap", "hardnet", "cdf", "sosnet", "hardnet-frn", "hynet", "sdgmnet")
-_OWN_RATES = {name: RECIPES[name]().lr for name in _METHODS}
+_OWN_RATES = {name: RECIPES[name].config.lr for name in _METHODS}
 # Learning rates for runs of STEPS, chosen on held-out points by `comparison-rates`; DOAP's is that of 1024 patches.
 _RATES = _OWN_RATES | {"doap": 1.0}
 # Rates that are tried, in units of the recipe's, which is made for 12 to 50 times as many steps.
@@ -30,7 +30,7 @@ _FACTORS = dict.fromkeys(_METHODS, (0.3, 1.0, 3.0)) | dict.fromkeys(("doap", "cd
 
 
 def _settings(method: str, rate: float) -> dict[str, Any]:
-    batch = PATCHES // RECIPES[method]().views
+    batch = PATCHES // RECIPES[method].config.views
     lengths = {"steps": STEPS, "validate_every": STEPS // 4, "checkpoint_every": STEPS}
     return {"batch": batch, "lr": rate, "patch_scale": PATCH_SCALE, **lengths}
 

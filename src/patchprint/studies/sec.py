@@ -8,7 +8,7 @@ from typing import Any
 
 from patchprint.benchmarks.retrieval import PUBLISHED
 from patchprint.studies import Bars, Case, Column, Curves, Measure, Study
-from patchprint.training.image_recipes import BATCHES
+from patchprint.training.recipes import BATCHES
 
 _RECIPE = "metric-lite0"
 _SETS = {"cub": "labeled images: CUB-200-2011", "cars": "labeled images: Cars196"}

@@ -2,6 +2,6 @@
 
 from patchprint.training.config import TrainConfig
 from patchprint.training.loop import Outcome, train
-from patchprint.training.resolving import RECIPES, resolve
+from patchprint.training.recipes import RECIPES, resolve
 
 __all__ = ["RECIPES", "Outcome", "TrainConfig", "resolve", "train"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from patchprint.common import distributed as ranks
 from patchprint.common.errors import UserError
 from patchprint.training.loop import train
-from patchprint.training.resolving import RunFile, resolve
+from patchprint.training.recipes import RunFile, resolve
 
 
 def main() -> int:

@@ -1,23 +1,40 @@
-"""Create the parts of a run from its config: network, loss, optimizer, learning rate, weight average."""
+"""Create the parts of a run from its config: network, loss, batcher, optimizer, learning rate, weight average."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
 
 from patchprint import losses, networks
+from patchprint.common import distributed as ranks
 from patchprint.common.errors import UserError
-from patchprint.losses import Distillation, Loss
-from patchprint.losses.auxiliary import SEC, MatchRanking, NormPenalty
+from patchprint.common.registry import LazyRegistry, check_kinds
+from patchprint.data.batches import StepBatcher
+from patchprint.data.patch_source import PatchSource
+from patchprint.losses import Loss
 from patchprint.networks import weights
-from patchprint.networks.embedding import EmbeddingNetwork
 from patchprint.networks.network import PatchNetwork
-from patchprint.networks.wrappers import CenterSurround
 from patchprint.training.checkpoint import TrainState, averaged
 from patchprint.training.config import TrainConfig
 
+BATCHERS: LazyRegistry[Any] = LazyRegistry(
+    "batcher",
+    "patchprint.data",
+    {
+        "pairs": "batches:PairBatcher",
+        "neighbors": "batches:NeighborBatcher",
+        "progressive": "batches:ProgressiveBatcher",
+        "groups": "group_batches:GroupBatcher",
+        "leading-groups": "group_batches:LeadingGroupBatcher",
+        "scene-groups": "group_batches:SceneGroupBatcher",
+        "sequence-pairs": "group_batches:SequencePairBatcher",
+        "classes": "batches:ClassBatcher",
+        "instances": "batches:InstanceBatcher",
+    },
+)
 # Values of ``init``: published weights of a backbone; random weights where a method starts from trained ones.
 IMAGENET, RANDOM = "imagenet", "random"
 
@@ -59,19 +76,21 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(config.seed)
         network = networks.create(config.network, **config.network_options)
+    start_from_tower = getattr(network, "start_from", None)
     if config.init == IMAGENET:
-        if not isinstance(network, EmbeddingNetwork):
+        load_imagenet = getattr(network, "load_imagenet", None)
+        if load_imagenet is None:
             raise UserError(f"--init {IMAGENET} is for networks of whole images, not for {config.network}")
-        network.load_imagenet()
-    elif config.init is None and isinstance(network, CenterSurround):
+        load_imagenet()
+    elif config.init is None and start_from_tower:
         raise UserError(
             f"{config.network} starts from a trained tower: give its weights as --init (train l2net for them), "
             f"or --init {RANDOM} to train both towers from scratch"
         )
     elif config.init not in (None, RANDOM):
         start = weights.load_network(config.init)
-        if isinstance(network, CenterSurround) and not isinstance(start, CenterSurround):
-            network.start_from(start)
+        if start_from_tower and not hasattr(start, "start_from"):
+            start_from_tower(start)
         else:
             _copy_weights(network, start, config.init)
     return network.train()
@@ -98,12 +117,12 @@ def _create_loss(config: TrainConfig) -> Loss:
     run = losses.LOSSES[config.loss].settings_for_run(steps=config.steps, batch=config.batch, seed=config.seed)
     loss = losses.create(config.loss, **{**run, **config.loss_settings})
     if config.ranking:
-        loss = MatchRanking(loss, config.ranking)
+        loss = losses.MatchRanking(loss, config.ranking)
     if config.teacher:
-        loss = Distillation(loss, config.loss_weight, config.teacher_cosine, config.teacher_similarity)
+        loss = losses.Distillation(loss, config.loss_weight, config.teacher_cosine, config.teacher_similarity)
     if config.sec:
-        return SEC(loss, config.sec, config.sec_momentum)
-    return NormPenalty(loss, config.norm_penalty) if config.norm_penalty else loss
+        return losses.SEC(loss, config.sec, config.sec_momentum)
+    return losses.NormPenalty(loss, config.norm_penalty) if config.norm_penalty else loss
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -186,3 +205,55 @@ def set_rates(config: TrainConfig, optimizer: torch.optim.Optimizer, step: int) 
     rate = learning_rate(config, step)
     for group in optimizer.param_groups:
         group["lr"].fill_(rate * group["factor"])
+
+
+def create_batcher(config: TrainConfig, source: PatchSource) -> StepBatcher:
+    """Create the batcher of ``config`` for this rank's share.
+
+    Raises:
+        UserError: it does not take so many views, or the source has too few points for one batch.
+    """
+    kind = BATCHERS[config.batcher]
+    check_kinds(f"batcher {config.batcher!r}", config.batcher_options, kind)
+    _check_views(config, kind.views_of_point)
+    _check_size(config, source, kind.views_of_point)
+    views = () if kind.views_of_point else (config.views,)
+    place = {"seed": config.seed, "rank": ranks.rank(), "world": ranks.world_size()}
+    return kind(source, config.batch, *views, **config.batcher_options, **place)
+
+
+def _check_views(config: TrainConfig, takes: int) -> None:
+    name, views = config.batcher, config.views
+    if takes == 1 != views:
+        raise UserError(
+            f"--batcher {name} takes whole groups, each patch for itself: give --views 1, not {views}, and the patches of a "
+            f"batch as --batch; --batcher classes takes {views} patches of each point"
+        )
+    if views == 1 != takes:
+        raise UserError(
+            f"--views is 1, but --batcher {name} needs 2 views of a point to have a positive; groups takes all"
+        )
+    if takes == 2 != views:
+        raise UserError(
+            f"--batcher {name} takes 2 views of a point, not --views {views}; --batcher classes takes any number"
+        )
+
+
+def _check_size(config: TrainConfig, source: PatchSource, views: int) -> None:
+    enough = config.batcher_options.get("min_views", 2)
+    several = source.num_views[source.num_views >= enough]
+    if views == 1:
+        usable, what = int(several.sum()), "patches of points with two views"
+    elif config.batcher == "instances":
+        usable, what = int(source.num_views.sum()), "patches" if source.channels == 1 else "images"
+    else:
+        usable = len(several)
+        what = "points with two views" if source.channels == 1 else "classes with two images"
+        what = what if enough > 1 else "points"
+    if usable < config.batch:
+        least = 2 if views == 2 else 1
+        fits = max(least, 1 << max(usable, 1).bit_length() - 1)
+        raise UserError(
+            f"the data have {usable} {what} for training, fewer than --batch {config.batch}; "
+            + (f"give --batch {fits} or more data" if usable >= 2 else "give more data")
+        )

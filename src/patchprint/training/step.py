@@ -23,7 +23,7 @@ from patchprint.data.patch_source import PatchSource
 from patchprint.losses import DescriptorBatch
 from patchprint.networks import fast_layers
 from patchprint.networks.network import PatchNetwork
-from patchprint.training import assembly, batchers
+from patchprint.training import assembly
 from patchprint.training.checkpoint import TrainState, averaged
 from patchprint.training.config import TrainConfig
 from patchprint.training.teacher import Sight, Teacher
@@ -54,7 +54,7 @@ class TrainStep:
         self.losses: dict[str, Tensor] = {}
         self.described: Described | None = None
         self._patch_dtype = torch.float64 if config.precision == "float64" else torch.float32
-        self._batcher = batchers.create(config, source)
+        self._batcher = assembly.create_batcher(config, source)
         self._augmentation = augment.create(config.augmentation, source.channels)
         self._loss: Callable[..., dict[str, Tensor]] = state.loss
         self._teacher = teacher or Teacher.load(config, source, use_bf16(config, device))
