@@ -59,7 +59,7 @@ def test_sequences_follow_the_numbers_in_names() -> None:
 
 def test_retrieval_pairs_what_looks_alike() -> None:
     stored = {f"{scene}{view}": features(descriptors(60, seed=scene)) for scene in range(3) for view in range(2)}
-    assert pair_selection.choose_pairs(stored, "retrieval", 1) == [("00", "01"), ("10", "11"), ("20", "21")]
+    assert {("00", "01"), ("10", "11"), ("20", "21")} <= set(pair_selection.choose_pairs(stored, "retrieval", 1))
     assert len(pair_selection.choose_pairs(stored, "retrieval")) == 15
 
 

@@ -50,7 +50,9 @@ def choose_pairs(
         return [(a, b) for start, a in enumerate(ordered) for b in ordered[start + 1 : start + reach]]
     if pairs == "retrieval":
         known = image_vectors.of(features, seed)
-        return pooling.pair_up(known.names, known.vectors, neighbors or pooling.NEIGHBORS, seed)
+        return pooling.similar_pairs(
+            known.names, lambda name: features[name].descriptors, neighbors or pooling.NEIGHBORS, seed, known.vectors
+        )
     return [pair for pair in read_pairs(pairs, [*names, *left_out]) if set(pair) <= set(names)]
 
 

@@ -1,7 +1,8 @@
 """Global image vectors (VLAD, Jegou et al. 2010) from local descriptors, and pairs of similar images.
 
 The centers are learned on the given images, so that it works for any descriptor. Neighbors are found exactly among few images,
-and by an index of FAISS among many: a graph (HNSW), then lists (IVF), which build faster and take less memory.
+and by an index of FAISS among many: a graph (HNSW), then lists (IVF), which build faster and take less memory. The nearest
+are ranked by mutual nearest neighbors among their local descriptors, which tell more than one vector does.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common.errors import require
+from patchprint.common.progress import progress
 from patchprint.ops.distances import as_vectors, nearest
 
 CENTERS = 64
-NEIGHBORS = 30  # images that each one is paired with
+NEIGHBORS = 20  # pairs that each image is given
+CANDIDATES = 100  # images with the nearest vectors that are compared by their local descriptors
+RANKED = 10_000  # images up to which they are
+_COMPARED = 300  # local descriptors of an image that are compared
+_TOGETHER = 32  # images that one is compared with at a time
+_MULTIPLIED = 1 << 16  # pairs whose vectors are multiplied at a time
 _SAMPLE = 50_000  # descriptors that the centers are learned from
 _SAMPLED_IMAGES = 1_000  # most images that they come from
 _WHOLE = 1_000  # images up to which vectors are not projected
@@ -98,21 +105,93 @@ def pool_images(names: Sequence[str], read: Read, pool: Callable[[Tensor], Tenso
     return torch.stack([pool(read(name)) for name in names])
 
 
-def similar_pairs(names: Sequence[str], read: Read, neighbors: int = NEIGHBORS, seed: int = 0) -> list[tuple[str, str]]:
-    """Pair each image with its most similar ones; every pair once, in the order of ``names``."""
-    return pair_up(names, pool_images(names, read, learn_pooling(names, read, seed)), neighbors, seed)
+def similar_pairs(
+    names: Sequence[str],
+    read: Read,
+    neighbors: int = NEIGHBORS,
+    seed: int = 0,
+    vectors: Tensor | None = None,
+) -> list[tuple[str, str]]:
+    """Pair each image with the ``neighbors`` most similar ones that it is not paired with yet.
 
+    The images with the nearest vectors are candidates. Of these the images whose local descriptors agree best are the most
+    similar (`agreement`); in collections of more than 10,000 images those with the nearest vectors.
 
-def pair_up(names: Sequence[str], vectors: Tensor, neighbors: int = NEIGHBORS, seed: int = 0) -> list[tuple[str, str]]:
-    """Do as `similar_pairs` for images whose vectors (I, K) are known."""
-    # The nearest is the image itself, unless another has the same vector.
-    index = neighbors_of_all(vectors, min(neighbors + 1, len(names)), seed).numpy()
+    Args:
+        vectors: (I, K) of the images, where they are known.
+
+    Returns:
+        At most ``neighbors`` pairs for each image, every pair once, in the order of ``names``.
+    """
+    if vectors is None:
+        vectors = pool_images(names, read, learn_pooling(names, read, seed))
+    is_ranked = len(names) <= RANKED
+    count = max(CANDIDATES, 4 * neighbors) if is_ranked else 2 * neighbors
+    index = neighbors_of_all(vectors, min(count + 1, len(names)), seed).numpy()
     images = np.broadcast_to(np.arange(len(names))[:, None], index.shape)
     is_other = (index != images) & (index >= 0)
-    is_wanted = is_other & (is_other.cumsum(1) <= neighbors)
-    found = np.stack([images[is_wanted], index[is_wanted]], 1)
-    found.sort(axis=1)
-    return [(names[first], names[second]) for first, second in np.unique(found, axis=0).tolist()]
+    pairs = np.unique(np.sort(np.stack([images[is_other], index[is_other]], 1), axis=1), axis=0)
+    if is_ranked:
+        likeness = _agreements(pairs, _samples(names, read, seed))
+    else:
+        ends = torch.from_numpy(pairs).split(_MULTIPLIED)
+        likeness = torch.cat([(vectors[part[:, 0]] * vectors[part[:, 1]]).sum(1) for part in ends])
+    return [(names[a], names[b]) for a, b in pairs[_share(pairs, likeness.numpy(), len(names), neighbors)].tolist()]
+
+
+def agreement(one: Tensor, others: Tensor) -> Tensor:
+    """Score how well the local descriptors of images agree: the sum of (1 - ratio)^2 over mutual nearest neighbors.
+
+    The ratio is that of Lowe's test, so that the score needs no threshold and suits any descriptor.
+
+    Shape:
+        one (N, D) and others (K, N, D) of equal lengths, or zero (padding) -> (K,)
+    """
+    products = one @ others.transpose(1, 2)
+    best, nearest_there = products.topk(min(2, products.shape[2]), dim=2)
+    is_mutual = products.argmax(1).gather(1, nearest_there[..., 0]) == torch.arange(len(one))
+    first, second = (2 * (1 - best[..., place]).clamp(min=1e-6) for place in (0, -1))
+    return ((1 - (first / second).sqrt()).square() * is_mutual).sum(1)
+
+
+def _samples(names: Sequence[str], read: Read, seed: int) -> list[Tensor]:
+    """Draw some local descriptors of each image: (N, D) float16 of unit length, padded with zeros."""
+    generator, samples = torch.Generator().manual_seed(seed), []
+    for name in progress(names, "reading descriptors", "image"):
+        found = read(name)
+        some = as_vectors(found[torch.randperm(len(found), generator=generator)[:_COMPARED]])
+        samples.append(F.pad(F.normalize(some), (0, 0, 0, _COMPARED - len(some))).half())
+    return samples
+
+
+def _agreements(pairs: np.ndarray, samples: Sequence[Tensor]) -> Tensor:
+    """Compute the `agreement` of pairs (P, 2), sorted by their first image."""
+    scores = torch.zeros(len(pairs))
+    firsts, starts = np.unique(pairs[:, 0], return_index=True)
+    for first, start, end in progress(
+        list(zip(firsts, starts, [*starts[1:], len(pairs)], strict=True)), "comparing images", "image"
+    ):
+        for at in range(start, end, _TOGETHER):
+            others = torch.stack([samples[other] for other in pairs[at : min(at + _TOGETHER, end), 1]]).float()
+            scores[at : at + len(others)] = agreement(samples[first].float(), others)
+    return scores
+
+
+def _share(pairs: np.ndarray, likeness: np.ndarray, images: int, neighbors: int) -> list[int]:
+    """Choose pairs (rows, sorted): in ``neighbors`` rounds each image takes the likeliest pair that is left to it."""
+    ends = np.concatenate([pairs[:, 0], pairs[:, 1]])
+    rows = np.tile(np.arange(len(pairs)), 2)
+    order = np.lexsort([rows, -np.tile(likeness, 2), ends])
+    starts = np.searchsorted(ends[order], np.arange(images + 1)).tolist()
+    ranked, chosen = rows[order].tolist(), bytearray(len(pairs))
+    place = starts[:-1]
+    for _ in range(neighbors):
+        for image, end in enumerate(starts[1:]):
+            while place[image] < end and chosen[ranked[place[image]]]:
+                place[image] += 1
+            if place[image] < end:
+                chosen[ranked[place[image]]] = 1
+    return np.flatnonzero(np.frombuffer(chosen, np.uint8)).tolist()
 
 
 def neighbors_of_all(vectors: Tensor, count: int, seed: int = 0) -> Tensor:
