@@ -28,7 +28,7 @@ from patchprint.networks import ModelInfo, weights
 from patchprint.networks.network import multiply_adds
 from patchprint.pipelines.bench import stage_table
 from patchprint.report.result_comparison import read_results
-from patchprint.report.speed_accuracy import Bench, chart, points
+from patchprint.report.speed_accuracy import Bench
 
 ROOT = Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
@@ -819,7 +819,7 @@ def main() -> int:
     for file in stale:
         write_text(file, made[file])
     bench = Bench.of(_read(results / "speed" / "bench-cpu.json"))
-    drawn = chart(bench, points(bench, read_results(sorted((results / "oxford").glob("*.json")))))
+    drawn = bench.chart(bench.points(read_results(sorted((results / "oxford").glob("*.json")))))
     write_text(results / "speed" / "speed-accuracy.svg", drawn.file())
     return 0
 

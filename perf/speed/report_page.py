@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common import files, provenance
-from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
 from patchprint.report.runs import read_run
+from patchprint.report.training_page import training_page
 from patchprint.training import resolve
 from patchprint.training.diagnostics import BINS
 from patchprint.training.run_folder import RunFolder
@@ -64,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_run(Path(folder, "run"), arguments.steps)
         before = time.perf_counter()
-        write(whole_page(runs=[read_run(Path(folder, "run"))]), Path(folder, "report.html"))
+        write(training_page([read_run(Path(folder, "run"))]), Path(folder, "report.html"))
         made = time.perf_counter() - before
         size = Path(folder, "report.html").stat().st_size
         opened = seconds_to_open(Path(folder, "report.html"), arguments.chromium, arguments.repeats)

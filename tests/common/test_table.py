@@ -30,5 +30,7 @@ def test_numbers() -> None:
 
 
 def test_the_best_is_the_smallest_or_the_largest() -> None:
-    assert best_of(1, ["2.0", "1.0"], [2.0, 1.0], lower_is_better=True) == (1, "1.0")
-    assert best_of(1, ["2.0", "1.0"], [2.0, 1.0], lower_is_better=False) == (1, "2.0")
+    rows, values = [["a", "2.0"], ["b", "–"], ["c", "1.0"]], [2.0, None, 1.0]
+    assert best_of(1, rows, values, lower_is_better=True) == {(1, "1.0")}
+    assert best_of(1, rows, values, lower_is_better=False) == {(1, "2.0")}
+    assert best_of(1, rows[:2], values[:2], lower_is_better=True) == frozenset()

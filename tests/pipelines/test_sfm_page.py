@@ -14,8 +14,7 @@ from patchprint.interop.colmap_models import pycolmap, read_model
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.pipelines.sfm_page import page
 from patchprint.report.page import render
-from patchprint.report.reconstruction import draw_model
-from patchprint.report.scenes import Scene
+from patchprint.report.scenes import Scene, draw_model
 from support.made_runs import made_cost
 
 NUMBERS = {

@@ -10,7 +10,7 @@ import pytest
 from patchprint.report.embedded_images import Gallery
 from patchprint.report.example_images import example_sections
 from patchprint.report.runs import read_run
-from support.made_runs import oxford_result, verification_result, write_run
+from support.made_runs import write_run
 
 
 def test_hardest_pairs_and_learned_points(tmp_path: Path) -> None:
@@ -22,13 +22,6 @@ def test_hardest_pairs_and_learned_points(tmp_path: Path) -> None:
     (points,) = learned.parts
     assert isinstance(points, Gallery)
     assert [image.size[0] for image in points.images] == [2 * 67, *[2 * 199] * 3], "the first has two views"
-
-
-def test_hardest_pairs_of_results() -> None:
-    (section,) = example_sections([], [verification_result("<b>", 0.5), oxford_result("other", 0.5)])
-    missed, confused = section.parts
-    assert isinstance(missed, Gallery) and isinstance(confused, Gallery)
-    assert missed.title == "Missed (<b>, ubc on made)" and len(missed.images) == 3
 
 
 def test_runs_that_recorded_none(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from patchprint import cli
 from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.page import Page as ReportPage, Section, write
-from patchprint.report.scenes import Cameras, Scene
+from patchprint.report.scenes import Scene
 from support.browser import PHONE, count_colors, overflow, pixels, serious_violations
 from support.made_runs import oxford_result, verification_result, write_run
 
@@ -53,7 +53,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     centers = np.array([[-1.0, 0.0, -6.0], [1.0, 0.0, -6.0]])
     corners = centers[:, None] + np.array([(-1, -1, 2), (1, -1, 2), (1, 1, 2), (-1, 1, 2)]) / 2
     image = EmbeddedImage.from_pixels(np.full((50, 100, 3), 200, np.uint8), "the points from the front")
-    part = Scene(points, colors, Cameras([EVIL, "b.jpg"], centers, corners), image)
+    part = Scene(points, colors, [EVIL, "b.jpg"], centers, corners, image)
     out = tmp_path_factory.mktemp("scene") / "report.html"
     write(ReportPage("A scene", "verdict", "lead", [Section("The scene", [part])]), out)
     return out

@@ -11,7 +11,7 @@ import pytest
 from patchprint.common.errors import UserError
 from patchprint.report.charts import Dots
 from patchprint.report.page import Text
-from patchprint.report.speed_accuracy import Bench, points, read_benches, speed_sections
+from patchprint.report.speed_accuracy import Bench, read_benches, speed_sections
 from support.made_runs import bench_result, oxford_result
 
 
@@ -38,8 +38,8 @@ SCORED = [
 
 
 def test_those_with_both_numbers_of_the_same_weights_are_shown() -> None:
-    shown = points(Bench.of(bench_result(TIMED)), SCORED)
-    assert [(point.model, point.engine, point.milliseconds, point.score, point.own) for point in shown] == [
+    shown = Bench.of(bench_result(TIMED)).points(SCORED)
+    assert shown == [
         ("sdgmnet", "", 400.0, 0.7, True),
         ("sdgmnet", "int8", 100.0, 0.7, True),
         ("desdis-32", "", 200.0, 0.65, False),
@@ -50,7 +50,7 @@ def test_those_with_both_numbers_of_the_same_weights_are_shown() -> None:
 def test_numbers_of_another_protocol_stay_out() -> None:
     other = scored("sift", "", 0.9)
     other["settings"] = {"px": 2.0}
-    assert 0.9 not in [point.score for point in points(Bench.of(bench_result(TIMED)), [other, *SCORED])]
+    assert 0.9 not in [point.score for point in Bench.of(bench_result(TIMED)).points([other, *SCORED])]
 
 
 def test_a_section_has_the_chart_or_says_why_not() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from patchprint.report.charts import svg_file
 from patchprint.studies import Bars, Case, Curves, Figure, HeatMap, Lines, Profiles, Study
-from patchprint.studies._figures import Drawing
+from patchprint.studies._figures import StudyDrawing
 from patchprint.studies._results import RunRecord
 from support.toy_studies import record, rows_of, toy_study
 
@@ -16,7 +15,7 @@ BARS = Bars("FPR95 %", bars="norms", groups=("recipe",))
 
 
 def drawn(study: Study, *runs: tuple[RunRecord, ...]) -> str:
-    text = svg_file(Drawing(study, rows_of(study, *runs)).svg())
+    text = StudyDrawing(study, rows_of(study, *runs)).file()
     assert ElementTree.fromstring(text).tag.endswith("svg")
     return text
 

@@ -12,7 +12,7 @@ from patchprint.common.registry import check_options, option_names
 from patchprint.common.table import Table
 from patchprint.data.builders.hpatches_sequences import RADIUS
 from patchprint.studies import STUDIES, Bars, Case, Curves, HeatMap, Options, Profiles, Study, run_study
-from patchprint.studies._figures import Drawing
+from patchprint.studies._figures import StudyDrawing
 from patchprint.studies._measures import PROBES
 from patchprint.studies._results import Row, RunRecord, blocks
 from patchprint.studies.hynet import largest_slope
@@ -109,7 +109,7 @@ def test_its_table_and_drawing_show_all_cases(name: str) -> None:
             assert not any("–" in cell for cell in cells), case.name
         for title, value in case.published_gain.items():
             assert f"({value:+.2f})" in page, title
-    text = Drawing(study, rows).svg().replace("&amp;", "&")
+    text = StudyDrawing(study, rows).svg().replace("&amp;", "&")
     named = [figure for figure in study.figures if isinstance(figure, Bars | Curves)]
     shown = study.mean_over if any(isinstance(figure, Bars) for figure in named) else None
     if named:

@@ -12,7 +12,7 @@ from patchprint.cli.ray_options import where_and_how
 from patchprint.common.progress import json_lines
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.pipelines.structure_from_motion import SfmSettings, sfm
-from patchprint.report.reconstruction import models_table
+from patchprint.report.scenes import models_table
 
 
 def main(

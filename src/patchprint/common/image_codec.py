@@ -45,11 +45,11 @@ def decode_color(data: bytes | np.ndarray, name: str, exif: bool = False) -> np.
 
 def encode_png(image: np.ndarray) -> bytes:
     """Encode a uint8 image, gray (H, W) or RGB (H, W, 3), without loss."""
-    return _encode(".png", image if image.ndim == 2 else image[..., ::-1], [])
+    return _encode(".png", image, [])
 
 
 def encode_jpeg(image: np.ndarray, quality: int) -> bytes:
-    """Encode a gray uint8 image (H, W) as JPEG."""
+    """Encode a uint8 image, gray (H, W) or RGB (H, W, 3), as JPEG."""
     cv2 = require("cv2", extra="images")
     return _encode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, 1])
 
@@ -134,7 +134,8 @@ def _decode_with_pillow(data: bytes, exif: bool, gray: bool) -> np.ndarray | Non
 
 
 def _encode(extension: str, image: np.ndarray, options: list[int]) -> bytes:
-    done, data = require("cv2", extra="images").imencode(extension, image, options)
+    pixels = image if image.ndim == 2 else image[..., ::-1]
+    done, data = require("cv2", extra="images").imencode(extension, pixels, options)
     if not done:
         raise UserError(f"an image of shape {image.shape} cannot be encoded as {extension}")
     return data.tobytes()

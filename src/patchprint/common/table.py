@@ -110,7 +110,10 @@ def _css(name: str) -> str:
     return f' class="{name}"' if name else ""
 
 
-def best_of(column: int, cells: Sequence[str], values: Sequence[float], lower_is_better: bool) -> tuple[int, str]:
-    """Return the entry of ``Table.best`` for one column."""
+def best_of(
+    column: int, rows: Sequence[Sequence[str]], values: Sequence[float | None], lower_is_better: bool
+) -> frozenset[tuple[int, str]]:
+    """Return the part of ``Table.best`` for one column, whose cells show ``values``; none where there are not two of them."""
+    known = [(value, row[column]) for value, row in zip(values, rows, strict=True) if value is not None]
     choose = min if lower_is_better else max
-    return column, cells[values.index(choose(values))]
+    return frozenset({(column, choose(known, key=lambda each: each[0])[1])} if len(known) > 1 else ())

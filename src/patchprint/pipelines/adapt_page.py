@@ -11,16 +11,16 @@ from patchprint.common.table import Table, best_of
 from patchprint.interop.colmap_models import read_model
 from patchprint.pipelines.adapt_judge import VERDICTS
 from patchprint.pipelines.adaptation import reconstruction_in
-from patchprint.report.full_report import whole_page
 from patchprint.report.page import Code, Page, Section
-from patchprint.report.reconstruction import draw_model, name_of, scene_section
 from patchprint.report.runs import read_run
+from patchprint.report.scenes import draw_model, name_of, scene_section
+from patchprint.report.training_page import training_page
 
 
 def page(result: Result, weights: Path, work: Path) -> Page:
     """Make the page of a Result of ``pipelines.adapt``, its tuned ``weights`` and its ``work`` folder."""
     data = result.data
-    training = whole_page(runs=[read_run(work / "training")])
+    training = training_page([read_run(work / "training")])
     return dataclasses.replace(
         training,
         title=f"A descriptor tuned to {name_of(Path(data['path']))}",
@@ -45,7 +45,7 @@ def _table(result: Result) -> Table:
         rows,
         f"Matches a pair that agree with one geometry, on the same keypoints for all descriptors, in {result.data['pairs']} "
         "pairs of images, of which training never saw at least one.",
-        frozenset({best_of(1, [row[1] for row in rows], values, lower_is_better=False)}),
+        best_of(1, rows, values, lower_is_better=False),
     )
 
 

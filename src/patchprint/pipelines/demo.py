@@ -15,7 +15,7 @@ import torch
 
 from patchprint.benchmarks import BENCHMARKS, Run, bundled as benchmark, measure
 from patchprint.common import files, provenance
-from patchprint.common.provenance import Result
+from patchprint.common.provenance import Result, origin
 from patchprint.common.table import Table, best_of
 from patchprint.data.builders import bundled_images
 from patchprint.data.builders.homographies import warped_pairs
@@ -24,12 +24,12 @@ from patchprint.features import Model, describe_keypoints, load
 from patchprint.features.draw_matches import draw
 from patchprint.matching import match, verify
 from patchprint.report.angles import angle_sections
-from patchprint.report.curves import curve_sections
 from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.example_images import example_sections
+from patchprint.report.full_report import curve_sections
 from patchprint.report.page import Code, Page, Section, Text, write
-from patchprint.report.run_cost import cost_sections, origin
-from patchprint.report.runs import read_run, run_sections, settings_parts
+from patchprint.report.runs import read_run
+from patchprint.report.training_page import cost_sections, run_sections
 from patchprint.training import resolve
 from patchprint.training.loop import train
 
@@ -172,7 +172,7 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
             *angle_sections(runs),
             *example_sections(runs),
             Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {weights}")]),
-            *cost_sections([], runs, [Code(result.run["command"]), *settings_parts(runs)]),
+            *cost_sections(runs, [dict(result.run)]),
         ],
         f"Seed {result.seed}, {result.run['seconds']:.0f} seconds in all; {origin([dict(result.run)])}",
     )
@@ -180,17 +180,15 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
 
 def _table(scores: dict[str, dict[str, Any]]) -> Table:
     rows = table_rows(scores)
-    best = {
-        best_of(1, [row[1] for row in rows], [s["fpr95"] for s in scores.values()], lower_is_better=True),
-        best_of(2, [row[2] for row in rows], [s["matching_ap"] for s in scores.values()], lower_is_better=False),
-        best_of(3, [row[3] for row in rows], [s["stereo"]["ap"] for s in scores.values()], lower_is_better=False),
-    }
+    best = best_of(1, rows, [score["fpr95"] for score in scores.values()], lower_is_better=True)
+    best |= best_of(2, rows, [score["matching_ap"] for score in scores.values()], lower_is_better=False)
+    best |= best_of(3, rows, [score["stereo"]["ap"] for score in scores.values()], lower_is_better=False)
     return Table(
         ["descriptor", "FPR95, held out", "matching AP, held out", "matching AP, stereo", "correct, stereo"],
         rows,
         f"All descriptors on the same keypoints (OpenCV SIFT). Held out: {', '.join(bundled_images.HELD_OUT)}, warped and "
         "re-lit. Stereo: the motorcycle pair with measured disparity. FPR95: lower is better; AP: higher.",
-        frozenset(best),
+        best,
     )
 
 

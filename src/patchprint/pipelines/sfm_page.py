@@ -11,7 +11,7 @@ from patchprint.common.safe_io import read_json
 from patchprint.common.table import Table
 from patchprint.pipelines.sfm_folder import SUMMARY
 from patchprint.report.page import Code, Page, Part, Section, Text
-from patchprint.report.reconstruction import models_table, name_of, scene_section
+from patchprint.report.scenes import models_table, name_of, scene_section
 
 
 def page(out: Path, model: Any) -> Page:

@@ -212,7 +212,7 @@ def _write_results(
     """The summary, the picture, the points and the report of a model."""
     from patchprint.pipelines.sfm_page import page
     from patchprint.report.page import write
-    from patchprint.report.reconstruction import draw_model
+    from patchprint.report.scenes import draw_model
 
     scores = {**colmap_sfm.summarize(model, len(features)), "seconds": sum(call["seconds"] for call in calls)}
     made = {name: value for name, value in asdict(settings).items() if name not in ("describe", "cameras")}

@@ -14,9 +14,9 @@ from patchprint.data.patch_source import PatchSource
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate as choose_ratio, some_images, write_ratio
 from patchprint.networks import NETWORKS
 from patchprint.networks.weights import read_info
-from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
 from patchprint.report.runs import read_run
+from patchprint.report.training_page import training_page
 from patchprint.training import Outcome, TrainConfig
 from patchprint.training.loop import train as run_training
 
@@ -54,7 +54,7 @@ def train(
         if calibrate and read_info(outcome.best).channels == 1:
             outcome = dataclasses.replace(outcome, ratio=_calibrate(outcome, () if source is not None else config.data))
         if report:
-            write(whole_page(runs=[read_run(Path(out))]), Path(out) / REPORT)
+            write(training_page([read_run(Path(out))]), Path(out) / REPORT)
     return outcome
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,25 +21,46 @@ from patchprint.training.diagnostics import BINS, LARGEST
 from patchprint.training.run_folder import read_lines
 
 MOST_PANELS = 6
+_TITLES = {
+    "positive": "two views of one point",
+    "negative": "nearest other point of the batch",
+    "relative": "triplets of the batch",
+}
+_WEIGHTS = {"positive": "weight of positives", "negative": "weight of negatives", "relative": "weight of triplets"}
 _PAIRS = ("positive", "negative")
-_TITLES = {"positive": "two views of one point", "negative": "nearest other point of the batch"}
 _DISTANCE = "Descriptors at an angle of 1.05 rad (60°) have the distance 1."
+
+WeightsAt = Callable[[int], dict[str, np.ndarray]]
 
 
 def angle_sections(runs: Sequence[Run]) -> list[Section]:
     """Return a section for the runs that recorded angles.jsonl."""
     parts: list[Part] = []
     for run in runs:
-        found = _read(run)
+        lines = _read(run)
         of = f" ({run.label})" if len(runs) > 1 else ""
-        if found:
-            config = _config_of_sdgm(run)
-            if config is None:
-                parts.append(_pairs(found, of))
-            else:
-                known = _Statistics(run)
-                parts.append(_weighted_pairs(config, known, found, of))
-                parts.append(_weighted_difference(config, known, found, of))
+        weights = _sdgm_weights(run) if lines else None
+        if lines and weights is None:
+            panels = _panels(lines, _PAIRS, lambda counts: 100 * counts / max(counts.sum(), 1))
+            parts.append(Panels(f"Angles between descriptors{of}", "angle (rad)", "points (%)", panels, _DISTANCE))
+        elif lines:
+            parts += [
+                Panels(
+                    f"Angles between descriptors, and SDGMNet's weights{of}",
+                    "angle (rad)",
+                    "weight",
+                    _panels(lines, _PAIRS, _peak_one, weights),
+                    "Areas: the points of a batch, each scaled to its peak. Lines: SDGMNet's self weights (its Fig. 2). "
+                    + _DISTANCE,
+                ),
+                Panels(
+                    f"Angle to the own view less angle to the nearest other point, and SDGMNet's coupled weight{of}",
+                    "difference of angles (rad)",
+                    "weight",
+                    _panels(lines, ("relative",), _peak_one, weights),
+                    "A triplet is hard where its positive pair lies farther apart than its negative one: to the right of 0.",
+                ),
+            ]
     return [Section("Distances over the training", parts)] if parts else []
 
 
@@ -58,99 +79,62 @@ def _is_whole(counts: Any) -> bool:
     return isinstance(counts, list) and len(counts) == BINS and all(isinstance(count, int) for count in counts)
 
 
+def _panels(
+    lines: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    scale: Callable[[np.ndarray], np.ndarray],
+    weights: WeightsAt | None = None,
+) -> dict[str, list[Line]]:
+    """Return a panel for each step, with an area for the histogram of each name, and its weight as a line."""
+    panels = {}
+    x, colors = _centers(names[0]).tolist(), [list(LARGEST).index(name) for name in names]
+    for line in lines:
+        shown = panels[f"step {line['step']:,}"] = [
+            Line(_TITLES[name], x, scale(np.array(line[name])).tolist(), color, filled=True)
+            for name, color in zip(names, colors, strict=True)
+        ]
+        if weights is not None:
+            of_step = weights(line["step"])
+            shown += [
+                Line(_WEIGHTS[name], x, of_step[name].tolist(), color)
+                for name, color in zip(names, colors, strict=True)
+            ]
+    return panels
+
+
 def _centers(name: str) -> np.ndarray:
     edges = np.linspace(*LARGEST[name], BINS + 1)
     return (edges[1:] + edges[:-1]) / 2
 
 
-def _shares(counts: Sequence[int]) -> list[float]:
-    return [100 * count / max(sum(counts), 1) for count in counts]
+def _peak_one(counts: np.ndarray) -> np.ndarray:
+    return counts / max(counts.max(), 1)
 
 
-def _scaled(counts: Sequence[int]) -> list[float]:
-    return [count / max(*counts, 1) for count in counts]
-
-
-def _pairs(found: Sequence[dict[str, Any]], of: str) -> Panels:
-    x = _centers("positive").tolist()
-    panels = {
-        f"step {line['step']:,}": [
-            Line(_TITLES[name], x, _shares(line[name]), color, filled=True) for color, name in enumerate(_PAIRS)
-        ]
-        for line in found
-    }
-    return Panels(f"Angles between descriptors{of}", "angle (rad)", "points (%)", panels, _DISTANCE)
-
-
-def _weighted_pairs(config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str) -> Panels:
-    """Draw both histograms, and the weight that the loss gives to the gradient of a pair at each angle."""
-    centers, loss = _centers("positive"), SDGMLoss(**config.loss_settings)
-    alone, x = SDGMLoss(self_weight=loss.self_weight, coupled="none"), centers.tolist()
-    panels = {}
-    for line in found:
-        spreads = statistics.at(line["step"])
-        angles = torch.from_numpy(centers)
-        weights = [np.ones(BINS).tolist()] * 2
-        if spreads is not None and line["step"] > loss.warmup * config.steps:
-            weights = [each.tolist() for each in alone.weights(angles, angles, *spreads)]
-        panels[f"step {line['step']:,}"] = [
-            *(Line(_TITLES[name], x, _scaled(line[name]), k, filled=True) for k, name in enumerate(_PAIRS)),
-            *(Line(f"weight of {name}s", x, weights[k], k) for k, name in enumerate(_PAIRS)),
-        ]
-    note = f"Areas: the points of a batch, each scaled to its peak. Lines: SDGMNet's self weights (its Fig. 2). {_DISTANCE}"
-    title = f"Angles between descriptors, and SDGMNet's weights{of}"
-    return Panels(title, "angle (rad)", "weight", panels, note)
-
-
-def _weighted_difference(
-    config: TrainConfig, statistics: _Statistics, found: Sequence[dict[str, Any]], of: str
-) -> Panels:
-    """Draw the histogram of the angle differences of triplets, and the weight that both pairs of a triplet share."""
-    centers, loss = _centers("relative"), SDGMLoss(**config.loss_settings)
+def _sdgm_weights(run: Run) -> WeightsAt | None:
+    """Return the weights of SDGMNet's loss over the angles by step, all one while it warms up; None for other losses."""
+    try:
+        config = TrainConfig.from_json(run.config, str(run.folder / "config.json"))
+        if config.loss != "sdgm":
+            return None
+        loss = SDGMLoss(**config.loss_settings)
+    except (UserError, TypeError):  # settings of an older version
+        return None
+    alone = SDGMLoss(self_weight=loss.self_weight, coupled="none")
     shared = SDGMLoss(self_weight="theta", coupled=loss.coupled)
     shared.least_z = loss.least_z
-    x = centers.tolist()
-    panels = {}
-    for line in found:
-        spreads = statistics.at(line["step"])
-        weight = np.ones(BINS).tolist()
-        if spreads is not None and line["step"] > loss.warmup * config.steps:
-            angles = torch.from_numpy(centers)
-            weight = shared.weights(angles, torch.zeros(BINS, dtype=torch.float64), *spreads)[0].tolist()
-        panels[f"step {line['step']:,}"] = [
-            Line("triplets of the batch", x, _scaled(line["relative"]), color=2, filled=True),
-            Line("weight of triplets", x, weight, color=2),
-        ]
-    note = "A triplet is hard where its positive pair lies farther apart than its negative one: to the right of 0."
-    title = f"Angle to the own view less angle to the nearest other point, and SDGMNet's coupled weight{of}"
-    return Panels(title, "difference of angles (rad)", "weight", panels, note)
+    angles, differences = (torch.from_numpy(_centers(name)) for name in ("positive", "relative"))
+    needed = [f"loss/{name}{suffix}" for name in LARGEST for suffix in ("", "_std")]
+    known = [line for line in run.metrics if all(math.isfinite(line.get(name, math.nan)) for name in needed)]
+    known.sort(key=itemgetter("step"))
 
+    def weights(step: int) -> dict[str, np.ndarray]:
+        place = bisect.bisect_right(known, step, key=itemgetter("step"))
+        if not place or step <= loss.warmup * config.steps:
+            return dict.fromkeys(LARGEST, np.ones(BINS))
+        numbers = torch.tensor([float(known[place - 1][name]) for name in needed], dtype=torch.float64)
+        spreads = [Spread(*pair.unbind()) for pair in numbers.view(3, 2).unbind()]
+        found = *alone.weights(angles, angles, *spreads), shared.weights(differences, angles * 0, *spreads)[0]
+        return {name: each.numpy() for name, each in zip(LARGEST, found, strict=True)}
 
-def _config_of_sdgm(run: Run) -> TrainConfig | None:
-    """Return the settings of a run of SDGMNet, None for other runs."""
-    with contextlib.suppress(UserError, TypeError):
-        config = TrainConfig.from_json(run.config, str(run.folder / "config.json"))
-        if config.loss == "sdgm":
-            SDGMLoss(**config.loss_settings)  # which must be settings of it
-            return config
-    return None
-
-
-class _Statistics:
-    """Running statistics of the loss after each logged step."""
-
-    def __init__(self, run: Run) -> None:
-        needed = [f"loss/{name}{suffix}" for name in LARGEST for suffix in ("", "_std")]
-        found = [line for line in run.metrics if all(math.isfinite(line.get(name, math.nan)) for name in needed)]
-        found.sort(key=lambda line: line["step"])
-        self.steps = [line["step"] for line in found]
-        self.values = [[float(line[name]) for name in needed] for line in found]
-
-    def at(self, step: int) -> tuple[Spread, Spread, Spread] | None:
-        """Return the statistics of the last line up to a step; None before the first."""
-        place = bisect.bisect_right(self.steps, step) - 1
-        if place < 0:
-            return None
-        numbers = torch.tensor(self.values[place], dtype=torch.float64)
-        positive, negative, relative = (Spread(*pair.unbind()) for pair in numbers.view(3, 2).unbind())
-        return positive, negative, relative
+    return weights

@@ -9,7 +9,7 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -52,49 +52,6 @@ def series_color(number: int) -> str:
     return f"#0101{number % COLORS:02x}"
 
 
-def svg(draw: Callable[[Any], None], width: float = 4.8, height: float = 2.6, salt: str = "") -> str:
-    """Return what ``draw`` draws into a matplotlib figure as an SVG element of a page.
-
-    Args:
-        draw: is given the figure; use `series_color`, ``INK`` and ``GRID`` as colors.
-        width: in inches.
-        height: in inches.
-        salt: of the identifiers inside; drawings of one page need different ones, as they have by default. With a fixed
-            salt the same drawing is the same text.
-    """
-    matplotlib = require("matplotlib", extra="images")
-    figures = require("matplotlib.figure", extra="images")
-    buffer = io.StringIO()
-    with matplotlib.rc_context(_STYLE | {"svg.hashsalt": salt or f"patchprint-{next(_SALT)}"}):
-        figure = figures.Figure(figsize=(width, height), layout="constrained", facecolor="none")
-        draw(figure)
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return _as_element(buffer.getvalue())
-
-
-def svg_file(element: str) -> str:
-    """Return what `svg` drew as the text of a file, light or dark with the program that shows it."""
-    names = set(re.findall(r"var\(--([\w-]+)\)", element))
-    palette = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", _CSS.read_text("utf-8"))
-    light, dark = ("".join(f"--{each[0]}:{each[k]};" for each in palette if each[0] in names) for k in (1, 2))
-    style = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
-    width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', element).groups()  # type: ignore[union-attr]
-    sized = element.replace('<svg aria-hidden="true" ', f'<svg width="{width}pt" height="{height}pt" ', 1)
-    head, _, body = sized.partition(">")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>\n {style}{body}'
-
-
-def _as_element(text: str) -> str:
-    """Strip what belongs to a file, and put in the colors of the page."""
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="[\w.]+_\d+"', "<g", text)
-    text = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r"\1", text, count=1)
-    text = text.replace("<svg ", '<svg aria-hidden="true" ', 1)
-    text = re.sub("#0101([0-9a-f]{2})", lambda found: f"var(--series-{int(found[1], 16)})", text)
-    return text.replace(INK, "var(--muted)").replace(GRID, "var(--line)")
-
-
 @dataclass(frozen=True)
 class Line:
     """A curve.
@@ -115,40 +72,61 @@ class Line:
     dashed: bool = False
     filled: bool = False
 
-    def draw(self, axes: Any, number: int) -> None:
-        points = [(x, y) for x, y in zip(self.x, self.y, strict=True) if y is not None and math.isfinite(y)]
-        if not points:
-            return
-        x, y = np.array(points, float).T
-        color = series_color(self.palette_place(number))
-        if self.filled:
-            axes.fill_between(x, y, step="mid", color=color, alpha=0.3, linewidth=0)
-            return
-        if len(x) > LONG:
-            axes.plot(x, y, color=color, alpha=0.25, linewidth=0.5)
-            x, y = (np.array([part.mean() for part in np.array_split(values, LONG)]) for values in (x, y))
-        axes.plot(x, y, color=color, linestyle="--" if self.dashed else "-", marker="o" if len(x) == 1 else None)
 
-    def palette_place(self, number: int) -> int:
-        return (number if self.color is None else self.color) % COLORS
-
-
-class _Drawn:
+class Drawing:
     """A part of a page that is one drawing with a legend below it."""
 
     template: ClassVar[str] = "chart.html"
-    width: ClassVar[float] = 4.8
-    height: ClassVar[float] = 2.6
 
-    def svg(self) -> str:
-        return svg(self._draw, self.width, self.height)
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches."""
+        return 4.8, 2.6
 
-    def _draw(self, figure: Any) -> None:
+    def legend(self) -> list[tuple[str, int]]:
+        """Return labels and places in the palette; none where the drawing itself names what it shows."""
+        return []
+
+    def draw(self, figure: Any) -> None:
+        """Draw into a matplotlib figure; the colors are `series_color`, ``INK`` and ``GRID``."""
         raise NotImplementedError
+
+    def svg(self, salt: str = "") -> str:
+        """Return the SVG element of a page.
+
+        Args:
+            salt: of the identifiers inside; drawings of one page need different ones, as they have by default. With a fixed
+                salt the same drawing is the same text.
+        """
+        matplotlib, figures = (require(name, extra="images") for name in ("matplotlib", "matplotlib.figure"))
+        buffer = io.StringIO()
+        with matplotlib.rc_context(_STYLE | {"svg.hashsalt": salt or f"patchprint-{next(_SALT)}"}):
+            figure = figures.Figure(figsize=self.size, layout="constrained", facecolor="none")
+            self.draw(figure)
+            figure.savefig(buffer, format="svg", metadata={"Date": None})
+        text = buffer.getvalue()
+        # What belongs to a file goes, and the colors of the page come in.
+        text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+        text = re.sub(r'<g id="[\w.]+_\d+"', "<g", text[text.index("<svg") :])
+        text = re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"', r'<svg aria-hidden="true" \1', text, count=1)
+        text = re.sub("#0101([0-9a-f]{2})", lambda found: f"var(--series-{int(found[1], 16)})", text)
+        return text.replace(INK, "var(--muted)").replace(GRID, "var(--line)")
+
+    def file(self) -> str:
+        """Return the text of an SVG file, light or dark with the program that shows it; the same for the same drawing."""
+        element = self.svg("patchprint")
+        names = set(re.findall(r"var\(--([\w-]+)\)", element))
+        palette = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", _CSS.read_text("utf-8"))
+        light, dark = ("".join(f"--{each[0]}:{each[k]};" for each in palette if each[0] in names) for k in (1, 2))
+        style = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
+        width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', element).groups()  # type: ignore[union-attr]
+        sized = element.replace('<svg aria-hidden="true" ', f'<svg width="{width}pt" height="{height}pt" ', 1)
+        head, _, body = sized.partition(">")
+        return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>\n {style}{body}'
 
 
 @dataclass(frozen=True)
-class Chart(_Drawn):
+class Chart(Drawing):
     """Lines over a common axis."""
 
     title: str
@@ -161,13 +139,11 @@ class Chart(_Drawn):
     wide: bool = False
 
     def legend(self) -> list[tuple[str, int]]:
-        """Return labels and places in the palette."""
-        return [(line.label, line.palette_place(number)) for number, line in enumerate(self.lines)]
+        return _legend(self.lines)
 
-    def _draw(self, figure: Any) -> None:
+    def draw(self, figure: Any) -> None:
         axes = figure.subplots()
-        for number, line in enumerate(self.lines):
-            line.draw(axes, number)
+        _draw_lines(axes, self.lines)
         axes.set(xlabel=self.x_label, ylabel=self.y_label)
         if self.logarithmic:
             axes.set_xscale("log", nonpositive="mask")
@@ -178,7 +154,7 @@ class Chart(_Drawn):
 
 
 @dataclass(frozen=True)
-class Panels(_Drawn):
+class Panels(Drawing):
     """Lines over the same axes side by side, with a title for each panel."""
 
     title: str
@@ -187,34 +163,31 @@ class Panels(_Drawn):
     panels: Mapping[str, Sequence[Line]]
     note: str = ""
     wide: bool = True
-    width: ClassVar[float] = 10.0
 
-    def svg(self) -> str:
-        return svg(self._draw, self.width, 4.4 if len(self.panels) > 3 else 2.5)
+    @property
+    def size(self) -> tuple[float, float]:
+        return 10.0, 4.4 if len(self.panels) > 3 else 2.5
 
     def legend(self) -> list[tuple[str, int]]:
-        """Return labels and places in the palette."""
-        first = next(iter(self.panels.values()), ())
-        return [(line.label, line.palette_place(number)) for number, line in enumerate(first)]
+        return _legend(next(iter(self.panels.values()), ()))
 
-    def _draw(self, figure: Any) -> None:
+    def draw(self, figure: Any) -> None:
         columns = max(1, min(len(self.panels), 3))
         rows = max(1, -(-len(self.panels) // columns))
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for axes, (title, lines) in zip(grid.flat, self.panels.items(), strict=False):
-            for number, line in enumerate(lines):
-                line.draw(axes, number)
+            _draw_lines(axes, lines)
             axes.set_title(title)
         for axes in grid[-1]:
             axes.set_xlabel(self.x_label)
         for axes in grid[:, 0]:
             axes.set_ylabel(self.y_label)
-        for axes in list(grid.flat)[len(self.panels) :]:
+        for axes in grid.flat[len(self.panels) :]:
             axes.set_axis_off()
 
 
 @dataclass(frozen=True)
-class Bars(_Drawn):
+class Bars(Drawing):
     """A value for each of several names along the axis, for each of several contenders side by side."""
 
     title: str
@@ -224,13 +197,15 @@ class Bars(_Drawn):
     note: str = ""
     wide: bool = True
     x_label: str = ""
-    width: ClassVar[float] = 10.0
+
+    @property
+    def size(self) -> tuple[float, float]:
+        return 10.0, 2.6
 
     def legend(self) -> list[tuple[str, int]]:
-        """Return labels and places in the palette."""
         return [(label, number % COLORS) for number, label in enumerate(self.values)]
 
-    def _draw(self, figure: Any) -> None:
+    def draw(self, figure: Any) -> None:
         axes = figure.subplots()
         width = 0.8 / len(self.values)
         for number, values in enumerate(self.values.values()):
@@ -244,7 +219,7 @@ class Bars(_Drawn):
 
 
 @dataclass(frozen=True)
-class Dots(_Drawn):
+class Dots(Drawing):
     """Rows with a dot for each value, in panels side by side: one panel for each quantity.
 
     Args:
@@ -264,18 +239,11 @@ class Dots(_Drawn):
     y_label: str = ""
     x_label: str = ""
 
-    def svg(self) -> str:
-        return svg(self._draw, 10.0, 1.0 + 0.24 * len(self.rows))
+    @property
+    def size(self) -> tuple[float, float]:
+        return 10.0, 1.0 + 0.24 * len(self.rows)
 
-    def file(self) -> str:
-        """Return the drawing as the text of an SVG file."""
-        return svg_file(svg(self._draw, 10.0, 1.0 + 0.24 * len(self.rows), salt="patchprint"))
-
-    def legend(self) -> list[tuple[str, int]]:
-        """Return nothing: kinds of dots are named in the drawing."""
-        return []
-
-    def _draw(self, figure: Any) -> None:
+    def draw(self, figure: Any) -> None:
         all_axes = figure.subplots(1, len(self.panels), squeeze=False, sharey=True)[0]
         places = range(len(self.rows))
         colors = [series_color(int(name in self.highlighted)) for name in self.rows]
@@ -293,3 +261,25 @@ class Dots(_Drawn):
                 axes.legend(loc="best")
         all_axes[0].set_yticks(places, self.rows)
         all_axes[0].invert_yaxis()
+
+
+def _legend(lines: Sequence[Line]) -> list[tuple[str, int]]:
+    """Return labels of lines and their places in the palette: their own, or by default those in the chart."""
+    places = [number if line.color is None else line.color for number, line in enumerate(lines)]
+    return [(line.label, place % COLORS) for line, place in zip(lines, places, strict=True)]
+
+
+def _draw_lines(axes: Any, lines: Sequence[Line]) -> None:
+    for line, (_, place) in zip(lines, _legend(lines), strict=True):
+        points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None and math.isfinite(y)]
+        if not points:
+            continue
+        x, y = np.array(points, float).T
+        color = series_color(place)
+        if line.filled:
+            axes.fill_between(x, y, step="mid", color=color, alpha=0.3, linewidth=0)
+            continue
+        if len(x) > LONG:
+            axes.plot(x, y, color=color, alpha=0.25, linewidth=0.5)
+            x, y = (np.array([part.mean() for part in np.array_split(values, LONG)]) for values in (x, y))
+        axes.plot(x, y, color=color, linestyle="--" if line.dashed else "-", marker="o" if len(x) == 1 else None)

@@ -11,11 +11,12 @@ from typing import ClassVar
 import numpy as np
 
 from patchprint.common.errors import UserError, require
+from patchprint.common.image_codec import encode_jpeg, encode_png
 from patchprint.interop.image_files import read_color
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LARGEST_FILE = 600_000  # bytes that are taken as they are
-LONGEST_SIDE = 1600  # pixels of a image that is made smaller
+LONGEST_SIDE = 1600  # pixels of an image that is made smaller
 QUALITY = 85  # of JPEG
 
 
@@ -42,31 +43,30 @@ class EmbeddedImage:
     template: ClassVar[str] = "image.html"
 
     @staticmethod
-    def from_file(path: str | Path, caption: str, alt: str = "", wide: bool = True) -> EmbeddedImage:
+    def from_file(path: str | Path, caption: str, wide: bool = True) -> EmbeddedImage:
         """Embed a PNG or JPEG file; a large file becomes a JPEG of at most LONGEST_SIDE pixels."""
         file = Path(path)
         if file.suffix.lower() not in SUFFIXES:
             raise UserError(f"{file}: images on a page are .png, .jpg or .jpeg")
         pixels = read_color(file)
-        height, width = pixels.shape[:2]
-        if file.stat().st_size > LARGEST_FILE:
-            return _jpeg(pixels, caption, alt, wide)
-        kind = "png" if file.suffix.lower() == ".png" else "jpeg"
-        return EmbeddedImage(_data_uri(file.read_bytes(), kind), (width, height), caption, alt, wide=wide)
+        data, kind = file.read_bytes(), "png" if file.suffix.lower() == ".png" else "jpeg"
+        if len(data) > LARGEST_FILE:
+            scale = LONGEST_SIDE / max(pixels.shape[:2])
+            if scale < 1:
+                cv2 = require("cv2", extra="images")
+                pixels = cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+            data, kind = encode_jpeg(pixels, QUALITY), "jpeg"
+        return EmbeddedImage(_data_uri(data, kind), (pixels.shape[1], pixels.shape[0]), caption, wide=wide)
 
     @staticmethod
-    def from_pixels(
-        pixels: np.ndarray, caption: str, alt: str = "", larger: int = 1, wide: bool = True
-    ) -> EmbeddedImage:
+    def from_pixels(pixels: np.ndarray, caption: str, alt: str = "", larger: int = 1) -> EmbeddedImage:
         """Embed uint8 pixels as PNG, each enlarged to a square of ``larger`` pixels.
 
         Shape:
             pixels (H, W) gray or (H, W, 3) RGB.
         """
-        cv2 = require("cv2", extra="images")
-        _, data = cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1] if pixels.ndim == 3 else pixels))
         size = larger * pixels.shape[1], larger * pixels.shape[0]
-        return EmbeddedImage(_data_uri(data.tobytes(), "png"), size, caption, alt, sharp=larger > 1, wide=wide)
+        return EmbeddedImage(_data_uri(encode_png(pixels), "png"), size, caption, alt, sharp=larger > 1)
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,6 @@ class Gallery:
     wide: bool = True
 
     template: ClassVar[str] = "gallery.html"
-
-
-def _jpeg(pixels: np.ndarray, caption: str, alt: str, wide: bool) -> EmbeddedImage:
-    cv2 = require("cv2", extra="images")
-    scale = min(1.0, LONGEST_SIDE / max(pixels.shape[:2]))
-    smaller = pixels if scale == 1 else cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-    _, data = cv2.imencode(".jpg", np.ascontiguousarray(smaller[..., ::-1]), [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
-    return EmbeddedImage(
-        _data_uri(data.tobytes(), "jpeg"), (smaller.shape[1], smaller.shape[0]), caption, alt, wide=wide
-    )
 
 
 def _data_uri(data: bytes, kind: str) -> str:

@@ -6,15 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from patchprint.report import benchmark_results as of_results, runs as of_runs
+from patchprint.benchmarks._worst_pairs import from_json
+from patchprint.common.provenance import origin
+from patchprint.common.table import Table, best_of, format_number
+from patchprint.report import training_page
 from patchprint.report.angles import angle_sections
-from patchprint.report.curves import curve_sections
+from patchprint.report.charts import Bars, Chart, Line
 from patchprint.report.embedded_images import EmbeddedImage
-from patchprint.report.example_images import example_sections
+from patchprint.report.example_images import KINDS, example_sections, pair_gallery
 from patchprint.report.page import Page, Part, Section
-from patchprint.report.run_cost import cost_sections, origin
+from patchprint.report.result_comparison import PUBLISHED, Comparison, comparable, compare, data_name, label_of, where
 from patchprint.report.runs import Run
 from patchprint.report.speed_accuracy import Bench, speed_sections
+
+_BASELINE = "sift"  # what everybody knows
+_MOST_BARS = 8  # models side by side
+_MOST_WITH_PAIRS = 6  # results whose hardest pairs are shown
+_RECALL_OF_FPR95 = 0.95
+_AXES = {"rotation": ("degrees", "degrees"), "scale": ("factor", "factor")}
 
 
 def whole_page(
@@ -26,41 +35,179 @@ def whole_page(
 ) -> Page:
     """Return the page of evaluation results, training runs, image files and results of ``patchprint bench``."""
     shown: list[Part] = [EmbeddedImage.from_file(path, path.name) for path in images]
+    comparisons = sorted(compare(results), key=lambda each: -len(each.results))  # the largest first
+    costs = [result.get("run", {}) for result in results]
     sections = [
         *speed_sections(benches, results),
-        *of_results.result_sections(results),
+        *result_sections(comparisons),
         *curve_sections(results),
-        *of_runs.run_sections(runs),
+        *training_page.run_sections(runs),
         *angle_sections(runs),
         *([Section("Images", shown)] if shown else []),
-        *example_sections(runs, results),
-        *cost_sections(results, runs, of_runs.settings_parts(runs)),
+        *example_sections(runs, _hardest_pairs(results)),
+        *training_page.cost_sections(runs, costs, [_cost_table(results)] if results else []),
     ]
-    spent = [call for run in runs for call in run.calls] + [each["run"] for each in results if "run" in each]
-    verdicts = [of_results.verdict(results) if results else "", of_runs.verdict(runs) if runs else ""]
+    verdicts = [*map(verdict, comparisons[:2]), training_page.verdict(runs) if runs else ""]
+    leads = [f"{len(results)} results of {len({r['model']['name'] for r in results})} models"] if results else []
+    leads += training_page.leads(runs)
     return Page(
         title or _title(results, runs, images),
         " ".join(filter(None, verdicts)),
-        _lead(results, runs),
+        "; ".join(leads) + "." if leads else "",
         sections,
-        origin(spent),
+        origin([call for run in runs for call in run.calls] + [each["run"] for each in results if "run" in each]),
     )
 
 
 def _title(results: Sequence[dict[str, Any]], runs: Sequence[Run], images: Sequence[Path]) -> str:
     if runs:
-        return f"Training of {', '.join(run.label for run in runs)}" if len(runs) < 4 else f"{len(runs)} trainings"
+        return training_page.title(runs)
     names = list(dict.fromkeys(result["benchmark"] for result in results))
     if names:
         return f"Results of {', '.join(names)}" if len(names) < 4 else f"Results of {len(names)} benchmarks"
     return ", ".join(path.name for path in images[:3]) or "Speed"
 
 
-def _lead(results: Sequence[dict[str, Any]], runs: Sequence[Run]) -> str:
-    words = [f"{len(results)} results of {len({r['model']['name'] for r in results})} models"] if results else []
-    for run in runs[:3]:
-        data = run.config.get("data")
-        names = [Path(str(name)).name for name in data] if isinstance(data, list) else []
-        learned = f" on {', '.join(names)}" if names else ""
-        words.append(f"{run.label}: recipe {run.config.get('recipe', '–')}{learned}, {run.steps:,} steps")
-    return "; ".join(words) + "." if words else ""
+def result_sections(comparisons: Sequence[Comparison]) -> list[Section]:
+    """Return a section for each group of comparable results: a table and bars, with published numbers."""
+    sections = []
+    for comparison in comparisons:
+        alike = [set(other.settings.split(", ")) for other in comparisons if other.title == comparison.title]
+        heading = comparison.title
+        if len(alike) > 1:
+            own = [word for word in comparison.settings.split(", ") if word not in set.intersection(*alike)]
+            heading += f" ({', '.join(own) or 'other data or seed'})"
+        sections.append(Section(heading, [_table(comparison), *_bars(comparison.results)]))
+    return sections
+
+
+def verdict(comparison: Comparison) -> str:
+    """Return a sentence that names the best model of a table, and a baseline."""
+    column = comparison.columns[0] if comparison.columns else ""
+    found = {label: values[0] for label, values in comparison.rows if values and values[0] is not None}
+    ours = {label: value for label, value in found.items() if not label.startswith(PUBLISHED)}
+    if not ours:
+        return ""
+    ranked = sorted(ours, key=lambda label: ours[label], reverse=column not in comparison.lower_is_better)
+    others = [_BASELINE] if _BASELINE in ranked[1:] else ranked[1:2]
+    name, unit = (column.removesuffix(" %"), "\u00a0%") if column.endswith(" %") else (column, "")
+    text = f"{comparison.title}: {ranked[0]} comes to {name} {format_number(ours[ranked[0]])}{unit}"
+    return text + "".join(f", {label} to {format_number(ours[label])}{unit}" for label in others) + "."
+
+
+def _table(comparison: Comparison) -> Table:
+    rows = [[label, *map(format_number, values)] for label, values in comparison.rows]
+    lower = [name for name in comparison.columns if name in comparison.lower_is_better]
+    best = frozenset[tuple[int, str]]()
+    for column, name in enumerate(comparison.columns):
+        ours = [None if label.startswith(PUBLISHED) else values[column] for label, values in comparison.rows]
+        best |= best_of(column + 1, rows, ours, name in lower)
+    words = [f"Settings: {comparison.settings}." if comparison.settings else ""]
+    words += [f"Lower is better: {', '.join(lower)}." if lower else ""]
+    published = frozenset(label for label, _ in comparison.rows if label.startswith(PUBLISHED))
+    return Table(["model", *comparison.columns], rows, " ".join(filter(None, words)), best, published)
+
+
+def _bars(group: Sequence[dict[str, Any]]) -> list[Bars]:
+    """Return the scores by sequence, if the benchmark has any."""
+    names = list(dict.fromkeys(name for result in group for name in _by_sequence(result)))
+    shown = group[:_MOST_BARS]
+    values = {label_of(result): [_by_sequence(result).get(name) for name in names] for result in shown}
+    note = f"The first {_MOST_BARS} of {len(group)} models." if len(group) > len(shown) else ""
+    bars = Bars("Sequence by sequence", "mean average precision", names, values, note, x_label="sequence")
+    return [bars] if names else []
+
+
+def _by_sequence(result: dict[str, Any]) -> dict[str, float]:
+    found = result["scores"].get("sequences")
+    entries = found.items() if isinstance(found, dict) else ()
+    return {name: value for name, value in entries if isinstance(value, int | float)}
+
+
+def _hardest_pairs(results: Sequence[dict[str, Any]]) -> list[Part]:
+    """Return the hardest pairs of the first few results that have them."""
+    return [
+        pair_gallery(
+            *from_json(entry, f"the result of {label_of(result)}"), kind, f" ({label_of(result)}, {where(result)})"
+        )
+        for result in [each for each in results if isinstance(each["scores"].get("hardest"), dict)][:_MOST_WITH_PAIRS]
+        for kind, entry in result["scores"]["hardest"].items()
+        if kind in KINDS
+    ]
+
+
+def _cost_table(results: Sequence[dict[str, Any]]) -> Table:
+    rows = []
+    for result in results:
+        what = [result["benchmark"], data_name(result), result["model"]["name"], result["model"]["sha256"][:12] or "–"]
+        rows.append([*what, *training_page.cost_cells(result.get("run", {}), "seconds", "peak_mib")])
+    return Table(["benchmark", "data", "model", "weights", "seconds", "peak MiB", "date"], rows)
+
+
+def curve_sections(results: Sequence[dict[str, Any]]) -> list[Section]:
+    """Return a section for each kind of curve in the results: ROC, precision over recall, precision over angle or scale."""
+    groups = comparable([result for result in results if _has_curves(result)])
+    sections = [Section("Telling pairs apart", [chart for group in groups for chart in _verification(group)])]
+    for name, (scores, axis) in _AXES.items():
+        chosen = [result for result in results if result["benchmark"] == name]
+        sections.append(Section(f"Robustness to {name}", [_robustness(chosen, scores, axis)] if chosen else []))
+    with_curves = [r for r in results if r["benchmark"] == "oxford" and r["settings"].get("curves")]
+    sections.append(Section("Precision and recall along sequences", _precision_recall(with_curves)))
+    return [section for section in sections if section.parts]
+
+
+def _has_curves(result: dict[str, Any]) -> bool:
+    """Return whether a result holds complete curves of `metrics.verification.curves`."""
+    curves = result["scores"].get("curves")
+    wanted = {"roc": ("fpr", "recall"), "precision_recall": ("recall", "precision")}
+    return isinstance(curves, dict) and all(
+        isinstance(curve := curves.get(name), dict) and _are_numbers(*(curve.get(axis) for axis in axes))
+        for name, axes in wanted.items()
+    )
+
+
+def _are_numbers(*lists: Any) -> bool:
+    """Return whether all are lists of numbers of the same length."""
+    right = all(isinstance(each, list) and all(isinstance(value, int | float) for value in each) for each in lists)
+    return right and len({len(each) for each in lists}) == 1
+
+
+def _verification(group: Sequence[dict[str, Any]]) -> list[Chart]:
+    place = where(group[0])
+    roc, precision = [], []
+    for number, result in enumerate(group):
+        curves, label = result["scores"]["curves"], label_of(result)
+        roc.append(Line(label, curves["roc"]["fpr"], curves["roc"]["recall"], color=number))
+        along = curves["precision_recall"]
+        precision.append(Line(label, along["recall"], along["precision"], color=number))
+    rates = [x for line in roc for x in line.x if x > 0]
+    roc.append(Line("recall 95 %", [min(rates), 1.0], [_RECALL_OF_FPR95] * 2, color=7, dashed=True))
+    note = "FPR95 is read off where a curve crosses the dashed line. Equal distances count against a descriptor."
+    return [
+        Chart(f"ROC, {place}", "false positive rate", "recall", roc, note, logarithmic=True),
+        Chart(f"Precision and recall, {place}", "recall", "precision", precision),
+    ]
+
+
+def _robustness(results: Sequence[dict[str, Any]], scores: str, axis: str) -> Chart:
+    lines = []
+    for number, result in enumerate(results):
+        label, found = f"{label_of(result)} on {data_name(result)}", result["scores"]
+        lines.append(Line(label, found[scores], found["oriented"], color=number))
+        lines.append(Line(f"{label}, upright", found[scores], found["upright"], color=number, dashed=True))
+    note = "Solid: with the keypoints' angles. Dashed: upright."
+    return Chart("Average precision", axis, "average precision", lines, note, y_range=(0.0, 1.02), wide=True)
+
+
+def _precision_recall(results: Sequence[dict[str, Any]]) -> list[Chart]:
+    """Return a chart of the middle pair of each sequence, with a line for each result."""
+    charts = []
+    for sequence in results[0]["scores"]["sequences"] if results else ():
+        names = sorted(name for name in results[0]["scores"]["pairs"] if name.startswith(f"{sequence}/"))
+        middle = names[len(names) // 2]
+        lines = []
+        for number, result in enumerate(results):
+            curve = result["scores"]["pairs"].get(middle, {}).get("curve", {"recall": [], "precision": []})
+            lines.append(Line(label_of(result), curve["recall"], curve["precision"], color=number))
+        charts.append(Chart(f"{middle}, the middle pair", "recall", "precision", lines, y_range=(0.0, 1.02)))
+    return charts

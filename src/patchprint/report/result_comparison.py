@@ -15,6 +15,7 @@ from patchprint.common.errors import UserError, parsing
 from patchprint.common.safe_io import read_json
 
 PUBLISHED = "published: "  # before the names of rows that the papers print
+_FIELDS = {"benchmark": str, "settings": dict, "data": dict, "seed": int | None, "scores": dict, "model": dict}
 
 
 @dataclass(frozen=True)
@@ -26,28 +27,7 @@ class Comparison:
     rows: list[tuple[str, list[float | None]]]
     lower_is_better: frozenset[str] = frozenset()
     settings: str = ""
-
-
-def headline(result: dict[str, Any]) -> dict[str, float]:
-    """Return the numbers of a result that go into tables; all plain numbers if the benchmark is unknown."""
-    scores, name = result["scores"], result["benchmark"]
-    if name in BENCHMARKS:
-        return BENCHMARKS[name]().headline(scores)
-    return {key: value for key, value in scores.items() if isinstance(value, int | float)}
-
-
-def compare(results: Sequence[dict[str, Any]], with_published: bool = True) -> list[Comparison]:
-    """Return a table for each group of comparable results."""
-    return [_comparison(group, with_published) for group in comparable(results)]
-
-
-def comparable(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Group results by benchmark, settings, data and seed."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for result in results:
-        same = [result["benchmark"], _settings(result), result["data"]["sha256"], result["seed"]]
-        groups.setdefault(json.dumps(same, sort_keys=True), []).append(result)
-    return list(groups.values())
+    results: Sequence[dict[str, Any]] = ()
 
 
 def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -68,11 +48,8 @@ def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
     return results
 
 
-_FIELDS = {"benchmark": str, "settings": dict, "data": dict, "seed": int | None, "scores": dict, "model": dict}
-
-
 def _check(entry: Any, path: str) -> None:
-    """Raise `UserError` if an entry cannot be compared and printed."""
+    """Raise an error if an entry cannot be compared and printed."""
     right = isinstance(entry, dict) and all(
         name in entry and isinstance(entry[name], _FIELDS[name]) for name in _FIELDS
     )
@@ -87,6 +64,45 @@ def _check(entry: Any, path: str) -> None:
     for pairs in hardest.values() if isinstance(hardest, dict) else ():
         from_json(pairs, path)
     compare([entry])
+
+
+def compare(results: Sequence[dict[str, Any]]) -> list[Comparison]:
+    """Return a table for each group of comparable results."""
+    return [_comparison(group) for group in comparable(results)]
+
+
+def comparable(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Group results by benchmark, settings, data and seed."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        name = result["benchmark"]
+        # Settings that are newer than a result have their defaults.
+        defaults = dataclasses.asdict(BENCHMARKS[name]().settings()) if name in BENCHMARKS else {}
+        same = [name, {**defaults, **result["settings"]}, result["data"]["sha256"], result["seed"]]
+        groups.setdefault(json.dumps(same, sort_keys=True, default=str), []).append(result)
+    return list(groups.values())
+
+
+def _comparison(group: list[dict[str, Any]]) -> Comparison:
+    rows = [(label_of(result), headline(result)) for result in group]
+    first, lower, columns = group[0], frozenset[str](), list(rows[0][1])
+    if first["benchmark"] in BENCHMARKS:
+        benchmark = BENCHMARKS[first["benchmark"]]()
+        lower = benchmark.lower_is_better
+        rows += [(name, benchmark.headline(scores)) for name, scores in benchmark.beside(first["scores"]).items()]
+        rows += [(f"{PUBLISHED}{name}", row) for name, row in benchmark.published(first).items()]
+    cells = [(label, [row.get(column) for column in columns]) for label, row in rows]
+    changed = {name: value for name, value in first["settings"].items() if value not in (None, (), [], False, "all")}
+    settings = ", ".join(f"{name} {value}" for name, value in changed.items())
+    return Comparison(where(first), columns, cells, lower, settings, group)
+
+
+def headline(result: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of a result that go into tables; all plain numbers if the benchmark is unknown."""
+    scores, name = result["scores"], result["benchmark"]
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]().headline(scores)
+    return {key: value for key, value in scores.items() if isinstance(value, int | float)}
 
 
 def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str]) -> Comparison:
@@ -112,33 +128,6 @@ def where(result: dict[str, Any]) -> str:
     """Return benchmark and data, "ubc on liberty"; one name if both are equal."""
     benchmark, data = result["benchmark"], data_name(result)
     return benchmark if benchmark == data else f"{benchmark} on {data}"
-
-
-def _settings(result: dict[str, Any]) -> dict[str, Any]:
-    """Return all settings of a result, with defaults for settings that are newer than the result."""
-    name = result["benchmark"]
-    defaults = dataclasses.asdict(BENCHMARKS[name]().settings()) if name in BENCHMARKS else {}
-    return json.loads(json.dumps({**defaults, **result["settings"]}, default=str))
-
-
-def _comparison(group: list[dict[str, Any]], with_published: bool) -> Comparison:
-    rows = [(label_of(result), headline(result)) for result in group]
-    first, errors = group[0], frozenset[str]()
-    if first["benchmark"] in BENCHMARKS:
-        benchmark = BENCHMARKS[first["benchmark"]]()
-        errors = benchmark.lower_is_better
-        rows += [(name, benchmark.headline(scores)) for name, scores in benchmark.beside(first["scores"]).items()]
-        if with_published:
-            rows += [(f"{PUBLISHED}{name}", row) for name, row in benchmark.published(first).items()]
-    columns = list(headline(group[0]))
-    changed = {name: value for name, value in group[0]["settings"].items() if value not in (None, (), [], False, "all")}
-    return Comparison(
-        where(group[0]),
-        columns,
-        [(label, [row.get(column) for column in columns]) for label, row in rows],
-        errors,
-        ", ".join(f"{name} {value}" for name, value in changed.items()),
-    )
 
 
 def label_of(result: dict[str, Any]) -> str:

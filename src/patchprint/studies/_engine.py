@@ -29,8 +29,7 @@ from patchprint.common.table import Table
 from patchprint.features.image_model import ImageModel, load_any
 from patchprint.features.model import Model
 from patchprint.report import page
-from patchprint.report.charts import svg_file
-from patchprint.studies._figures import Drawing
+from patchprint.studies._figures import StudyDrawing
 from patchprint.studies._measures import PROBES
 from patchprint.studies._plan import Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord, blocks, series_of
@@ -72,9 +71,9 @@ def run_study(name: str, study: Study, options: Options) -> Report:
         table = "\n\n".join([f"# {name}: {study.summary}", *texts]) + "\n"
         files.write_json(options.out / f"{name}.json", result)
         files.write_text(options.out / f"{name}.md", table)
-        drawing = Drawing(study, rows, name) if study.figures else None
+        drawing = StudyDrawing(study, rows, name) if study.figures else None
         if drawing is not None:
-            files.write_text(options.out / f"{name}.svg", svg_file(drawing.svg()))
+            files.write_text(options.out / f"{name}.svg", drawing.file())
         page.write(_page(name, study, parts, drawing, result["run"]), options.out / f"{name}.html")
     return Report(result, table, len(errors))
 
@@ -290,7 +289,7 @@ def _run_json(study: Study, run: RunRecord) -> dict[str, Any]:
 
 
 def _page(
-    name: str, study: Study, parts: Sequence[str | Table], drawing: Drawing | None, run: dict[str, Any]
+    name: str, study: Study, parts: Sequence[str | Table], drawing: StudyDrawing | None, run: dict[str, Any]
 ) -> page.Page:
     """Return the same report with tables that can be sorted, the drawing, and the cost."""
     results: list[page.Part] = [page.Text(part) if isinstance(part, str) else part for part in parts]

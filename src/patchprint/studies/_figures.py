@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from patchprint.report.charts import COLORS, INK, series_color, svg
+from patchprint.report.charts import COLORS, INK, Drawing, series_color
 from patchprint.studies._results import grouped
 
 if TYPE_CHECKING:
@@ -242,26 +242,22 @@ class Functions(Figure):
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """All figures of a study as part of a page, with legends within; the same numbers give the same SVG."""
+class StudyDrawing(Drawing):
+    """All figures of a study as one drawing, with legends within."""
 
     study: Study
     rows: Sequence[Row]
     title: str = ""
     wide: bool = True
 
-    template: ClassVar[str] = "chart.html"
+    @property
+    def size(self) -> tuple[float, float]:
+        return 10.0, 3.2 * len(self.study.figures)
 
-    def svg(self) -> str:
-        return svg(self._draw, 10.0, 3.2 * len(self.study.figures), salt="patchprint")
-
-    def legend(self) -> list[tuple[str, int]]:
-        return []
-
-    def _draw(self, whole: Any) -> None:
-        strips = whole.subfigures(len(self.study.figures), 1, squeeze=False)[:, 0]
-        for strip, figure in zip(strips, self.study.figures, strict=True):
-            figure.draw(strip, self.study, self.rows)
+    def draw(self, figure: Any) -> None:
+        strips = figure.subfigures(len(self.study.figures), 1, squeeze=False)[:, 0]
+        for strip, each in zip(strips, self.study.figures, strict=True):
+            each.draw(strip, self.study, self.rows)
 
 
 def _plots(strip: Any, items: Sequence[Any], sharey: bool = False) -> list[tuple[Any, Any]]:

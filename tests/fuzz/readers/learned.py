@@ -16,7 +16,7 @@ from fuzz.reader import Reader
 from patchprint import networks
 from patchprint.common import files
 from patchprint.networks import weights
-from patchprint.report import angles, example_images, full_report, result_comparison, run_cost, runs, speed_accuracy
+from patchprint.report import full_report, result_comparison, runs, speed_accuracy, training_page
 from patchprint.training import checkpoint, resolve
 from patchprint.training.config import TrainConfig, read_config
 from support import made_runs, training_data
@@ -112,12 +112,7 @@ def write_run(folder: Path) -> None:
 
 
 def read_run(folder: Path) -> None:
-    run = runs.read_run(folder / "run")
-    runs.run_sections([run])
-    runs.verdict([run])
-    angles.angle_sections([run])
-    example_images.example_sections([run])
-    run_cost.cost_sections([], [run])
+    training_page.training_page([runs.read_run(folder / "run")])
     TrainConfig.from_json(read_config(folder / "run" / "config.json"), str(folder / "run" / "config.json"))
 
 
