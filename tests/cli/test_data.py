@@ -103,7 +103,7 @@ def test_labeled_images_are_a_kind_of_data(tmp_path, capsys):
     assert cv2.imread(str(sheet), cv2.IMREAD_UNCHANGED).shape[2] == 3
     assert main(["data", "build", "images", str(sheet), str(tmp_path / "no")]) == 2
     error = capsys.readouterr().err
-    assert "sheet.png is no zip or tar" in error and len(error.strip().splitlines()) == 1
+    assert "sheet.png is not a zip or tar" in error and len(error.strip().splitlines()) == 1
     assert not (tmp_path / "no").exists()
 
 

@@ -55,7 +55,7 @@ def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
     (folder / "image_names.txt").write_text("".join(f"{i}.png\n" for i in range(count)))
     (folder / "scene_names.txt").write_text("huge\n")
     listing = {f.name: {"bytes": f.stat().st_size, "sha256": ""} for f in folder.iterdir()}
-    facts = {"kind": "tracks", "version": manifest.VERSION, "patch_scale": 12.0, "files": listing}
+    facts = {"kind": "tracks", "version": manifest.VERSION, "patch_scale": 12.0, "scenes": ["huge"], "files": listing}
     manifest.files.write_json(folder / "manifest.json", facts)
     with memory_grows_by_less_than(mib=300):  # the pyramids of all images would take 100 GiB
         store = TrackStore.open(folder, max_resident_gb=0.01)

@@ -76,24 +76,18 @@ class StepBatcher:
         return rng.fold_in(rng.fold_in(rng.key(self.seed, step), _BATCHES), purpose)
 
 
-class _EpochBatcher(StepBatcher):
-    """Eligible points in a new random permutation every epoch."""
+class PairBatcher(StepBatcher):
+    """Pairs of distinct random points, two different views of each (HardNet); each epoch has a permutation of its own.
+
+    With ``min_views`` 1 also points that are seen once, that view twice, for augmentation to tell apart.
+    """
 
     views_of_point = 2
 
-    def __init__(
-        self,
-        source: PatchSource,
-        num_points: int,
-        min_views: int,
-        places: int | None = None,
-        **place: Unpack[Place],
-    ) -> None:
-        """``places``: how many things there are to choose from, where they are not points."""
+    def __init__(self, source: PatchSource, num_points: int, min_views: int = 2, **place: Unpack[Place]) -> None:
         super().__init__(source, num_points, **place)
         self.num_points = num_points
-        enough = source.num_views >= min_views
-        self.eligible = enough.nonzero()[:, 0] if places is None else torch.arange(places, device=source.device)
+        self.eligible = self._eligible(source, min_views)
         self.grid = grid_of(len(self.eligible))
         self.reach = math.prod(self.grid)  # points in the permutation of an epoch
         if self.reach < num_points:
@@ -107,33 +101,23 @@ class _EpochBatcher(StepBatcher):
         """Batches in which (nearly) every point occurs once; the rest of an epoch that fills no batch is left out."""
         return self.reach // self.num_points
 
-    def _next_points(self, step: Tensor) -> Tensor:
-        """Return the distinct points of the global batch, (num_points,): the next slice of the epoch's permutation."""
-        epoch = step // self.steps_per_epoch
-        place = (step % self.steps_per_epoch) * self.num_points + torch.arange(self.num_points, device=step.device)
-        order_key = self._key(epoch, POINTS)
-        return self.eligible[permuted(order_key, place, len(self.eligible), self.grid)]
-
-    def _two_views(self, step: Tensor, points: Tensor) -> PatchBatch:
-        """Return this rank's share of ``points``, two views of each."""
+    def batch(self, step: Tensor) -> PatchBatch:
+        points = self._next_points(step)
         views = two_views(self._key(step, VIEWS), self.num_views[points])
         return PatchBatch(self.share(points), self.share(views))
 
+    def _eligible(self, source: PatchSource, min_views: int) -> Tensor:
+        """Return the numbers of what may be chosen, (N,)."""
+        return (source.num_views >= min_views).nonzero()[:, 0]
 
-class PairBatcher(_EpochBatcher):
-    """Pairs of distinct random points, two different views of each (HardNet).
-
-    With ``min_views`` 1 also points that are seen once, that view twice, for augmentation to tell apart.
-    """
-
-    def __init__(self, source: PatchSource, num_points: int, min_views: int = 2, **place: Unpack[Place]) -> None:
-        super().__init__(source, num_points, min_views, **place)
-
-    def batch(self, step: Tensor) -> PatchBatch:
-        return self._two_views(step, self._next_points(step))
+    def _next_points(self, step: Tensor) -> Tensor:
+        """Return the distinct points of the global batch, (num_points,): the next slice of the epoch's permutation."""
+        epoch, number = step // self.steps_per_epoch, step % self.steps_per_epoch
+        place = number * self.num_points + torch.arange(self.num_points, device=step.device)
+        return self.eligible[permuted(self._key(epoch, POINTS), place, len(self.eligible), self.grid)]
 
 
-class NeighborBatcher(_EpochBatcher):
+class NeighborBatcher(PairBatcher):
     """Pairs as of ``PairBatcher``, in runs of ``run`` points whose first views lie in the same image.
 
     Hard negatives are then other places of the same image, as for a matcher. Each epoch cuts the points into other runs.
@@ -162,7 +146,7 @@ class NeighborBatcher(_EpochBatcher):
         """Batches in which (nearly) every run occurs once."""
         return math.prod(self.runs) // (self.num_points // self.run)
 
-    def batch(self, step: Tensor) -> PatchBatch:
+    def _next_points(self, step: Tensor) -> Tensor:
         per_batch, count = self.num_points // self.run, len(self.eligible)
         epoch = step // self.steps_per_epoch
         order_key = self._key(epoch, POINTS)
@@ -170,10 +154,10 @@ class NeighborBatcher(_EpochBatcher):
         first = permuted(order_key, place, count // self.run, self.runs) * self.run
         start = rng.integers(rng.fold_in(order_key, 1), count, ())
         within = torch.arange(self.run, device=step.device)
-        return self._two_views(step, self.eligible[torch.remainder(start + (first[:, None] + within).flatten(), count)])
+        return self.eligible[torch.remainder(start + (first[:, None] + within).flatten(), count)]
 
 
-class ProgressiveBatcher(_EpochBatcher):
+class ProgressiveBatcher(PairBatcher):
     """L2-Net: the first half of a batch goes through all points in sequence, the second is random among the rest.
 
     ``sequential`` (p1) of the ``num_points`` points are taken in sequence; the paper uses 64 of 128.
@@ -182,12 +166,13 @@ class ProgressiveBatcher(_EpochBatcher):
     def __init__(
         self, source: PatchSource, num_points: int, sequential: int | None = None, **place: Unpack[Place]
     ) -> None:
-        super().__init__(source, num_points, min_views=2, **place)
+        super().__init__(source, num_points, **place)
         self.sequential = num_points // 2 if sequential is None else sequential
         if not 0 < self.sequential <= num_points:
             raise UserError(f"sequential must be between 1 and {num_points}, got {self.sequential}")
-        self.rest = len(self.eligible) - self.sequential
-        if grid_of(self.rest)[0] * grid_of(self.rest)[1] < num_points - self.sequential:
+        self.rest = max(1, len(self.eligible) - self.sequential)
+        self.grid = grid_of(self.rest)
+        if math.prod(self.grid) < num_points - self.sequential:
             raise UserError(f"a batch of {num_points} points needs a larger source than {len(self.eligible)} points")
 
     @property
@@ -195,17 +180,14 @@ class ProgressiveBatcher(_EpochBatcher):
         """Batches until every point was taken in sequence once."""
         return -(-len(self.eligible) // self.sequential)
 
-    def batch(self, step: Tensor) -> PatchBatch:
-        count = len(self.eligible)
-        first = (step * self.sequential) % count
-        in_sequence = first + torch.arange(self.sequential, device=step.device)
-        place = torch.arange(self.num_points - self.sequential, device=step.device)
-        order_key = self._key(step, POINTS)
-        chance = first + self.sequential + permuted(order_key, place, max(1, self.rest), grid_of(max(1, self.rest)))
-        return self._two_views(step, self.eligible[torch.cat([in_sequence, chance]) % count])
+    def _next_points(self, step: Tensor) -> Tensor:
+        first = step * self.sequential
+        place = torch.arange(self.num_points, device=step.device)
+        behind = self.sequential + permuted(self._key(step, POINTS), place[: -self.sequential], self.rest, self.grid)
+        return self.eligible[(first + torch.cat([place[: self.sequential], behind])) % len(self.eligible)]
 
 
-class ClassBatcher(_EpochBatcher):
+class ClassBatcher(PairBatcher):
     """Metric learning: ``num_points`` distinct classes, ``num_views`` different images of each.
 
     A class with fewer images is there with all that it has; ``valid`` says which places hold one.
@@ -214,7 +196,7 @@ class ClassBatcher(_EpochBatcher):
     views_of_point = 0
 
     def __init__(self, source: PatchSource, num_points: int, num_views: int, **place: Unpack[Place]) -> None:
-        super().__init__(source, num_points, min_views=2, **place)
+        super().__init__(source, num_points, **place)
         self.wanted, self.most = num_views, int(source.num_views.max())
         self.is_ragged = bool((source.num_views[self.eligible] < num_views).any())
 
@@ -224,19 +206,22 @@ class ClassBatcher(_EpochBatcher):
         return PatchBatch(self.share(points), self.share(views), self.share(valid) if self.is_ragged else None)
 
 
-class InstanceBatcher(_EpochBatcher):
+class InstanceBatcher(PairBatcher):
     """SimCLR: distinct images, whatever their class, each ``num_views`` times, for augmentation to tell apart."""
 
     views_of_point = 0
 
     def __init__(self, source: PatchSource, num_points: int, num_views: int, **place: Unpack[Place]) -> None:
         self.point, self.view = source.all_views()
-        super().__init__(source, num_points, min_views=1, places=len(self.point), **place)
+        super().__init__(source, num_points, min_views=1, **place)
         self.wanted = num_views
 
     def batch(self, step: Tensor) -> PatchBatch:
         images = self.share(self._next_points(step))
         return PatchBatch(self.point[images], self.view[images][:, None].expand(-1, self.wanted))
+
+    def _eligible(self, source: PatchSource, min_views: int) -> Tensor:
+        return torch.arange(len(self.point), device=source.device)
 
 
 def two_views(key: Tensor, num_views: Tensor) -> Tensor:

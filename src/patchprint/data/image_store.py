@@ -6,7 +6,7 @@ default is the central square, as in tests of retrieval.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,17 @@ class ImageStore(ArraySource):
     _others = (*ArraySource._others, "size", "role")
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
-        _check(folder, facts)
         super().__init__(folder, facts, budget)
         self.images = self._array
-        self.label, self.size, self.role = (manifest.load_integers(folder, name) for name in ("label", "size", "role"))
+        count, box = len(self.images), self.images.shape[3]
         self.class_names: list[str] = facts["classes"]
+        self.label = self._integers("label", (self.num_points,), 0, len(self.class_names))
+        self.role = self._integers("role", (count,), 0, GALLERY + 1)
+        self.size = self._integers("size", (count, 2), 1, box + 1)
+        if not isinstance(facts.get("size"), int) or not 1 <= facts["size"] <= box:
+            raise UserError(
+                f"{folder / manifest.NAME} is damaged: images have no size of 1 to {box}; {manifest.REMEDY}"
+            )
 
     @staticmethod
     def write(
@@ -57,7 +63,6 @@ class ImageStore(ArraySource):
         names: Sequence[str],
         *,
         role: np.ndarray | None = None,
-        facts: dict[str, Any] | None = None,
         force: bool = False,
     ) -> None:
         """Write images one after the other, so that memory stays bounded.
@@ -84,7 +89,7 @@ class ImageStore(ArraySource):
             }
             manifest.save(temporary, arrays)
             files.write_json(temporary / "names.json", list(names))
-            counts = {
+            facts = {
                 "points": len(num_views),
                 "views": len(point),
                 "photos": len(point),
@@ -93,9 +98,9 @@ class ImageStore(ArraySource):
                 "classes": list(class_names),
                 # The whole image is the patch.
                 "patch_scale": 1.0,
-                **{name: int((point_part == value).sum()) for name, value in splits.PARTS.items()},
+                **splits.counts(point_part),
             }
-            manifest.write(temporary, ImageStore.kind, {**counts, **(facts or {})})
+            manifest.write(temporary, ImageStore.kind, facts)
 
     @property
     def names(self) -> list[str]:
@@ -119,30 +124,6 @@ class ImageStore(ArraySource):
         return F.avg_pool2d(read, finer).reshape(*views.shape, 3, size, size)
 
 
-def _check(folder: Path, facts: dict[str, Any]) -> None:
-    """Refuse inconsistent arrays before training begins."""
-    images, num_views = manifest.load(folder, "images"), manifest.load(folder, "num_views")
-    count, points = len(images), len(num_views)
-    manifest.check_array(folder, "images", images, "u", (None, 3, None, None))
-    box = images.shape[2]
-    if images.dtype != np.uint8 or images.shape[3] != box or not isinstance(facts.get("classes"), list):
-        raise UserError(f"{folder} is damaged: it holds no square images with classes; {manifest.REMEDY}")
-    if not isinstance(facts.get("size"), int) or not 1 <= facts["size"] <= box:
-        raise UserError(f"{folder / manifest.NAME} is damaged: images have no size of 1 to {box}; {manifest.REMEDY}")
-    ranges = {
-        "num_views": (points, 1, count + 1),
-        "label": (points, 0, len(facts["classes"])),
-        "part": (points, 0, 256),
-        "order": (count, 0, count),
-        "role": (count, 0, GALLERY + 1),
-    }
-    for name, (length, least, below) in ranges.items():
-        manifest.check_array(folder, name, manifest.load(folder, name), "iu", (length,), least, below)
-    manifest.check_array(folder, "size", manifest.load(folder, "size"), "iu", (count, 2), 1, box + 1)
-    if int(num_views.sum()) != count:
-        raise UserError(f"{folder} is damaged: its classes are not those of its images; {manifest.REMEDY}")
-
-
 def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int) -> tuple[np.ndarray, list[int]]:
     """Write ``images.npy`` in two passes, since the box is known only after the first.
 
@@ -151,28 +132,25 @@ def _write_images(folder: Path, images: Iterable[np.ndarray | None], count: int)
     """
     loose, sizes, kept, given = folder / "loose", [], [], 0
     with open(loose, "wb") as stream:
-        for number, image in enumerate(images):
-            given = number + 1
-            if image is None:
-                continue
-            kept.append(number)
-            stream.write(np.ascontiguousarray(image.transpose(2, 0, 1), np.uint8).data)
-            sizes.append(image.shape[:2])
+        for given, image in enumerate(images, 1):
+            if image is not None:
+                kept.append(given - 1)
+                sizes.append(image.shape[:2])
+                stream.write(np.ascontiguousarray(image.transpose(2, 0, 1), np.uint8).data)
     if given != count:
         raise UserError(f"the list of classes names {count} images, but there are {given}")
     if not kept:
         raise UserError("none of the images could be read")
-    size = np.array(sizes, np.int64).reshape(-1, 2)
+    size = np.array(sizes, np.int64)
     box = int(size.max())
-    with open(loose, "rb") as source, open(folder / "images.npy", "wb") as target:
-        shape = (len(kept), 3, box, box)
-        np.lib.format.write_array_header_1_0(target, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        for height, width in size:
-            image = np.zeros((3, box, box), np.uint8)
-            image[:, :height, :width] = np.frombuffer(source.read(3 * height * width), np.uint8).reshape(
-                3, height, width
-            )
-            target.write(image.data)
+
+    def boxed() -> Iterator[np.ndarray]:
+        with open(loose, "rb") as stream:
+            for height, width in sizes:
+                pixels = np.frombuffer(stream.read(3 * height * width), np.uint8).reshape(1, 3, height, width)
+                yield np.pad(pixels, ((0, 0), (0, 0), (0, box - height), (0, box - width)))
+
+    manifest.save_blocks(folder, ImageStore.kind, boxed(), len(kept))
     loose.unlink()
     return size, kept
 

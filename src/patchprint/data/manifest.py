@@ -6,14 +6,12 @@ copies; ``verify`` compares checksums.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
@@ -24,7 +22,8 @@ VERSION = 3  # 2: every store says its patch scale; 3: a published test part is 
 LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any image
 NAME = "manifest.json"
 MADE_BY = "patchprint data build"
-KINDS = ("patches", "tracks", "images")  # of stores that patches are cut out of
+# What the manifest of each kind of store lists by name.
+LISTS = {"patches": ("scenes", "pairs"), "tracks": ("scenes",), "images": ("classes",)}
 REMEDY = "copy or build the store again"
 
 
@@ -57,12 +56,13 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
             file, size = inside(folder, name, path), entry["bytes"]
             if not file.is_file() or file.stat().st_size != size:
                 raise UserError(f"{file} is missing or not {size} bytes long, as {path} says; {REMEDY}")
-        scale = manifest["patch_scale"] if found in KINDS else 1.0
+        scale = manifest["patch_scale"] if found in LISTS else 1.0
         if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= LARGEST_SCALE:
             raise UserError(f"{path} is damaged: its patch scale is {str(scale)[:40]}; {REMEDY}")
-        names = [word for word in ("scenes", "classes", "pairs") if not _are_texts(manifest.get(word, []))]
-        if names:
-            raise UserError(f"{path} is damaged: its {names[0]} are no list of names; {REMEDY}")
+        for word in LISTS.get(found, ()):
+            names = manifest[word]
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise UserError(f"{path} is damaged: its {word} are no list of names; {REMEDY}")
     return manifest
 
 
@@ -79,54 +79,65 @@ def verify(folder: str | Path) -> None:
             raise UserError(f"{folder / name} does not have the checksum it was written with; build the store again")
 
 
-def load(folder: Path, name: str, in_memory: bool = False) -> np.ndarray:
-    """Load an array of the store, memory-mapped unless ``in_memory``."""
-    # Mapped first in any case, since that compares the size with the file before memory is taken.
-    mapped = map_array(folder, name)
-    return np.array(mapped) if in_memory else mapped
-
-
-def map_array(folder: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
-    """Map an array of the store, read-only or copy-on-write; the file itself never changes."""
-    path = folder / f"{name}.npy"
-    with parsing(path, "an array of a store", REMEDY):
-        return np.load(path, mmap_mode=mode, allow_pickle=False)
-
-
-def load_integers(folder: Path, name: str) -> Tensor:
-    """Load an array of integers as an int64 tensor."""
-    return torch.from_numpy(load(folder, name, in_memory=True).astype(np.int64))
-
-
-def check_array(
+def load(
     folder: Path,
     name: str,
-    array: np.ndarray,
     kind: str,
     shape: tuple[int | None, ...],
     least: int = 0,
     below: int | None = None,
-) -> None:
-    """Raise UserError where an array has another kind (characters of numpy.dtype.kind) or shape (None: any length), or an
-    integer that is not from ``least`` to ``below`` - 1."""
-    file = folder / f"{name}.npy"
+    mode: Literal["r", "c"] = "r",
+) -> np.ndarray:
+    """Map an array of the store, read-only or copy-on-write, after a check that it is what the store needs.
+
+    Args:
+        folder: of the store.
+        name: of the array, which lies in ``NAME.npy``.
+        kind: characters of ``numpy.dtype.kind``, one of which it must have.
+        shape: that it must have; None is any length.
+        least: the least integer that it may hold, where ``below`` is given.
+        below: its integers must be smaller.
+        mode: of the map; the file itself never changes.
+    """
+    path = folder / f"{name}.npy"
+    with parsing(path, "an array of a store", REMEDY):
+        array = np.load(path, mmap_mode=mode, allow_pickle=False)
     fits = array.ndim == len(shape) and all(s in (None, n) for s, n in zip(shape, array.shape, strict=True))
     if array.dtype.kind not in kind or not fits:
         wanted = "x".join("any" if side is None else str(side) for side in shape)
         have = "x".join(map(str, array.shape))
-        raise UserError(f"{file} is damaged: it holds {have} of {array.dtype}, expected {wanted}; {REMEDY}")
+        raise UserError(f"{path} is damaged: it holds {have} of {array.dtype}, expected {wanted}; {REMEDY}")
     if below is not None and array.size and not least <= int(array.min()) <= int(array.max()) < below:
-        raise UserError(f"{file} is damaged: it holds numbers that are not {least} to {below - 1}; {REMEDY}")
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        raise UserError(f"{path} is damaged: it holds numbers that are not {least} to {below - 1}; {REMEDY}")
+    return array
 
 
 def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays as ``NAME.npy``."""
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", np.ascontiguousarray(values), allow_pickle=False)
+
+
+def save_blocks(folder: Path, name: str, blocks: Iterable[np.ndarray], count: int) -> tuple[int, ...]:
+    """Write an array of ``count`` patches or images, uint8, block by block; returns the shape of one.
+
+    Plain writing, since a memory-mapped file on a full disk would end the process instead of raising an error.
+    """
+    shape: tuple[int, ...] = ()
+    written = 0
+    with open(folder / f"{name}.npy", "wb") as stream:
+        for block in blocks:
+            if written == 0:
+                shape = block.shape[1:]
+                header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
+                np.lib.format.write_array_header_1_0(stream, header)
+            if written + len(block) > count:
+                raise UserError(f"there are more {name} than the {count} that the point list names")
+            stream.write(np.ascontiguousarray(block, np.uint8).data)
+            written += len(block)
+    if written != count:
+        raise UserError(f"the point list names {count} {name}, but there are only {written}")
+    return shape
 
 
 def megabytes(manifest: dict[str, Any]) -> float:

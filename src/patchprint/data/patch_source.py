@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,9 +40,10 @@ class MinedLabels:
         manifest.save(folder, {"cluster": self.cluster.cpu().numpy(), "distractor": self.distractor.cpu().numpy()})
 
     @staticmethod
-    def load(folder: Path) -> MinedLabels:
-        arrays = (manifest.load(folder, name, in_memory=True) for name in ("cluster", "distractor"))
-        return MinedLabels(*map(torch.from_numpy, arrays))
+    def load(folder: Path, patches: int, sequences: int) -> MinedLabels:
+        distractor = manifest.load(folder, "distractor", "b", (sequences, None, None))
+        cluster = manifest.load(folder, "cluster", "i", (patches,), 0, min(distractor.shape[1:]))
+        return MinedLabels(torch.from_numpy(np.array(cluster)), torch.from_numpy(np.array(distractor)))
 
     def to(self, device: torch.device | str) -> MinedLabels:
         return MinedLabels(self.cluster.to(device), self.distractor.to(device))
@@ -88,8 +90,8 @@ class PatchSource(ABC):
 
     def fingerprint(self) -> str:
         """Return a checksum of scenes and view counts that identifies the data wherever they are stored."""
-        told = torch.stack([self.num_views, self.scene]).cpu().numpy().astype("<i8")
-        return hashlib.sha256(told.tobytes()).hexdigest()
+        points = torch.stack([self.num_views, self.scene]).cpu().numpy().astype("<i8")
+        return hashlib.sha256(points.tobytes()).hexdigest()
 
     @property
     @abstractmethod
@@ -178,19 +180,29 @@ class ArraySource(PatchSource):
     _others = (*PatchSource._others, "_resident", "_order")
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
-        num_views = manifest.load_integers(folder, "num_views")
-        part = torch.from_numpy(manifest.load(folder, "part", in_memory=True))
-        has_scenes = (folder / "scene.npy").exists()
-        scene = manifest.load_integers(folder, "scene") if has_scenes else torch.zeros_like(num_views)
-        super().__init__(num_views, scene, part, float(facts["patch_scale"]))
+        shape = (None, None, None) if self.channels == 1 else (None, self.channels, None, None)
+        self._array = manifest.load(folder, self.kind, "u", shape)
+        count, side = len(self._array), self._array.shape[-1]
+        num_views = manifest.load(folder, "num_views", "iu", (None,), 1, count + 1)
+        is_square = self._array.shape[-2] == side and self._array.dtype == np.uint8
+        if not is_square or int(num_views.sum()) != count:
+            raise UserError(f"{folder} is damaged: its points are not those of its {self.kind}; {manifest.REMEDY}")
+        part = manifest.load(folder, "part", "iu", (len(num_views),), 0, 256)
+        order = manifest.load(folder, "order", "iu", (count,), 0, count)
+        counts = torch.from_numpy(num_views.astype(np.int64))
+        scale = float(facts["patch_scale"])
+        super().__init__(counts, torch.zeros_like(counts), torch.from_numpy(np.array(part)), scale)
         self.folder, self.facts = folder, facts
-        self._order = torch.from_numpy(manifest.load(folder, "order", in_memory=True))
-        self._array = manifest.load(folder, self.kind)
+        self._order = torch.from_numpy(np.array(order))
         resident = self._array.nbytes <= budget
-        self._resident = torch.from_numpy(manifest.map_array(folder, self.kind, "c")) if resident else None
+        self._resident = torch.from_numpy(manifest.load(folder, self.kind, "u", shape, mode="c")) if resident else None
         pages = getattr(self._array, "_mmap", None)
         if not resident and pages is not None and hasattr(mmap, "MADV_RANDOM"):
             pages.madvise(mmap.MADV_RANDOM)  # no read-ahead, since single rows are read at random
+
+    def _integers(self, name: str, shape: tuple[int, ...], least: int, below: int) -> Tensor:
+        """Load an array of the store as int64."""
+        return torch.from_numpy(manifest.load(self.folder, name, "iu", shape, least, below).astype(np.int64))
 
     @classmethod
     def open(cls, folder: str | Path, device: torch.device | str = "cpu", max_resident_gb: float | None = None) -> Self:

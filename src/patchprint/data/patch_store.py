@@ -27,12 +27,13 @@ class PatchStore(ArraySource):
     kind = "patches"
 
     def __init__(self, folder: Path, facts: dict[str, Any], budget: int) -> None:
-        _check(folder, facts)
         super().__init__(folder, facts, budget)
         self.patches = self._array
-        self.point_id = manifest.load(folder, "point_id")
         self.scene_names: list[str] = facts["scenes"]
-        self.mined = MinedLabels.load(folder) if (folder / "cluster.npy").exists() else None
+        self.point_id = manifest.load(folder, "point_id", "iu", (self.num_points,), -(2**62), 2**62)
+        self.scene = self._integers("scene", (self.num_points,), 0, len(self.scene_names))
+        if (folder / "cluster.npy").exists():
+            self.mined = MinedLabels.load(folder, len(self.patches), len(self.scene_names))
 
     @staticmethod
     def write(
@@ -46,7 +47,6 @@ class PatchStore(ArraySource):
         pairs: Mapping[str, np.ndarray] | None = None,
         part: np.ndarray | None = None,
         mine_labels: bool = False,
-        extra: Mapping[str, np.ndarray] | None = None,
         facts: dict[str, Any] | None = None,
         force: bool = False,
     ) -> None:
@@ -56,8 +56,7 @@ class PatchStore(ArraySource):
             point (M,) original point number of each patch; scene (M,) index into ``scene_names`` of each patch;
             patch_scale: side of the patches in units of sigma;
             part (N,) split of the points in the order of their numbers; without it whole scenes are held out;
-            mine_labels adds DOAP's label mining, for which the patches must be ordered by scene, 0, 1, 2 ...;
-            extra: further arrays (M, ...) that stand beside the patches, such as the image of each.
+            mine_labels adds DOAP's label mining, for which the patches must be ordered by scene, 0, 1, 2 ...
         """
         order = np.argsort(point, kind="stable")
         point_id, first, num_views = np.unique(point[order], return_index=True, return_counts=True)
@@ -70,7 +69,7 @@ class PatchStore(ArraySource):
             raise UserError(f"{folder}: label mining needs patches that are ordered by scene")
         part = splits.by_scene(scene_of_point) if part is None else part
         with manifest.new_store(folder, force) as temporary:
-            size = _write_patches(temporary / "patches.npy", patches, len(point))
+            size, _ = manifest.save_blocks(temporary, PatchStore.kind, patches, len(point))
             arrays = {
                 "point_id": point_id,
                 "num_views": num_views,
@@ -78,16 +77,16 @@ class PatchStore(ArraySource):
                 "scene": scene_of_point,
                 "part": part,
             }
-            arrays |= {f"extra-{name}": values for name, values in (extra or {}).items()}
             arrays |= {f"pairs-{name}": rows.astype(np.int64) for name, rows in (pairs or {}).items()}
             manifest.save(temporary, arrays)
             if mine_labels:
-                written = np.load(temporary / "patches.npy", mmap_mode="r", allow_pickle=False)
+                written = manifest.load(temporary, PatchStore.kind, "u", (len(point), size, size))
                 _mine_labels(np.split(written, np.flatnonzero(np.diff(scene)) + 1)).save(temporary)
-            counts = {"points": len(point_id), "views": len(point), "size": size, "scenes": list(scene_names)}
-            split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
-            named = {"patch_scale": patch_scale, **split, "pairs": sorted(pairs or {})}
-            manifest.write(temporary, PatchStore.kind, {**counts, **named, **(facts or {})})
+            counts = {"points": len(point_id), "views": len(point), "size": size}
+            named = {"scenes": list(scene_names), "patch_scale": patch_scale, **splits.counts(part)}
+            manifest.write(
+                temporary, PatchStore.kind, {**counts, **named, "pairs": sorted(pairs or {}), **(facts or {})}
+            )
 
     def pairs(self, name: str) -> np.ndarray:
         """Return a pair list of the original set, (L, 3): patch a, patch b, same point."""
@@ -95,15 +94,7 @@ class PatchStore(ArraySource):
             raise UserError(
                 f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
             )
-        rows = manifest.load(self.folder, f"pairs-{name}", in_memory=True)
-        manifest.check_array(self.folder, f"pairs-{name}", rows, "i", (None, 3), 0, len(self.patches))
-        return rows
-
-    def extra(self, name: str) -> np.ndarray:
-        """Return a further array of the original set, such as "image_id" (M,) of the Photo Tour sets."""
-        if not (self.folder / f"extra-{name}.npy").exists():
-            raise UserError(f"{self.folder} does not hold {name!r}; the set it was built from had none")
-        return manifest.load(self.folder, f"extra-{name}")
+        return np.array(manifest.load(self.folder, f"pairs-{name}", "i", (None, 3), 0, len(self.patches)))
 
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:
         """See ``PatchSource.sample``; beyond its border a patch repeats its last pixels."""
@@ -114,50 +105,6 @@ class PatchStore(ArraySource):
             grid = warped_grid(warp, len(patches), size, self.device)
             patches = F.grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
         return patches.reshape(*views.shape, 1, size, size)
-
-
-def _write_patches(path: Path, blocks: Iterable[np.ndarray], count: int) -> int:
-    """Write one .npy file of ``count`` patches block by block; returns their side.
-
-    Plain writing, since a memory-mapped file on a full disk would end the process instead of raising an error.
-    """
-    side, written = 0, 0
-    with open(path, "wb") as stream:
-        for block in blocks:
-            if written == 0:
-                side = block.shape[1]
-                header = {"descr": "|u1", "fortran_order": False, "shape": (count, side, side)}
-                np.lib.format.write_array_header_1_0(stream, header)
-            if written + len(block) > count:
-                raise UserError(f"there are more patches than the {count} that the point list names")
-            stream.write(np.ascontiguousarray(block, np.uint8).data)
-            written += len(block)
-    if written != count:
-        raise UserError(f"the point list names {count} patches, but there are only {written}")
-    return side
-
-
-def _check(folder: Path, facts: dict[str, Any]) -> None:
-    """Refuse inconsistent arrays before training begins."""
-    patches, num_views, order = (manifest.load(folder, name) for name in ("patches", "num_views", "order"))
-    manifest.check_array(folder, "patches", patches, "u", (None, None, None))
-    manifest.check_array(folder, "num_views", num_views, "iu", (None,), 1, len(patches) + 1)
-    manifest.check_array(folder, "order", order, "iu", (len(patches),), 0, len(patches))
-    if patches.dtype != np.uint8 or patches.shape[1] != patches.shape[2] or int(num_views.sum()) != len(patches):
-        raise UserError(f"{folder} is damaged: its points are not those of its patches; {manifest.REMEDY}")
-    if not isinstance(facts.get("scenes"), list) or not isinstance(facts.get("pairs"), list):
-        raise UserError(f"{folder / manifest.NAME} is damaged: it names no scenes or pair lists; {manifest.REMEDY}")
-    for name, kind, least, below in (
-        ("scene", "iu", 0, len(facts["scenes"])),
-        ("part", "u", 0, 256),
-        ("point_id", "iu", -(2**62), 2**62),
-    ):
-        manifest.check_array(folder, name, manifest.load(folder, name), kind, (len(num_views),), least, below)
-    if (folder / "cluster.npy").exists():
-        cluster, distractor = (manifest.load(folder, name) for name in ("cluster", "distractor"))
-        clusters = distractor.shape[-1]
-        manifest.check_array(folder, "distractor", distractor, "b", (len(facts["scenes"]), None, clusters))
-        manifest.check_array(folder, "cluster", cluster, "i", (len(patches),), 0, clusters)
 
 
 def _mine_labels(patches: Iterable[np.ndarray], clusters: int = 100, percentile: float = 20.0) -> MinedLabels:

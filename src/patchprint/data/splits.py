@@ -19,6 +19,11 @@ PARTS = {"train": TRAIN, "val": VAL, "test": TEST}
 _WIDEST_PATCH_SCALE = 16.0
 
 
+def counts(part: np.ndarray) -> dict[str, int]:
+    """Return how many points are in each of ``PARTS``."""
+    return {name: int((part == value).sum()) for name, value in PARTS.items()}
+
+
 def by_region(tracks: Tracks, fraction: float = 0.12, patch_scale: float = _WIDEST_PATCH_SCALE) -> np.ndarray:
     """Return TRAIN, VAL or NEITHER for every point, (N,) uint8; ``fraction`` of each scene's points are held out.
 

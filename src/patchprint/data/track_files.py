@@ -6,6 +6,7 @@ begins, ``image_size.npy`` (N, 2) its width and height. Nothing is decoded, and 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from patchprint.data.tracks import Tracks
 
 KIND = "tracks"
-_REQUIRED = ("image", "xy", "scale", "angle", "point", "scene")
-_OPTIONAL = ("xyz", "part")
 _JPEG_QUALITIES = (92, 85, 78, 70, 60, 50, 40)
 
 
@@ -100,54 +99,40 @@ def write(
         if max_mb is not None:
             offset = _shrink_images(temporary, offset, names.images, max_mb)
         _refuse_outside(tracks, sizes, names.images)
-        arrays = {name: getattr(tracks, name) for name in (*_REQUIRED, "xyz")}
-        arrays |= {"image_size": sizes, "image_offset": offset, "part": part}
+        arrays = {**vars(tracks), "image_size": sizes, "image_offset": offset, "part": part}
         manifest.save(temporary, {name: values for name, values in arrays.items() if values is not None})
         for name, lines in (("image_names.txt", names.images), ("scene_names.txt", names.scenes)):
             (temporary / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
         counts = {"photos": len(sizes), "points": tracks.num_points, "views": len(tracks.point), "scenes": names.scenes}
-        split = {name: int((part == value).sum()) for name, value in splits.PARTS.items()}
-        manifest.write(temporary, KIND, {**counts, **split, "patch_scale": patch_scale, **(facts or {})})
+        counts |= {**splits.counts(part), "patch_scale": patch_scale}
+        manifest.write(temporary, KIND, {**counts, **(facts or {})})
 
 
 def read(folder: str | Path) -> StoredTracks:
     """Open a folder without reading its images or tracks."""
     folder = Path(folder)
     facts = manifest.read(folder, KIND)
-    arrays = {name: manifest.load(folder, name) for name in _REQUIRED}
-    arrays |= {name: manifest.load(folder, name) for name in _OPTIONAL if (folder / f"{name}.npy").exists()}
-    stored = StoredTracks(
-        folder=folder,
-        names=Names(_read_names(folder / "image_names.txt"), _read_names(folder / "scene_names.txt")),
-        patch_scale=float(facts["patch_scale"]),
-        sizes=manifest.load(folder, "image_size", in_memory=True),
-        offset=manifest.load(folder, "image_offset", in_memory=True),
-        arrays=arrays,
-    )
-    _check(stored)
-    return stored
+    names = Names(_read_names(folder / "image_names.txt"), _read_names(folder / "scene_names.txt"))
+    load = functools.partial(manifest.load, folder)
+    arrays = {"point": load("point", "iu", (None,)), "scene": load("scene", "iu", (None,), 0, len(names.scenes))}
+    views, points = len(arrays["point"]), len(arrays["scene"])
+    arrays |= {"image": load("image", "iu", (views,)), "xy": load("xy", "f", (views, 2))}
+    arrays |= {"scale": load("scale", "f", (views,)), "angle": load("angle", "f", (views,))}
+    for name, kind, shape in (("xyz", "f", (points, 3)), ("part", "iu", (points,))):
+        if (folder / f"{name}.npy").exists():
+            arrays[name] = load(name, kind, shape)
+    sizes = load("image_size", "iu", (len(names.images), 2), 1, 2**31)
+    end = (folder / "images.bin").stat().st_size
+    offset = np.array(load("image_offset", "iu", (len(sizes) + 1,), 0, end + 1), np.int64)
+    if (np.diff(offset) < 0).any():
+        raise UserError(f"{folder / 'image_offset.npy'} is damaged: images overlap; {manifest.REMEDY}")
+    return StoredTracks(folder, names, float(facts["patch_scale"]), np.array(sizes), offset, arrays)
 
 
 def _read_names(path: Path) -> list[str]:
     with parsing(path, "a list of names", manifest.REMEDY):
         # Not splitlines, which also breaks lines at characters that file names may have.
         return path.read_bytes().decode().split("\n")[:-1]
-
-
-def _check(stored: StoredTracks) -> None:
-    """Refuse inconsistent arrays before training begins."""
-    folder, num_images = stored.folder, len(stored.names.images)
-    views, points = (len(stored.arrays[name]) for name in ("point", "scene"))
-    end = (folder / "images.bin").stat().st_size + 1
-    manifest.check_array(folder, "image_size", stored.sizes, "iu", (num_images, 2), 1, 2**31)
-    manifest.check_array(folder, "image_offset", stored.offset, "iu", (num_images + 1,), 0, end)
-    if (np.diff(stored.offset.astype(np.int64)) < 0).any():
-        raise UserError(f"{folder / 'image_offset.npy'} is damaged: images overlap; {manifest.REMEDY}")
-    shapes = {"xy": (views, 2), "xyz": (points, 3), "scene": (points,), "part": (points,)}
-    for name, values in stored.arrays.items():
-        kind = "iu" if name in ("image", "point", "scene", "part") else "f"
-        below = len(stored.names.scenes) if name == "scene" else None
-        manifest.check_array(folder, name, values, kind, shapes.get(name, (views,)), 0, below)
 
 
 def _write_images(path: Path, images: Iterable[bytes], names: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -124,21 +124,24 @@ def test_a_truncated_archive_is_refused(folder: Path, kind: str) -> None:
     (folder / "z.jpg").write_bytes(bytes(range(256)) * 100)
     archive = pack(folder, kind)
     archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
-    with pytest.raises(UserError, match="cut short or damaged; copy or download it again"), open_tree(archive) as tree:
+    with pytest.raises(UserError, match=r"or damaged .*; copy or download it again"), open_tree(archive) as tree:
         for name in tree.names:
             tree.read(name)
 
 
 def test_a_member_without_a_name_is_damage(tmp_path: Path) -> None:
     zip_with(tmp_path / "a.zip", "")
-    with pytest.raises(UserError, match=r"a\.zip is no zip or tar that can be read"), open_tree(tmp_path / "a.zip"):
+    with pytest.raises(UserError, match=r"a\.zip is not a zip or tar that can be read"), open_tree(tmp_path / "a.zip"):
         pass
 
 
 def test_a_damaged_member_is_named(folder: Path) -> None:
     archive = pack(folder, "zip")
     archive.write_bytes(archive.read_bytes().replace(b"twotwo", b"twoTwo"))
-    with open_tree(archive) as tree, pytest.raises(UserError, match=r"^set/a/2\.jpg in .*set\.zip cannot be read"):
+    with (
+        open_tree(archive) as tree,
+        pytest.raises(UserError, match=r"^set/a/2\.jpg in .*set\.zip is not a file that can be read"),
+    ):
         tree.read("set/a/2.jpg")
 
 
@@ -152,8 +155,8 @@ def test_nothing_is_said_to_be_nothing(tmp_path: Path) -> None:
         "folder": "holds no files",
         "a.zip": "holds no files",
         "a.tar": "holds no files",
-        "text": "is no zip or tar",
-        "empty": "is no zip or tar",
+        "text": "is not a zip or tar",
+        "empty": "is not a zip or tar",
         "gone": "is not there",
     }
     for name, message in expected.items():

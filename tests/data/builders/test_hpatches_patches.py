@@ -7,7 +7,7 @@ import torch
 
 from patchprint.data import open_source
 from patchprint.data.builders import hpatches_patches
-from patchprint.data.builders.hpatches_patches import _TEST, is_test, published_split
+from patchprint.data.builders.hpatches_patches import is_test, published_split, published_splits
 
 
 def write_strips(root, counts):
@@ -74,7 +74,7 @@ def test_damaged_strips_are_named(tmp_path, damage, message):
         hpatches_patches.build(tmp_path, tmp_path / "out")
 
 
-EVERYTHING = {f"{kind}_{name}" for kind, part in zip("iv", _TEST["full"], strict=True) for name in part.split()}
+EVERYTHING = published_splits()["full"]
 
 
 def test_sizes_are_the_published_ones() -> None:

@@ -27,7 +27,6 @@ def write_set(folder, count=COUNT, seed=0):
         cv2.imwrite(str(folder / f"patches{number:04d}.bmp"), sheet)
     point = np.arange(count) // 3 * 7
     (folder / "info.txt").write_text("".join(f"{p} 0\n" for p in point))
-    (folder / "interest.txt").write_text("".join(f"{i % 11} 12.5 30.25 0.5 2.1\n" for i in range(count)))
     pairs = [(a, b) for a, b in rng.integers(0, count, (50, 2))] + [(3 * i, 3 * i + 1) for i in range(50)]
     lines = [f"{a} {point[a]} 0 {b} {point[b]} 0 0\n" for a, b in pairs]
     (folder / "m50_100_100_0.txt").write_text("".join(lines))
@@ -44,9 +43,6 @@ def test_round_trip(tmp_path):
     listed = store.pairs("m50_100_100_0")
     assert np.array_equal(listed[:, :2], pairs)
     assert np.array_equal(listed[:, 2], point[pairs[:, 0]] == point[pairs[:, 1]])
-    assert np.array_equal(store.extra("image_id"), np.arange(COUNT) % 11)
-    with pytest.raises(ValueError, match="does not hold 'weather'"):
-        store.extra("weather")
 
 
 def cut_info(folder):
@@ -73,7 +69,6 @@ def small_sheet(folder):
         (small_sheet, "patches0001.bmp is 1024x512"),
         (lambda f: (f / "m50_100_100_0.txt").write_text("1 2 0 999 4 0 0\n"), "names a patch in line 1"),
         (lambda f: (f / "m50_100_100_0.txt").write_text("1 2\n"), "every line needs at least 5 numbers"),
-        (lambda f: (f / "interest.txt").write_text("1 2\n"), "interest.txt has 1 lines for 300 patches"),
         (lambda f: (f / "info.txt").write_text("one two\n"), "info.txt is damaged"),
         (lambda f: (f / "info.txt").write_text(""), "info.txt is empty"),
     ],

@@ -33,7 +33,7 @@ def write_phototour(folder: Path) -> None:
 
 
 def read_phototour(folder: Path) -> None:
-    point = phototour.first_column(folder / "info.txt")
+    point = phototour.read_numbers(folder / "info.txt", (0,))[:, 0]
     phototour.read_pairs(folder / "m50_1_1_0.txt", point)
     sum(len(block) for block in phototour.read_sheets(phototour.find_sheets(folder, len(point)), len(point)))
 

@@ -11,14 +11,15 @@ import posixpath
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, parsing
 from patchprint.common.safe_io import leads_outside
 
 _LIST_BYTES = 1 << 24
+_REMEDY = "copy or download it again"
 
 
 class FileTree:
@@ -55,13 +56,13 @@ def open_tree(path: str | Path) -> Iterator[FileTree]:
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path} is not there; expected a folder, a zip or a tar")
+    if path.is_dir():
+        yield FileTree(path, _in_folder(path), Path.read_bytes)
+        return
+    with open(path, "rb") as stream:
+        is_zip = stream.read(2) == b"PK"
     with contextlib.ExitStack() as opened:
-        if path.is_dir():
-            yield FileTree(path, _in_folder(path), Path.read_bytes)
-        else:
-            with open(path, "rb") as stream:
-                is_zip = stream.read(2) == b"PK"
-            yield (_zip_tree if is_zip else _tar_tree)(path, opened)
+        yield (_zip_tree if is_zip else _tar_tree)(path, opened)
 
 
 def _in_folder(path: Path) -> dict[str, Path]:
@@ -74,74 +75,62 @@ def _in_folder(path: Path) -> dict[str, Path]:
 
 
 def _zip_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
-    found: dict[str, zipfile.ZipInfo] = {}
-    links: dict[str, str] = {}
-
     def read(member: zipfile.ZipInfo) -> bytes:
-        with _damage_named(path, member.filename):
+        with parsing(f"{member.filename} in {path}", "a file that can be read", _REMEDY):
             return bundle.read(member)
 
-    with _damage_named(path):
-        bundle = opened.enter_context(zipfile.ZipFile(path))
+    def members() -> Iterator[Member]:
         for member in bundle.infolist():
-            name = _inside(member.filename, path)
             if member.flag_bits & 1:
                 raise UserError(f"{path} is encrypted; unpack it with its password and give the folder")
+            target, folder = None, posixpath.dirname(member.filename)
             if stat.S_ISLNK(member.external_attr >> 16):
-                target = read(member).decode(errors="replace")
-                links[name] = _inside(posixpath.join(posixpath.dirname(name), target), path, name)
-            elif not member.is_dir():
-                found[name] = member
-    followed = {name: found[target] for name, target in links.items() if target in found}
-    return FileTree(path, dict(sorted((found | followed).items())), read)
+                target = posixpath.join(folder, read(member).decode(errors="replace"))
+            yield member.filename, target, None if member.is_dir() else member
+
+    with parsing(path, "a zip or tar that can be read", _REMEDY):
+        bundle = opened.enter_context(zipfile.ZipFile(path))
+        found = _files_inside(path, members())
+    return FileTree(path, dict(sorted(found.items())), read)
 
 
 def _tar_tree(path: Path, opened: contextlib.ExitStack) -> FileTree:
-    found: dict[str, tarfile.TarInfo | bytes] = {}
-    links: dict[str, str] = {}
-
     def read(member: tarfile.TarInfo | bytes) -> bytes:
         if isinstance(member, bytes):
             return member
-        with _damage_named(path, member.name):
+        with parsing(f"{member.name} in {path}", "a file that can be read", _REMEDY):
             stream = bundle.extractfile(member)
             return b"" if stream is None else stream.read()
 
-    with _damage_named(path):
-        bundle = opened.enter_context(tarfile.open(path))  # noqa: SIM115 - the caller closes it
+    def members() -> Iterator[Member]:
         for member in bundle:
-            name = _inside(member.name, path)
-            if member.issym():
-                links[name] = _inside(posixpath.join(posixpath.dirname(name), member.linkname), path, name)
-            elif member.islnk():
-                links[name] = _inside(member.linkname, path, name)
-            elif member.isfile():
-                # Going back in a compressed tar means unpacking it again from its start, so lists are kept as they pass.
-                is_list = name.endswith((".txt", ".mat")) and member.size <= _LIST_BYTES
-                found[name] = read(member) if is_list else member
-    return FileTree(path, found | {name: found[target] for name, target in links.items() if target in found}, read)
+            folder = "" if member.islnk() else posixpath.dirname(member.name)
+            target = posixpath.join(folder, member.linkname) if member.islnk() or member.issym() else None
+            # Going back in a compressed tar means unpacking it again from its start, so lists are kept as they pass.
+            is_list = member.isfile() and member.name.endswith((".txt", ".mat")) and member.size <= _LIST_BYTES
+            yield member.name, target, read(member) if is_list else member if member.isfile() else None
+
+    with parsing(path, "a zip or tar that can be read", _REMEDY):
+        bundle = opened.enter_context(tarfile.open(path))  # noqa: SIM115 - the caller closes it
+        found = _files_inside(path, members())
+    return FileTree(path, found, read)
 
 
-def _inside(name: str, archive: Path, link: str | None = None) -> str:
-    """Return the normalized name of a member, or the target of ``link``; one that is absolute or goes up is refused."""
-    name = name.replace("\\", "/")
-    if leads_outside(name if link is None else posixpath.normpath(name)):
-        what = (
-            f"name {name!r} in it leads out of it"
-            if link is None
-            else f"link {link!r} in it leads out of it, to {name!r}"
-        )
-        raise UserError(f"{archive} is refused: the {what}")
-    return posixpath.normpath(name)
+Member = tuple[str, str | None, Any]
+"""Its name, where it leads if it is a link, and what `FileTree` reads if it is a file."""
 
 
-@contextlib.contextmanager
-def _damage_named(path: Path, member: str | None = None) -> Iterator[None]:
-    try:
-        yield
-    except UserError:
-        raise
-    # The standard library fails with whatever it stumbles on.
-    except Exception as error:
-        what = f"{path} is no zip or tar that can be read" if member is None else f"{member} in {path} cannot be read"
-        raise UserError(f"{what}: it is cut short or damaged; copy or download it again") from error
+def _files_inside(archive: Path, members: Iterable[Member]) -> dict[str, Any]:
+    """Return the files by their normalized names, links followed; a name or link that leads out is refused."""
+    found, links = {}, {}
+    for name, target, member in members:
+        target = None if target is None else posixpath.normpath(target.replace("\\", "/"))
+        for what, place in (("name", name), ("link", target or "")):
+            if leads_outside(place):
+                raise UserError(f"{archive} is refused: the {what} {name!r} in it leads out of it")
+        name = posixpath.normpath(name.replace("\\", "/"))
+        if target is not None:
+            links[name] = target
+        elif member is not None:
+            found[name] = member
+    return found | {name: found[target] for name, target in links.items() if target in found}

@@ -1,4 +1,4 @@
-"""Public data sets: where they are found, their checksum where one is published, and their license.
+"""Public data sets, as ``public_sets.json`` lists them: mirrors, license, and the checksum where one is published.
 
 A set is looked for in ``--data-dir``, then in the cache (``PATCHPRINT_CACHE``, else ``~/.cache/patchprint``); otherwise pooch
 fetches its archive from the first mirror that has it. Plain http is used only with a published checksum.
@@ -6,34 +6,18 @@ fetches its archive from the first mirror that has it. Plain http is used only w
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-import tarfile
-import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from patchprint.common import files
-from patchprint.common.errors import UserError, parsing, require
+from patchprint.common.errors import UserError, require
 from patchprint.common.registry import Registry
-from patchprint.common.safe_io import inside
-
-_UBC = (
-    "http://matthewalunbrown.com/patchdata",
-    "http://phototour.cs.washington.edu/patches",
-    "http://icvl.ee.ic.ac.uk/vbalnt",
-)
-_UBC_MD5 = {
-    "liberty": "fdd9152f138ea5ef2091746689176414",
-    "notredame": "509eda8535847b8c0a90bbb210c83484",
-    "yosemite": "533b2e8eb7ede31be40abc317b2fd4f0",
-    "liberty_harris": "c731fcfb3abb4091110d0ae8c7ba182c",
-    "notredame_harris": "69f8c90f78e171349abdf0307afefe4d",
-    "yosemite_harris": "a73253d1c6fbd3ba2613c45065c00d46",
-}
-_UBC_TERMS = "license not stated by the authors, for research (Winder, Hua and Brown 2009); cite it"
-_HPATCHES_TERMS = "MIT for the code, images for research (Balntas et al. 2017); cite it"
+from patchprint.data.builders.archives import open_tree
 
 
 @dataclass(frozen=True)
@@ -42,7 +26,7 @@ class PublicSet:
 
     name: str
     what: str
-    urls: tuple[str, ...]
+    urls: Sequence[str]
     marker: str
     license: str
     md5: str | None = None
@@ -54,42 +38,8 @@ class PublicSet:
         return tuple(dict.fromkeys([*(re.sub("^http:", "https:", url) for url in self.urls), *plain]))
 
 
-def _phototour(file: str, md5: str) -> PublicSet:
-    name, _, detector = file.partition("_")
-    what = f"UBC patches, {name}, found with {detector or 'dog'}"
-    urls = tuple(f"{root}/{file}.zip" for root in _UBC)
-    return PublicSet(f"phototour-{file.replace('_', '-')}", what, urls, "info.txt", _UBC_TERMS, md5)
-
-
-_SETS = (
-    *(_phototour(file, md5) for file, md5 in _UBC_MD5.items()),
-    PublicSet(
-        "hpatches",
-        "HPatches, released patch strips of 116 sequences",
-        ("http://icvl.ee.ic.ac.uk/vbalnt/hpatches/hpatches-release.tar.gz",),
-        "i_ajuntament/ref.png",
-        _HPATCHES_TERMS,
-        "0ab830d37fceb2b4c86cb1cc6cc79a61",
-    ),
-    PublicSet(
-        "hpatches-sequences",
-        "HPatches, full image sequences with homographies",
-        (
-            "http://icvl.ee.ic.ac.uk/vbalnt/hpatches/hpatches-sequences-release.tar.gz",
-            "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/hpatches-sequences-release.zip",
-        ),
-        "i_ajuntament/H_1_2",
-        _HPATCHES_TERMS,
-    ),
-    PublicSet(
-        "rome",
-        "RomePatches",
-        ("http://lear.inrialpes.fr/people/paulin/projects/RomePatches/RomePatches.tar.gz",),
-        "train",
-        "license not stated by the authors, for research (Paulin et al. 2015); cite it",
-    ),
-)
-SETS = Registry("public set", {each.name: each for each in _SETS})
+_FACTS = json.loads(Path(__file__).with_name("public_sets.json").read_text(encoding="utf-8"))
+SETS = Registry("public set", {name: PublicSet(name, **facts) for name, facts in _FACTS.items()})
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -148,23 +98,17 @@ def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
     """Unpack an archive to ``target``; one that is not the set, or leads out of the folder, is deleted."""
     try:
         with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
-            with parsing(archive, "a zip or tar archive", "download it again"):
-                if zipfile.is_zipfile(archive):
-                    with zipfile.ZipFile(archive) as bundle:
-                        for name in bundle.namelist():
-                            inside(temporary, name, archive)
-                        bundle.extractall(temporary)
-                else:
-                    with tarfile.open(archive) as bundle:
-                        bundle.extractall(temporary, filter="data")
-            if _root_of(wanted, temporary) is None:
+            with open_tree(archive) as tree:
+                for name in tree.names:
+                    (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+                    (temporary / name).write_bytes(tree.read(name))
+            root = _root_of(wanted, temporary)
+            if root is None:
                 raise UserError(f"the archive is not {wanted.name}: it holds no {wanted.marker}")
     except UserError:
         archive.unlink()
         raise
-    root = _root_of(wanted, target)
-    assert root is not None
-    return root
+    return target / root.relative_to(temporary)
 
 
 def _root_of(wanted: PublicSet, folder: Path) -> Path | None:

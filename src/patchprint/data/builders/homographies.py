@@ -16,11 +16,11 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError, require
 from patchprint.common.image_codec import encode_png
-from patchprint.common.progress import leave_out, progress
+from patchprint.common.progress import progress
 from patchprint.data import track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
-from patchprint.interop.image_files import limit, list_images, read_gray
+from patchprint.interop.image_files import limit, list_images, read_gray, readable_images
 from patchprint.ops.geometry import rotation, transport, wrap_angle
 from patchprint.types import Keypoints
 
@@ -125,33 +125,27 @@ def make_tracks(
 ) -> tuple[list[np.ndarray], Tracks]:
     """Return rendered images and the tracks of keypoints found in at least two of them; one scene per image."""
     images: list[np.ndarray] = []
-    observations: list[dict[str, np.ndarray]] = []
+    found: list[Keypoints] = []
+    labels: list[Tensor] = []  # image, point and scene of each
     num_points = 0
     for number, source in enumerate(originals):
         views = render_views(source, num_views, seed=seed + number, strength=strength)
         original = _find(source, max_keypoints).unique_places(cell=0.5)
-        found = [(torch.arange(len(original)), original)]
+        keypoints, index = [original], [torch.arange(len(original))]
         for view in views[1:]:
-            detected = _find(view.image, 2 * max_keypoints)
-            found.append((find_again(transport(original, view.homography), detected), detected))
-        seen_twice = torch.stack([index >= 0 for index, _ in found]).sum(0) >= 2
-        for offset, (index, keypoints) in enumerate(found):
-            here = (seen_twice & (index >= 0)).nonzero()[:, 0]
-            chosen = keypoints[index[here]]
-            observations.append(
-                {
-                    "image": np.full(len(here), len(images) + offset),
-                    "point": num_points + here.numpy(),
-                    "scene": np.full(len(here), number),
-                    **{name: getattr(chosen, name).numpy() for name in ("xy", "scale", "angle")},
-                }
-            )
+            keypoints.append(_find(view.image, 2 * max_keypoints))
+            index.append(find_again(transport(original, view.homography), keypoints[-1]))
+        seen = torch.stack(index) >= 0
+        view, point = (seen & (seen.sum(0) >= 2)).nonzero().T
+        found += [keypoints[i][index[i][point[view == i]]] for i in range(len(views))]
+        labels.append(torch.stack([len(images) + view, num_points + point, torch.full_like(point, number)]))
         num_points += len(original)
         images.extend(view.image for view in views)
-    if sum(len(part["point"]) for part in observations) == 0:
+    if not any(map(len, found)):
         raise UserError("no keypoint was found again in any warped image; give images with more texture")
-    columns = {name: np.concatenate([part[name] for part in observations]) for name in observations[0]}
-    return images, Tracks.from_observations(**columns)
+    image, point, scene = torch.cat(labels, 1).numpy()
+    frames = {name: torch.cat([getattr(each, name) for each in found]).numpy() for name in ("xy", "scale", "angle")}
+    return images, Tracks.from_observations(**frames, image=image, point=point, scene=scene)
 
 
 def build(
@@ -184,21 +178,11 @@ def build(
     track_files.check_numbers(max_mb=max_mb, views=views, max_keypoints=max_keypoints, max_size=max_size)
     if not 0 <= strength < np.inf:
         raise UserError(f"--strength is {strength:g}; it must be a number that is not negative")
-    names: list[str] = []
-
-    def originals() -> Iterator[np.ndarray]:
-        for name in progress(list_images(src), "warping images", "image"):
-            try:
-                image = limit(read_gray(Path(src) / name), max_size)
-            except (UserError, OSError) as error:
-                leave_out(error, strict)
-                continue
-            names.append(name)
-            yield image
-        if not names:
-            raise UserError(f"none of the images in {src} could be read")
-
-    images, tracks = make_tracks(originals(), views, seed, max_keypoints, strength)
+    names = readable_images(src, list_images(src), strict)
+    if not names:
+        raise UserError(f"none of the images in {src} could be read")
+    originals = (limit(read_gray(Path(src) / name), max_size) for name in progress(names, "warping images", "image"))
+    images, tracks = make_tracks(originals, views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(views + 1)]
     encoded = map(encode_png, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)

@@ -1,8 +1,8 @@
 """The UBC / Brown patches (Photo Tour): Liberty, Notre Dame, Yosemite, found with DoG or Harris.
 
 ``patchesNNNN.bmp`` are sheets of 16 x 16 patches of 64 x 64, row by row; the last one is padded. Line i of ``info.txt`` begins
-with the point of patch i, line i of ``interest.txt`` with its image. ``m50_*.txt`` list pairs: columns 0 and 3 are patches,
-1 and 4 their points, and a pair matches where the points are equal (method-facts, section 9).
+with the point of patch i. ``m50_*.txt`` list pairs: columns 0 and 3 are patches, 1 and 4 their points, and a pair matches
+where the points are equal (method-facts, section 9).
 """
 
 from __future__ import annotations
@@ -24,21 +24,16 @@ PATCH_SCALE = 12.0  # as kornia and the published networks take it
 
 
 def build(src: str | Path, out: str | Path, *, force: bool = False) -> None:
-    """A set of the UBC / Brown patches (Photo Tour), with its pair lists and the image of each patch.
+    """A set of the UBC / Brown patches (Photo Tour), with its pair lists.
 
     Args:
-        src: folder with patches*.bmp, info.txt, interest.txt and m50_*.txt.
+        src: folder with patches*.bmp, info.txt and m50_*.txt.
         out: store to write.
         force: replace the store if it exists.
     """
     root = Path(src)
-    point = first_column(root / "info.txt")
+    point = read_numbers(root / "info.txt", (0,))[:, 0]
     sheets = find_sheets(root, len(point))
-    extra = {}
-    if (root / "interest.txt").is_file():
-        extra["image_id"] = first_column(root / "interest.txt")
-        if len(extra["image_id"]) != len(point):
-            raise UserError(f"{root / 'interest.txt'} has {len(extra['image_id'])} lines for {len(point)} patches")
     pairs = {path.stem: read_pairs(path, point) for path in sorted(root.glob("m50_*.txt"))}
     PatchStore.write(
         out,
@@ -48,7 +43,6 @@ def build(src: str | Path, out: str | Path, *, force: bool = False) -> None:
         scene_names=[root.resolve().name],
         patch_scale=PATCH_SCALE,
         pairs=pairs,
-        extra=extra,
         force=force,
     )
 
@@ -82,7 +76,7 @@ def read_sheets(sheets: list[Path], count: int) -> Iterator[np.ndarray]:
 
 def read_pairs(path: Path, point: np.ndarray) -> np.ndarray:
     """Read a pair list as (L, 3): patch a, patch b, whether they show the same point."""
-    rows = _numbers(path, (0, 1, 3, 4))
+    rows = read_numbers(path, (0, 1, 3, 4))
     wrong = (rows[:, (0, 2)] < 0) | (rows[:, (0, 2)] >= len(point))
     if wrong.any():
         line = int(np.flatnonzero(wrong.any(1))[0]) + 1
@@ -90,22 +84,17 @@ def read_pairs(path: Path, point: np.ndarray) -> np.ndarray:
     return np.stack([rows[:, 0], rows[:, 2], rows[:, 1] == rows[:, 3]], 1)
 
 
-def first_column(path: Path) -> np.ndarray:
-    """Read the first number of every line, (L,) int64."""
-    return _numbers(path, (0,))[:, 0]
-
-
-def _numbers(path: Path, columns: tuple[int, ...]) -> np.ndarray:
+def read_numbers(path: Path, columns: tuple[int, ...]) -> np.ndarray:
+    """Read some columns of a table of whole numbers, (L, columns) int64."""
     if not path.is_file():
         raise UserError(f"{path} is missing; a Photo Tour set holds patches*.bmp, info.txt and m50_*.txt")
     try:
-        # Some fields of interest.txt have fractions, and its image numbers are written as such in the Harris sets.
         rows = np.loadtxt(path, usecols=columns, ndmin=2)
     except (ValueError, IndexError):
         raise UserError(f"{path} is damaged: every line needs at least {max(columns) + 1} numbers") from None
     if not (np.abs(rows) < 2**53).all():  # "nan" is read as a number, and would become a point
         line = int(np.flatnonzero(~(np.abs(rows) < 2**53).all(1))[0]) + 1
-        raise UserError(f"{path} is damaged: line {line} holds something that is no number of a patch, point or image")
+        raise UserError(f"{path} is damaged: line {line} holds something that is no number of a patch or point")
     if len(rows) == 0:
         raise UserError(f"{path} is empty")
     return rows.astype(np.int64)

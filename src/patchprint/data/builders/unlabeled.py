@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from patchprint.common.errors import UserError
 from patchprint.common.image_codec import encode_png
@@ -49,8 +50,7 @@ def build(
     def read(name: str) -> np.ndarray:
         return limit(read_gray(Path(src) / name), max_size)
 
-    names: list[str] = []
-    found: list[dict[str, np.ndarray]] = []
+    names, found = [], []
     for name in progress(list_images(src), "finding keypoints", "image"):
         try:
             keypoints = detect(read(name), detector, max_keypoints=max_keypoints, spread=False)
@@ -58,15 +58,15 @@ def build(
             leave_out(error, strict)
             continue
         if len(keypoints):
-            frames = {column: getattr(keypoints, column).numpy() for column in ("xy", "scale", "angle")}
-            found.append({**frames, "image": np.full(len(keypoints), len(names))})
             names.append(name)
+            found.append(keypoints)
     if not names:
         raise UserError(
             f"no keypoint was found in the images in {src}; give images that can be read and show something"
         )
-    columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
-    tracks = Tracks.from_observations(**columns, point=np.arange(len(columns["image"])), scene=columns["image"])
+    image = np.repeat(np.arange(len(found)), [len(keypoints) for keypoints in found])
+    frames = {name: torch.cat([getattr(each, name) for each in found]).numpy() for name in ("xy", "scale", "angle")}
+    tracks = Tracks.from_observations(**frames, image=image, point=np.arange(len(image)), scene=image)
     tracks = dataclasses.replace(tracks, part=splits.by_scene(tracks.scene))
     # Read again, since there may be more of them than fit into memory.
     photos = (encode_png(read(name)) for name in names)
