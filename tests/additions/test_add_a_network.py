@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from additions.trial import after, edits, trial
+from additions.trial import after, trial
 
 pytestmark = pytest.mark.slow
 
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from patchprint.networks.network import Maps, PatchNetwork
 from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d
+from patchprint.networks.network import Maps, PatchNetwork
 
 
 class Yours(PatchNetwork):
@@ -35,26 +35,15 @@ class Yours(PatchNetwork):
         return self.last(self.convolution(self.standardize(patches).to(self.dtype)).flatten(1)), None
 '''
 
-ENTRY = """
-
-def yours(channels: int = 6) -> PatchNetwork:
-    return Yours(channels)
-
-"""
-
 
 def test_a_network_is_two_files(tmp_path: Path) -> None:
     touched = trial(
         tmp_path,
         files={
             "src/patchprint/networks/yours.py": NETWORK,
-            "src/patchprint/networks/catalog.py": edits(
-                after("from patchprint.networks.tfeat", "from patchprint.networks.yours import Yours\n"),
-                after("return DesDis(", ENTRY),
-                after('"tfeat":', '        "yours": yours,\n'),
-            ),
+            "src/patchprint/networks/network.py": after('"tfeat":', '        "yours": "yours:Yours",\n'),
         },
         run=["tests/networks", "tests/interop/test_onnx.py"],
         keyword="yours",
     )
-    assert touched == ["src/patchprint/networks/catalog.py", "src/patchprint/networks/yours.py"]
+    assert touched == ["src/patchprint/networks/network.py", "src/patchprint/networks/yours.py"]

@@ -214,7 +214,7 @@ study hynet-gradients --out new --budget 0 -> budget
 study hynet-gradients --out new --workers 0 -> workers
 match a.jpg b.jpg --device gpu -> gpu
 match a.jpg b.jpg --engine float64 -> float32
-describe photos --out new --engine opnvino -> openvino
+describe photos --out new --engine bfloat61 -> bfloat16
 bench --rounds 0 -> rounds
 bench --max-keypoints 0 -> keypoints
 bench --megapixels 0 -> megapixels

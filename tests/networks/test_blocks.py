@@ -12,15 +12,14 @@ from torch import nn
 from patchprint import networks
 from patchprint.common.errors import UserError
 from patchprint.networks.blocks import (
-    TLU,
     BinaryHead,
-    FilterResponseNorm2d,
     FloatHead,
     Fovea,
     PatchStandardization,
     ViewBatchNorm2d,
     set_num_views,
 )
+from patchprint.networks.hynet import TLU, FilterResponseNorm2d
 from patchprint.ops.distances import pack_bits
 from support.batch_norm_rank import normalize_on_rank, part_of
 from support.network_patches import smooth_patches, trained_looking

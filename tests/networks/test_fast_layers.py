@@ -96,7 +96,7 @@ def test_extra_layers_are_fused_like_the_others():
 
 KERNEL = """
 from patchprint.networks import frn_kernel
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d
+from patchprint.networks.hynet import TLU, FilterResponseNorm2d
 for channels, side in ((32, 32), (64, 16), (8, 8)):
     norm, unit = FilterResponseNorm2d(channels).to(device), TLU(channels).to(device)
     for parameter in (norm.weight, norm.bias, unit.tau):

@@ -1,4 +1,4 @@
-"""Properties of every network in the catalog."""
+"""Properties of every network in the registry."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ if __name__ == "__main__":  # the helpers have one name, however this file is ru
 from patchprint import networks
 from patchprint.common import rng
 from patchprint.data import augment
-from patchprint.networks import weights
-from patchprint.networks.catalog import NETWORKS
+from patchprint.networks import NETWORKS, weights
 from patchprint.training import RECIPES, resolve
 from support import training_data
 from support.checkout import TESTS

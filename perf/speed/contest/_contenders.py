@@ -19,7 +19,7 @@ from patchprint.features.model import NetworkModel
 from patchprint.interop import colmap_models, opencv
 from patchprint.interop.kornia import to_lafs
 from patchprint.interop.opencv_features import create_beblid
-from patchprint.networks.blocks import FilterResponseNorm2d
+from patchprint.networks.hynet import FilterResponseNorm2d
 from patchprint.pipelines.bench import Contender, Task
 from patchprint.types import Keypoints
 

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from patchprint.common.errors import UserError, suggest
@@ -78,29 +79,20 @@ class LazyRegistry(Registry[T]):
 
     def __init__(self, kind: str, package: str, places: Mapping[str, str]) -> None:
         super().__init__(kind, {})
-        self._package, self._places = package, dict(places)
+        self._package, self._entries = package, dict[str, Any](places)
 
     def __getitem__(self, name: str) -> T:
-        if name in self._places and name not in self._entries:
-            module, _, attribute = self._places[name].partition(":")
-            self._entries[name] = getattr(importlib.import_module(f"{self._package}.{module}"), attribute)
-        return super().__getitem__(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+        module, _, attribute = str(super().__getitem__(name)).partition(":")
+        entry: T = getattr(importlib.import_module(f"{self._package}.{module}"), attribute)
+        return entry
 
 
 class FileRegistry(Registry[T]):
     """A registry whose entries are files of one package, imported when an entry is asked for.
 
     ``NAME.py`` (``_`` for ``-``) holds the entry NAME in the variable ``attribute``. ``variants`` lists further entries of the
-    same file, which are called ``NAME-VARIANT``. Files that begin with an underscore hold no entry.
+    same file, which are called ``NAME-VARIANT``. Files that begin with an underscore hold no entry; ``entries`` stand in no
+    file of their own.
     """
 
     def __init__(
@@ -110,12 +102,14 @@ class FileRegistry(Registry[T]):
         path: Iterable[str],
         attribute: str,
         variants: Callable[[T], Mapping[str, T]] = lambda entry: {},
+        entries: Mapping[str, T] = MappingProxyType({}),
     ) -> None:
-        super().__init__(kind, {})
+        super().__init__(kind, entries)
         self._package, self._attribute, self._variants = package, attribute, variants
         files = (module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
         self._files = {file.replace("_", "-"): file for file in files}
         self._read_files: dict[str, list[str]] = {}
+        self._own = list(entries)
 
     def __getitem__(self, name: str) -> T:
         return self._entry(name) or super().__getitem__(name)
@@ -124,6 +118,7 @@ class FileRegistry(Registry[T]):
         return isinstance(name, str) and self._entry(name) is not None
 
     def __iter__(self) -> Iterator[str]:
+        yield from self._own
         for name in self._files:
             yield from self._read(name)
 

@@ -1,4 +1,4 @@
-"""Shared layers: input normalization, FRN, TLU, batch norm that knows about views, and the heads."""
+"""Shared layers: input normalization, batch norm that knows about views, and the heads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from patchprint.common import distributed
 from patchprint.common.errors import UserError
 
 
@@ -87,44 +86,6 @@ def _two_of_three(maps: Tensor) -> Tensor:
     return torch.stack([2 * first + second, second + 2 * third], 2).flatten(1, 2)
 
 
-class FilterResponseNorm2d(nn.Module):
-    """FRN: ``weight * x / sqrt(mean(x^2 over the map) + |eps|) + bias`` per sample and channel.
-
-    Computed in float32 at least, since scale and bias nearly cancel in trained networks.
-
-    Shape:
-        (N, C, H, W) -> (N, C, H, W), same dtype.
-    """
-
-    eps: Tensor
-
-    def __init__(self, num_features: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(1, num_features, 1, 1))
-        self.bias = nn.Parameter(torch.zeros(1, num_features, 1, 1))
-        self.register_buffer("eps", torch.tensor([eps]))
-
-    def forward(self, x: Tensor) -> Tensor:
-        wide = at_least_float32(x)
-        scale = torch.rsqrt(wide.square().mean((2, 3), keepdim=True) + self.eps.abs())
-        return torch.addcmul(self.bias, wide, self.weight * scale).to(x.dtype)
-
-
-class TLU(nn.Module):
-    """Thresholded linear unit ``max(x, tau)``, one learned tau per channel, starting at -1 as in HyNet.
-
-    Shape:
-        (N, C, H, W) -> (N, C, H, W), same dtype.
-    """
-
-    def __init__(self, num_features: int) -> None:
-        super().__init__()
-        self.tau = nn.Parameter(torch.full((1, num_features, 1, 1), -1.0))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.maximum(x, self.tau.to(x.dtype))
-
-
 class ViewBatchNorm2d(nn.BatchNorm2d):
     """Batch norm that normalizes each view of a view-major training batch by itself.
 
@@ -146,13 +107,15 @@ class ViewBatchNorm2d(nn.BatchNorm2d):
         if len(x) % self.num_views:
             raise UserError(f"a training batch of {len(x)} patches cannot be split into {self.num_views} equal views")
         views = x.unflatten(0, (self.num_views, -1)).unbind() if self.num_views > 1 else (x,)
-        if distributed.are_several():
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
             normalized = [self._over_all_ranks(view) for view in views]
         else:
             normalized = [super(ViewBatchNorm2d, self).forward(view) for view in views]
         return normalized[0] if len(normalized) == 1 else torch.cat(normalized)
 
     def _over_all_ranks(self, x: Tensor) -> Tensor:
+        from patchprint.common import distributed  # only training in several processes needs it
+
         world = distributed.world_size()
         wide = at_least_float32(x)
         local_variance, local_mean = torch.var_mean(wide, (0, 2, 3), correction=0)

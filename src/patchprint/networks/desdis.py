@@ -53,6 +53,19 @@ class DesDis(PatchNetwork):
         return run_layers(self.chain(), patches.to(self.dtype), with_maps)
 
 
+def strided(
+    dim: int = 128,
+    width: int = 16,
+    extra: int = 0,
+    dropout: float = 0.0,
+    kind: Kind = "float",
+    fovea: int = 0,
+    size: int = 64,
+) -> PatchNetwork:
+    """Create DesDis's trunk on standardized patches, for students of distillation."""
+    return DesDis(dim, width, dropout, kind, standardize=True, extra=extra, fovea=fovea, size=size)
+
+
 def _block(channels: int, width: int, stride: int) -> list[nn.Module]:
     return [nn.Conv2d(channels, width, 3, stride, padding=1, bias=False), ViewBatchNorm2d(width), nn.ReLU()]
 

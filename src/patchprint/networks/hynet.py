@@ -9,10 +9,56 @@ import torch
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d, Fovea, PatchStandardization, ViewBatchNorm2d
+from patchprint.networks.blocks import (
+    Fovea,
+    PatchStandardization,
+    ViewBatchNorm2d,
+    at_least_float32,
+    middle_square,
+    unit_length,
+)
 from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 InputNorm = Literal["frn", "standard"]
+_QUARTERS = (4, 3, 2)  # sides of the squares of a pooled network
+
+
+class FilterResponseNorm2d(nn.Module):
+    """FRN: ``weight * x / sqrt(mean(x^2 over the map) + |eps|) + bias`` per sample and channel.
+
+    Computed in float32 at least, since scale and bias nearly cancel in trained networks.
+
+    Shape:
+        (N, C, H, W) -> (N, C, H, W), same dtype.
+    """
+
+    eps: Tensor
+
+    def __init__(self, num_features: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, num_features, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(1, num_features, 1, 1))
+        self.register_buffer("eps", torch.tensor([eps]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = at_least_float32(x)
+        scale = torch.rsqrt(wide.square().mean((2, 3), keepdim=True) + self.eps.abs())
+        return torch.addcmul(self.bias, wide, self.weight * scale).to(x.dtype)
+
+
+class TLU(nn.Module):
+    """Thresholded linear unit ``max(x, tau)``, one learned tau per channel, starting at -1 as in HyNet.
+
+    Shape:
+        (N, C, H, W) -> (N, C, H, W), same dtype.
+    """
+
+    def __init__(self, num_features: int) -> None:
+        super().__init__()
+        self.tau = nn.Parameter(torch.full((1, num_features, 1, 1), -1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.maximum(x, self.tau.to(x.dtype))
 
 
 class HyNet(PatchNetwork):
@@ -92,6 +138,45 @@ class HyNet(PatchNetwork):
             x = convolution._conv_forward(x, convolution.weight, None)
             x = self._fused(x, convolution.bias, norm.weight, norm.bias, unit.tau, norm.eps)
         return x
+
+
+class PooledNetwork(PatchNetwork):
+    """Mean of the unit descriptors of three nested squares: the whole side, three quarters of it, and half.
+
+    It matches better than any of the three (docs/evidence/training-log.md), also with a network trained alone.
+
+    Shape:
+        (N, 1, 2 S, 2 S) -> (N, network.dim), where ``network`` takes patches of S x S pixels.
+    """
+
+    has_maps = False
+
+    def __init__(self, network: PatchNetwork) -> None:
+        if network.kind == "binary":
+            raise UserError("signs have no mean; give pooled weights kind 'float'")
+        super().__init__(network.dim, network.kind, 2 * network.input_size)
+        self.network = network
+        self.cancels_brightness = network.cancels_brightness
+
+    def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
+        squares = torch.stack([middle_square(patches[:, 0], quarters) for quarters in _QUARTERS], 1)
+        raw, _ = self.network.encode(squares.flatten(0, 1)[:, None], with_maps=False)
+        return unit_length(raw).unflatten(0, (-1, len(_QUARTERS))).mean(1), None
+
+
+def sdgmnet(
+    dim: int = 128,
+    width: int = 32,
+    dropout: float = 0.3,
+    input_norm: InputNorm = "frn",
+    kind: Kind = "float",
+    fovea: int = 0,
+    extra: int = 0,
+    pooled: bool = False,
+) -> PatchNetwork:
+    """Create HyNet's trunk under the name of the paper on gradient modulation; see ``HyNet`` and ``PooledNetwork``."""
+    network = HyNet(dim, width, dropout, input_norm, kind, fovea, extra)
+    return PooledNetwork(network) if pooled else network
 
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:

@@ -123,3 +123,27 @@ class SOSNet(PatchNetwork):
 
     def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
         return run_layers(self.layers, patches.to(self.dtype), with_maps)
+
+
+def hardnet(dim: int = 128, width: int = 32, dropout: float = 0.3, kind: Kind = "float") -> PatchNetwork:
+    return L2Net(dim, width, dropout, kind=kind)
+
+
+def l2net(
+    dim: int = 128,
+    width: int = 32,
+    dropout: float = 0.0,
+    kind: Kind = "float",
+    learned_norm: bool = False,
+    maps: MapLayers = "ends",
+) -> PatchNetwork:
+    # The options learned_norm and maps="all" are curves C and D of the paper's Fig. 3a.
+    return L2Net(dim, width, dropout, bias=True, bn_eps=1e-4, kind=kind, learned_norm=learned_norm, maps=maps)
+
+
+def doap(dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float") -> PatchNetwork:
+    return L2Net(dim, width, dropout, init="he", kind=kind)
+
+
+def doap_binary(dim: int = 256, width: int = 32, dropout: float = 0.1) -> PatchNetwork:
+    return doap(dim, width, dropout, kind="binary")

@@ -1,9 +1,11 @@
-"""Base class of patch networks, and the metadata of weights."""
+"""Base class of patch networks, their registry, and the metadata of weights."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError
+from patchprint.common.registry import LazyRegistry, check_kinds, check_options
 from patchprint.networks.blocks import at_least_float32, create_head
 from patchprint.ops.distances import pack_bits
 
@@ -212,6 +215,69 @@ class PatchNetwork(nn.Module):
             raise UserError(f"patches must have shape (N, {channels}, {size}, {size}), got {tuple(patches.shape)}")
         if patches.dtype != torch.uint8 and not patches.is_floating_point():
             raise UserError(f"patches must be uint8 or floating point in [0, 1], got {patches.dtype}")
+
+
+# Module and name, in this package, of a class or function whose arguments are the options of `create`.
+NETWORKS: LazyRegistry[Callable[..., PatchNetwork]] = LazyRegistry(
+    "network",
+    __package__,
+    {
+        "hardnet": "l2net:hardnet",
+        "sosnet": "l2net:SOSNet",
+        "hynet": "hynet:HyNet",
+        "sdgmnet": "hynet:sdgmnet",
+        "l2net": "l2net:l2net",
+        "l2net-cs": "wrappers:l2net_cs",
+        "doap": "l2net:doap",
+        "doap-binary": "l2net:doap_binary",
+        "doap-st": "wrappers:doap_st",
+        "tfeat": "tfeat:TFeat",
+        "desdis": "desdis:DesDis",
+        "strided": "desdis:strided",
+        "embedding": "embedding:EmbeddingNetwork",
+    },
+)
+
+
+def create(name: str, **options: Any) -> PatchNetwork:
+    """Create a network with random weights, in training mode.
+
+    Args:
+        name: a name in ``NETWORKS``.
+        **options: arguments of its entry there. All patch networks take ``dim`` and ``width`` (channels of the first layer),
+            most ``dropout`` and ``kind`` ("float" or "binary"); ``embedding``, for whole images, takes a ``backbone``.
+    """
+    signature = inspect.signature(NETWORKS[name])
+    check_options(f"network {name!r}", options, signature.parameters)
+    check_kinds(f"network {name!r}", options, NETWORKS[name])
+    for option in ("dim", "width", "input_size"):
+        size = options.get(option, 1)
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise UserError(f"network {name!r}: {option} is {size!r}, which is not a whole number above 0")
+    bound = signature.bind(**options)
+    bound.apply_defaults()
+    network = NETWORKS[name](**bound.arguments)
+    # Convolutions are 1.2 to 1.7 times faster in this layout, on the CPU and on a GPU in bfloat16.
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    # All options are recorded, so that weights saved today rebuild the same network under other defaults.
+    network.info = dataclasses.replace(network.info, name=name, network=name, options=dict(bound.arguments))
+    return network
+
+
+def create_like(state: Mapping[str, Tensor], name: str, **options: Any) -> PatchNetwork:
+    """Create a network for given weights; UserError where they do not fit.
+
+    It is created without memory first, since options of a file may ask for any size.
+    """
+    with torch.device("meta"):
+        expected = create(name, **options).state_dict()
+    # Files written before PyTorch 0.4.1 do not count batches; the count plays no part in evaluation.
+    missing = sorted(key for key in expected.keys() - state.keys() if not key.endswith("num_batches_tracked"))
+    foreign = sorted(state.keys() - expected.keys())
+    wrong = sorted(key for key in expected.keys() & state.keys() if expected[key].shape != state[key].shape)
+    if missing or foreign or wrong:
+        raise UserError(f"the weights do not fit network {name!r}, first at {(missing + foreign + wrong)[0]!r}")
+    return create(name, **options)
 
 
 def multiply_adds(network: PatchNetwork) -> int:

@@ -1,21 +1,17 @@
 """Load and save trained weights with their metadata.
 
 Weights are safetensors files whose metadata (JSON strings) hold the fields of ``ModelInfo``; the package's own are
-``patchprint/networks/pretrained/NAME.safetensors``. Files that the authors of HardNet, SOSNet, HyNet, TFeat, HardTFeat and
-DesDis publish are read too; those in ``PUBLISHED`` by name, once they lie in the cache folder.
+``patchprint/networks/pretrained/NAME.safetensors``. Files of other authors are read too (`published`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
 import math
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -23,29 +19,13 @@ from safetensors.torch import save as serialize
 from torch import Tensor
 
 from patchprint.common.errors import UserError, parsing, suggest
-from patchprint.common.files import atomic_file, cache_folder
-from patchprint.networks.catalog import NETWORKS, create_like
-from patchprint.networks.network import ModelInfo, PatchNetwork, TrainingRecord
+from patchprint.common.files import atomic_file
+from patchprint.networks.network import NETWORKS, ModelInfo, PatchNetwork, TrainingRecord, create_like
 
 WEIGHTS_FOLDER = Path(__file__).resolve().parent / "pretrained"
 _FORMAT = "patchprint"
 _WHAT = "a safetensors file"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
-
-# File and source of published weights, by name.
-PUBLISHED = {
-    "tfeat.liberty": ("tfeat-liberty.params", "https://github.com/vbalnt/tfeat"),
-    "hardtfeat": ("HardTFeat.pth", "https://github.com/ducha-aiki/affnet"),
-    **{f"desdis-{width}": (f"DesDis-{width}.pth", "https://github.com/liuyuzhenn/DesDis") for width in (8, 16, 24, 32)},
-}
-# Keys by which published files are recognized: of the first convolution and of the layer that sets the dimension; license.
-_SIGNATURES = {
-    "hardnet": ("features.0.weight", "features.19.weight", "MIT"),
-    "sosnet": ("layers.1.weight", "layers.20.weight", "none stated by the authors"),
-    "hynet": ("layer1.2.weight", "layer7.1.weight", "MIT"),
-    "tfeat": ("features.1.weight", "descr.0.weight", "MIT"),
-    "desdis": ("layer1.1.weight", "desc.1.weight", "MIT"),
-}
 
 
 def load_network(
@@ -61,8 +41,12 @@ def load_network(
     path = _find(name_or_file, also_known)
     with open(path, "rb") as stream:
         has_header = stream.read(9)[8:] == b"{"  # of safetensors: eight bytes of length, then a JSON object
-    is_safetensors = path.suffix == ".safetensors" or has_header
-    network = _load_safetensors(path) if is_safetensors else _network_from_published(_load_pickled(path), path)
+    if path.suffix == ".safetensors" or has_header:
+        network = _load_safetensors(path)
+    else:
+        from patchprint.networks import published
+
+        network = published.create_network(published.read_pickled(path), path)
     if not network.info.sha256:
         network.info = dataclasses.replace(network.info, sha256=weights_sha256(network.state_dict()))
     return network.eval().to(device)
@@ -167,8 +151,10 @@ def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
     shipped = {path.stem: path for path in WEIGHTS_FOLDER.glob("*.safetensors")}
     if isinstance(name_or_file, str) and name_or_file in shipped:
         return shipped[name_or_file]
-    if isinstance(name_or_file, str) and name_or_file in PUBLISHED:
-        return _find_published(name_or_file)
+    from patchprint.networks import published
+
+    if isinstance(name_or_file, str) and name_or_file in published.PUBLISHED:
+        return published.find(name_or_file)
     path = Path(name_or_file)
     if path.is_file():
         return path
@@ -179,9 +165,8 @@ def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
     if str(name_or_file) in NETWORKS:
         have = f"weights are there for {', '.join(sorted(shipped))}" if shipped else "no weights are shipped"
         raise UserError(f"network {name_or_file!r} comes without weights; train it or give a file ({have})")
-    raise UserError(
-        f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), [*shipped, *also_known, *PUBLISHED, *NETWORKS])}"
-    )
+    known = [*shipped, *also_known, *published.PUBLISHED, *NETWORKS]
+    raise UserError(f"there is no model {str(name_or_file)!r}; {suggest(str(name_or_file), known)}")
 
 
 def _check_types(info: ModelInfo) -> None:
@@ -207,7 +192,9 @@ def _is_kernel(name: str, value: Tensor) -> bool:
 def _load_safetensors(path: Path) -> PatchNetwork:
     state = _read_state(path)
     if _metadata(path).get("format") != _FORMAT:
-        return _network_from_published(state, path)
+        from patchprint.networks import published
+
+        return published.create_network(state, path)
     info = read_info(path)
     if weights_sha256(state) != info.sha256:
         raise UserError(f"{path} is damaged: the checksum of its weights is not the one it was written with")
@@ -221,90 +208,3 @@ def _load_safetensors(path: Path) -> PatchNetwork:
                 )
     network.info = info
     return network
-
-
-def _load_pickled(path: Path) -> object:
-    try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as bundle:
-                if sum(member.file_size for member in bundle.infolist()) > path.stat().st_size:
-                    raise ValueError("it unpacks to more than it holds")
-        # From memory, where a forged length cannot ask for more than there is.
-        return torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
-    # Damaged files raise anything (OSError, IndexError, AssertionError, ...), with the advice to load them unsafely.
-    except Exception as error:
-        raise UserError(f"{path} is damaged or no weight file that can be read safely") from error
-
-
-def _find_published(name: str) -> Path:
-    (file, source), folder = PUBLISHED[name], cache_folder("weights")
-    if not (folder / file).is_file():
-        raise UserError(
-            f"the weights {name} are published by others and not here: put {file} from {source} into {folder}, "
-            "or give the path of the file"
-        )
-    return folder / file
-
-
-def _network_from_published(content: Any, path: Path) -> PatchNetwork:
-    """Build the network of a published checkpoint."""
-    state = _unwrap(content)
-    if state is None:
-        raise UserError(f"{path} holds no weights of a patch network")
-    # A tensor may repeat few bytes over any shape.
-    if sum(value.numel() * value.element_size() for value in state.values()) > path.stat().st_size:
-        raise UserError(f"{path} holds weights that are larger than the file; take the one that its authors publish")
-    with parsing(path, "a weight file of a patch network"):
-        state, options = _from_hardtfeat(state) if "classifier.1.weight" in state else (state, {})
-        fitting = [
-            name
-            for name, (first, last, _) in _SIGNATURES.items()
-            if first in state and last in state and state[first].ndim == 4
-        ]
-    if not fitting:
-        raise UserError(f"{path} holds weights of another network; known files are {', '.join(_SIGNATURES)}")
-    name = fitting[0]
-    first, last, license = _SIGNATURES[name]
-    with parsing(path, f"a weight file that fits network {name!r}"):
-        network = create_like(state, name, width=state[first].shape[0], dim=state[last].shape[0], **options)
-        counts = {key: value for key, value in network.state_dict().items() if key.endswith("num_batches_tracked")}
-        network.load_state_dict(counts | state)
-    network.info = dataclasses.replace(
-        network.info,
-        name=_name_of(path, name),
-        license=license,
-        training=TrainingRecord(data="see the publisher of the file"),
-        notes=f"published weights, read from {path.name}",
-    )
-    return network
-
-
-def _unwrap(content: Any) -> dict[str, Tensor] | None:
-    """Return the state dict of a checkpoint, without DataParallel's prefix, or None."""
-    if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
-        content = content["state_dict"]
-    if not isinstance(content, Mapping) or not content:
-        return None
-    if not all(isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()):
-        return None
-    return {key.removeprefix("module."): value for key, value in content.items()}
-
-
-def _from_hardtfeat(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Convert HardTFeat to TFeat's keys and options; its linear layer is a convolution, and SIFT is in the file too."""
-    names = {"features.0": "features.1", "features.3": "features.4", "classifier.1": "descr.0"}
-    renamed = {}
-    for key, value in state.items():
-        layer, _, kind = key.rpartition(".")
-        if not key.startswith("SIFT."):
-            renamed[f"{names.get(layer, layer)}.{kind}"] = value.flatten(1) if key == "classifier.1.weight" else value
-    return renamed, {"standardize": True}
-
-
-def _name_of(path: Path, network: str) -> str:
-    """Return the name of a published file; that of another ``tfeat-mine.pth`` is ``tfeat.mine``."""
-    for known, (file, _) in PUBLISHED.items():
-        if file == path.name:
-            return known
-    tag = path.stem.removeprefix(f"{network}-")
-    return path.stem if tag == path.stem else f"{network}.{tag}"

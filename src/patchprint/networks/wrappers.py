@@ -1,4 +1,4 @@
-"""Networks that wrap networks: center-surround, mean of three squares, spatial transformer."""
+"""Networks that wrap networks: center-surround, spatial transformer."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from patchprint.common.errors import UserError
-from patchprint.networks.blocks import (
-    PatchStandardization,
-    ViewBatchNorm2d,
-    at_least_float32,
-    middle_square,
-    unit_length,
-)
-from patchprint.networks.network import Maps, PatchNetwork
+from patchprint.networks.blocks import PatchStandardization, ViewBatchNorm2d, at_least_float32
+from patchprint.networks.l2net import doap, l2net
+from patchprint.networks.network import Kind, Maps, PatchNetwork
 
 Padding = Literal["border", "zeros"]
-_QUARTERS = (4, 3, 2)
 
 
 class CenterSurround(PatchNetwork):
@@ -62,30 +56,6 @@ class CenterSurround(PatchNetwork):
         if self.surround_frozen:
             self.surround.eval()
         return self
-
-
-class PooledNetwork(PatchNetwork):
-    """Mean of the unit descriptors of three nested squares: the whole side, three quarters of it, and half.
-
-    It matches better than any of the three (docs/evidence/training-log.md), also with a network trained alone.
-
-    Shape:
-        (N, 1, 2 S, 2 S) -> (N, network.dim), where ``network`` takes patches of S x S pixels.
-    """
-
-    has_maps = False
-
-    def __init__(self, network: PatchNetwork) -> None:
-        if network.kind == "binary":
-            raise UserError("signs have no mean; give pooled weights kind 'float'")
-        super().__init__(network.dim, network.kind, 2 * network.input_size)
-        self.network = network
-        self.cancels_brightness = network.cancels_brightness
-
-    def encode(self, patches: Tensor, with_maps: bool) -> tuple[Tensor, Maps | None]:
-        squares = torch.stack([middle_square(patches[:, 0], quarters) for quarters in _QUARTERS], 1)
-        raw, _ = self.network.encode(squares.flatten(0, 1)[:, None], with_maps=False)
-        return unit_length(raw).unflatten(0, (-1, len(_QUARTERS))).mean(1), None
 
 
 class SpatialTransformer(nn.Module):
@@ -170,3 +140,15 @@ class TransformedNetwork(PatchNetwork):
         for name, parameter in self.named_parameters():
             groups[0.01 if name.startswith("transformer.predict.") else 1.0].append(parameter)
         return [{"params": params, "lr_factor": factor, "decays": True} for factor, params in groups.items()]
+
+
+def l2net_cs(dim: int = 256, width: int = 32, dropout: float = 0.0, kind: Kind = "float") -> PatchNetwork:
+    if dim % 2:
+        raise UserError(f"a center-surround network needs an even dimension, not {dim}")
+    return CenterSurround(l2net(dim // 2, width, dropout, kind), l2net(dim // 2, width, dropout, kind))
+
+
+def doap_st(
+    dim: int = 128, width: int = 32, dropout: float = 0.1, kind: Kind = "float", padding: Padding = "border"
+) -> PatchNetwork:
+    return TransformedNetwork(doap(dim, width, dropout, kind), padding=padding)

@@ -72,7 +72,7 @@ def test_threads_do_not_mix() -> None:
 
 LAYERS = """
 import torch.nn.functional as F
-from patchprint.networks.engines.cuda_kernels import Layer
+from patchprint.networks.engines._cuda_kernels import Layer
 
 def by_layers(x, layer):
     weight = layer.kernel.float().permute(2, 1, 0).unflatten(2, (3, 3))

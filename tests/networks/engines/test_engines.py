@@ -20,15 +20,14 @@ from patchprint.data.builders.homographies import ImagePair
 from patchprint.features import load
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork, engines
-from patchprint.networks.engines import openvino
-from patchprint.networks.engines.pytorch import Float32Engine, inference_copy, multiplies_in_bfloat16
+from patchprint.networks.engines import Float32Engine, inference_copy, int8, multiplies_in_bfloat16
 from patchprint.ops.distances import pair_distances
 from support import children
 from support.children import Ending
 from support.full_disk import files_limited_to
 
 # How far a component of a unit descriptor may be from the one in float32.
-TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "openvino": 1e-2, "int8": 0.1}
+TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 0.1}
 CPU = torch.device("cpu")
 NETWORKS = ("hardnet", "sosnet", "hynet", "sdgmnet", "tfeat", "doap-st", "l2net-cs")
 
@@ -67,12 +66,15 @@ def patches(network: PatchNetwork, count: int) -> Tensor:
     return torch.randint(0, 256, size, dtype=torch.uint8, generator=generator)
 
 
-# The exporter has tests of its own for every network.
-EXPORTED = [("hynet", engine) for engine in engines.available(CPU) if engine not in ("float32", "bfloat16")]
+needs_openvino = pytest.mark.skipif("int8" not in engines.available(CPU), reason="needs OpenVINO")
 
 
 @pytest.mark.parametrize(
-    ("name", "engine"), [*((name, engine) for name in NETWORKS for engine in ("float32", "bfloat16")), *EXPORTED]
+    ("name", "engine"),
+    [
+        *((name, engine) for name in NETWORKS for engine in ("float32", "bfloat16")),
+        pytest.param("hynet", "int8", marks=needs_openvino),  # the exporter has tests of its own for every network
+    ],
 )
 def test_it_says_what_the_network_says(name: str, engine: str) -> None:
     network = narrow(name)
@@ -86,7 +88,7 @@ def test_it_says_what_the_network_says(name: str, engine: str) -> None:
     assert (as_floats - found).abs().max() <= TOLERANCE[engine]
 
 
-@pytest.mark.parametrize("engine", ["float32", "bfloat16", *(engine for _, engine in EXPORTED)])
+@pytest.mark.parametrize("engine", engines.available(CPU))
 def test_patches_cut_on_the_way_are_described_as_others(engine: str) -> None:
     made = engines.create(narrow("hynet"), engine)
     given = patches(narrow("hynet"), 100)
@@ -97,12 +99,12 @@ def test_patches_cut_on_the_way_are_described_as_others(engine: str) -> None:
 def test_what_is_cached_is_known_by_network_and_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network = narrow("hynet")
-    assert openvino.cached(network, "x", lambda: b"first") == b"first"
-    assert openvino.cached(network, "x", lambda: b"second") == b"first"
-    assert openvino.cached(narrow("hardnet"), "x", lambda: b"second") == b"second"
-    assert openvino.cached(network, "y", lambda: b"third") == b"third"
-    monkeypatch.setattr(openvino, "_code", lambda: "other layers")
-    assert openvino.cached(network, "x", lambda: b"fourth") == b"fourth"
+    assert int8.cached(network, "x", lambda: b"first") == b"first"
+    assert int8.cached(network, "x", lambda: b"second") == b"first"
+    assert int8.cached(narrow("hardnet"), "x", lambda: b"second") == b"second"
+    assert int8.cached(network, "y", lambda: b"third") == b"third"
+    monkeypatch.setattr(int8, "_code", lambda: "other layers")
+    assert int8.cached(network, "x", lambda: b"fourth") == b"fourth"
 
 
 def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
@@ -110,45 +112,40 @@ def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
 ) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network, content = narrow("hynet"), bytes(range(200))
-    openvino.cached(network, "x", lambda: content)
+    int8.cached(network, "x", lambda: content)
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     whole = file.read_bytes()
     for damaged in (b"", whole[:10], whole[:-1], whole + b"!", whole[:100] + b"?" + whole[101:], b"?" + whole[1:]):
         file.write_bytes(damaged)
-        assert openvino.cached(network, "x", lambda: content) == content
+        assert int8.cached(network, "x", lambda: content) == content
         assert file.read_bytes() == whole
 
 
-ENGINES = [pytest.param(engine, marks=[] if engine == "int8" else pytest.mark.slow) for _, engine in EXPORTED]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_m2_m3_changed_bytes_do_not_reach_the_engine(
-    engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@needs_openvino
+def test_m2_m3_changed_bytes_do_not_reach_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     network = narrow("tfeat")
     given = patches(network, 70)
-    expected = engines.create(network, engine).describe(given)
+    expected = engines.create(network, "int8").describe(given)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) == (2 if engine == "int8" else 1)
+    assert len(files) == 2
     for file in files:
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
-    assert torch.equal(engines.create(network, engine).describe(given), expected)
+    assert torch.equal(engines.create(network, "int8").describe(given), expected)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@needs_openvino
 def test_m3_without_a_place_for_the_cache_an_engine_works(
-    engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("no folder can be made below a file, whoever asks")
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "file" / "cache"))
     network = narrow("tfeat")
     given = patches(network, 70)
-    found = engines.create(network, engine).describe(given)
-    assert (found - network.describe(given)).abs().max() <= TOLERANCE[engine]
+    found = engines.create(network, "int8").describe(given)
+    assert (found - network.describe(given)).abs().max() <= TOLERANCE["int8"]
     assert "the engine is not kept for the next time" in capfd.readouterr().err
 
 
@@ -157,7 +154,7 @@ def test_m3_on_a_full_disk_nothing_is_cached(monkeypatch: pytest.MonkeyPatch, tm
     network = narrow("hynet")
     for _ in range(2):
         with files_limited_to(1000):
-            assert len(openvino.cached(network, "x", lambda: bytes(5000))) == 5000
+            assert len(int8.cached(network, "x", lambda: bytes(5000))) == 5000
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -293,14 +290,10 @@ def test_wrong_engines_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None
         engines.check("bfloat16", torch.device("cuda"))
     monkeypatch.setitem(__import__("sys").modules, "openvino", None)
     with pytest.raises(UserError, match="patchprint\\[fast\\]"):
-        load("hardnet", engine="openvino")
+        load("hardnet", engine="int8")
 
 
-def has_openvino() -> bool:
-    return "int8" in engines.available(CPU)
-
-
-@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+@needs_openvino
 def test_many_images_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
     good = narrow("hardnet")
@@ -310,19 +303,19 @@ def test_many_images_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPat
     assert engines.chosen_for_many(good) == "float32"
 
 
-@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+@needs_openvino
 def test_a_network_that_loses_too_much_in_8_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = narrow("hardnet")
     monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))  # what was rounded before is not looked at again
-    monkeypatch.setattr(openvino, "_LEAST_AGREEMENT", 1.1)
-    with pytest.raises(UserError, match=r"hardnet loses too much: .*; take the engine openvino"):
+    monkeypatch.setattr(int8, "_LEAST_AGREEMENT", 1.1)
+    with pytest.raises(UserError, match=r"hardnet loses too much: .*; take the engine float32"):
         engines.create(network, "int8")
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
     assert engines.chosen_for_many(network) == engines.chosen(torch.device("cpu"))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+@needs_openvino
 def test_descriptors_in_8_bits_match_those_in_float32() -> None:
     """One image in float32, the other in 8 bits."""
     pair = stereo_pair(400)
@@ -337,16 +330,17 @@ def test_descriptors_in_8_bits_match_those_in_float32() -> None:
     assert bundled.matching(Mixed(), pair)["ap"] == pytest.approx(same, abs=0.005)
 
 
-@pytest.mark.skipif(not has_openvino(), reason="needs OpenVINO")
+@needs_openvino
 def test_a_forked_child_computes() -> None:
     """As a worker of multiprocessing: it has none of the threads with which its parent computed."""
     network = narrow("hardnet")
-    model, given = NetworkModel(network, "openvino"), patches(network, 70)
-    expected = model.describe_patches(given)
+    model, given = NetworkModel(network, "int8"), patches(network, 70)
+    model.describe_patches(given)
+    expected = network.describe(given)
 
     def describe_again() -> None:
         signal.alarm(30)  # ends a child that waits for ever
-        assert (model.describe_patches(given) - expected).abs().max() < 1e-2
+        assert (model.describe_patches(given) - expected).abs().max() < 1e-6
 
     assert children.run(describe_again) == Ending("done")
 
@@ -356,7 +350,7 @@ import gc, os, signal, threading, time, torch
 from patchprint.features import load
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in the background inherits that it is ignored
 patches = torch.rand(8, 1, 32, 32)
-models = [load("hardnet.small", engine=name) for name in ("openvino", "int8")]
+models = [load("hardnet.small", engine="int8") for _ in range(2)]
 for model in models:
     model.describe_patches(patches)
 while models:
@@ -372,9 +366,9 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.slow
+@needs_openvino
 def test_ctrl_c_after_openvino_is_no_crash() -> None:
     """OpenVINO gives the thread a stack for its signals, which must not be gone while the process lives."""
-    pytest.importorskip("openvino")
     done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "stopped by Ctrl-C"), done.stderr[-500:]
 

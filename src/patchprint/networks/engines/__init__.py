@@ -1,35 +1,144 @@
-"""Inference engines for patch networks, and the choice among them.
+"""Engines, which compute descriptors of patches: base classes, those of PyTorch itself, and the choice among all.
 
-To add an engine, write a subclass of `Engine` or `CpuEngine` (see `pytorch`) and add it to `ENGINES`.
+An engine that needs more is a file here, which assigns a subclass of `Engine` or `CpuEngine` to ``engine``; the file's name is
+its name.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import importlib.util
+import itertools
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import ClassVar
 
 import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from patchprint.common.devices import map_over_cores
 from patchprint.common.errors import UserError, require
-from patchprint.common.registry import Registry
+from patchprint.common.registry import FileRegistry
 from patchprint.networks import PatchNetwork
-from patchprint.networks.engines.cuda import CudaEngine
-from patchprint.networks.engines.openvino import Int8Engine, OpenVinoEngine
-from patchprint.networks.engines.pytorch import BFloat16Engine, Engine, Float32Engine, multiplies_in_bfloat16
+from patchprint.networks.network import CHUNK_ON_CPU
 
-ENGINES: Registry[type[Engine]] = Registry(
-    "engine",
-    {
-        "float32": Float32Engine,
-        "bfloat16": BFloat16Engine,
-        "openvino": OpenVinoEngine,
-        "int8": Int8Engine,
-        "cuda": CudaEngine,
-    },
-)
 AUTO = "auto"
 EXACT = "float32"  # the default of benchmarks
 MANY = "int8"  # preferred by `chosen_for_many`
+Compute = Callable[[Tensor], Tensor]
+
+
+class Engine(ABC):
+    """Computes the descriptors of a network.
+
+    Attributes:
+        package: the package that it needs.
+        extra: our extra that installs the package.
+        devices: kinds of devices that it computes on.
+    """
+
+    package: ClassVar[str] = "torch"
+    extra: ClassVar[str] = ""
+    devices: ClassVar[tuple[str, ...]]
+
+    def __init__(self, network: PatchNetwork) -> None:
+        self.finish = network.finish
+
+    @abstractmethod
+    def describe(self, patches: Tensor) -> Tensor:
+        """Compute descriptors on the CPU; thread-safe.
+
+        Shape:
+            patches (N, 1, S, S) uint8 or float in [0, 1], N at least 1 -> as `PatchNetwork.finish`.
+        """
+
+    def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        """Compute descriptors of lazily sampled chunks of at most `CHUNK_ON_CPU` patches."""
+        return torch.cat([self.describe(cut()) for cut in cuts])
+
+
+class CpuEngine(Engine):
+    """Engine that divides chunks among the cores."""
+
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+
+    @abstractmethod
+    def session(self) -> contextlib.AbstractContextManager[Compute]:
+        """Open a function from at most `CHUNK_ON_CPU` patches to raw vectors (N, D) float32, for one thread."""
+
+    def describe(self, patches: Tensor) -> Tensor:
+        return self.finish(self.raw(patches))
+
+    @torch.no_grad()
+    def raw(self, patches: Tensor) -> Tensor:
+        """Compute raw vectors, (N, 1, S, S) -> (N, D) float32, N at least 1."""
+        parts = [partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)]
+        return torch.cat(map_over_cores(self._in_session, parts))
+
+    def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        # A core samples patches and computes them before it takes the next ones: they are in its cache.
+        return self.finish(torch.cat(map_over_cores(self._in_session, cuts)))
+
+    @contextlib.contextmanager
+    def _in_session(self) -> Iterator[Callable[[Callable[[], Tensor]], Tensor]]:
+        with torch.no_grad(), self.session() as compute:  # PyTorch keeps both for each thread
+            yield lambda cut: compute(cut())
+
+
+class Float32Engine(CpuEngine):
+    """The network itself, the reference for all other engines: a patch has the same bits alone and in a batch."""
+
+    devices = ("cpu", "cuda", "mps")
+
+    def __init__(self, network: PatchNetwork) -> None:
+        super().__init__(network)
+        self.network = network
+
+    def raw(self, patches: Tensor) -> Tensor:
+        if next(self.network.parameters()).device.type == "cpu":
+            return super().raw(patches)
+        # Convolutions on NVIDIA GPUs drop bits of float32 by default.
+        before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
+        try:
+            return self.network.raw(patches).cpu()
+        finally:
+            torch.backends.cudnn.allow_tf32 = before
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Compute]:
+        network = self.network.in_evaluation()
+
+        def compute(patches: Tensor) -> Tensor:
+            # PyTorch takes another way for a single one, with other last digits.
+            several = patches if len(patches) > 1 else patches.expand(2, -1, -1, -1)
+            return network.forward_features(several, with_maps=False)[0][: len(patches)]
+
+        yield compute
+
+
+class BFloat16Engine(CpuEngine):
+    """A copy with batch norms folded into convolutions, channels last, computed in bfloat16.
+
+    Sums, FRN and the last norm are in float32. Components of descriptors differ from float32 by at most 0.01.
+    """
+
+    def __init__(self, network: PatchNetwork) -> None:
+        super().__init__(network)
+        self.network = inference_copy(network)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Compute]:
+        with torch.autocast("cpu", torch.bfloat16):  # rounds weights once while it is open
+            yield lambda patches: self.network.forward_features(patches, with_maps=False)[0]
+
+
+ENGINES: FileRegistry[type[Engine]] = FileRegistry(
+    "engine", __name__, __path__, "engine", entries={"float32": Float32Engine, "bfloat16": BFloat16Engine}
+)
 
 
 def create(network: PatchNetwork, name: str = AUTO) -> Engine:
@@ -70,7 +179,7 @@ def chosen_for_many(network: PatchNetwork) -> str:
     """Return the engine that "auto" means for many images: on a CPU "int8" where it works well, else as `chosen`."""
     device = next(network.parameters()).device
     usual = chosen(device)
-    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or MANY not in available(device):
+    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or not _is_installed(ENGINES[MANY]):
         return usual
     try:
         create(network, MANY)
@@ -81,8 +190,29 @@ def chosen_for_many(network: PatchNetwork) -> str:
 
 def available(device: torch.device) -> list[str]:
     """Return the installed engines that compute on a device."""
-    here = {name: engine.package for name, engine in ENGINES.items() if device.type in engine.devices}
-    return [name for name, package in here.items() if importlib.util.find_spec(package) is not None]
+    return [name for name, engine in ENGINES.items() if device.type in engine.devices and _is_installed(engine)]
 
 
-__all__ = ["AUTO", "ENGINES", "EXACT", "MANY", "Engine", "available", "check", "chosen", "chosen_for_many", "create"]
+def _is_installed(engine: type[Engine]) -> bool:
+    return importlib.util.find_spec(engine.package) is not None
+
+
+def inference_copy(network: PatchNetwork) -> PatchNetwork:
+    """Return a faster copy for inference: batch norms folded except the last, no dropout, channels last."""
+    copied = copy.deepcopy(network).eval()
+    for layers in [module for module in copied.modules() if isinstance(module, nn.Sequential)]:
+        for index, (layer, following) in enumerate(itertools.pairwise(layers)):
+            is_last = index + 2 == len(layers)  # the last norm works in float32
+            if type(layer) is nn.Conv2d and isinstance(following, nn.BatchNorm2d) and not is_last:
+                layers[index], layers[index + 1] = fuse_conv_bn_eval(layer, following), nn.Identity()
+    for weight in copied.parameters():
+        if weight.ndim == 4:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+    return copied.eval()  # the new layers too: else `in_evaluation` would copy for every chunk
+
+
+def multiplies_in_bfloat16() -> bool:
+    """Whether this CPU does, and PyTorch's convolutions may use it (``ONEDNN_MAX_CPU_ISA`` can forbid it)."""
+    if not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()):
+        return False
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()

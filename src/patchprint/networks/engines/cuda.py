@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from patchprint.common.devices import Recording, runs_kernels
 from patchprint.networks import PatchNetwork, fast_layers
-from patchprint.networks.blocks import TLU, FilterResponseNorm2d, Fovea, PatchStandardization
-from patchprint.networks.engines.pytorch import Engine, inference_copy
+from patchprint.networks.blocks import Fovea, PatchStandardization
+from patchprint.networks.engines import Engine, inference_copy
+from patchprint.networks.hynet import TLU, FilterResponseNorm2d
 
 if TYPE_CHECKING:
-    from patchprint.networks.engines.cuda_kernels import Entry, Layer
+    from patchprint.networks.engines._cuda_kernels import Entry, Layer
 
 # Sizes of recorded chunks, which smaller ones are padded to.
 CHUNKS = (64, 512, 2048, 4096)
@@ -138,7 +139,7 @@ class _Chain:
 
 def _entry(before: Sequence[nn.Module]) -> Entry | None:
     """Return what precedes the first convolution where the kernel of that layer can do it, else None."""
-    from patchprint.networks.engines.cuda_kernels import Entry
+    from patchprint.networks.engines._cuda_kernels import Entry
 
     eps: float | None = None
     rest = list(before)
@@ -157,7 +158,7 @@ def _frn(norm: nn.Module, unit: nn.Module) -> tuple[Tensor, Tensor, Tensor, Tens
 
 def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
     """Return a convolution and what follows it as one kernel, or None."""
-    from patchprint.networks.engines.cuda_kernels import Layer
+    from patchprint.networks.engines._cuda_kernels import Layer
 
     convolution, *rest = block
     assert isinstance(convolution, nn.Conv2d)
@@ -183,3 +184,6 @@ def _fits(layer: Layer, side: int) -> bool:
     if not (powers and side >= 2 * layer.stride and channels >= 16 and (inputs == 1 or inputs >= _FEWEST_INPUTS)):
         return False
     return inputs == 1 or layer.plan(side).stages > 0
+
+
+engine = CudaEngine

@@ -1,4 +1,4 @@
-"""OpenVINO engines: bfloat16 where the CPU has it, else float32, and convolutions quantized to 8 bits.
+"""Engine with convolutions in 8 bits by OpenVINO, the rest in bfloat16 where the CPU has it, else in float32.
 
 Exported networks and activation ranges are kept in the cache folder; damaged entries are made again.
 """
@@ -26,7 +26,7 @@ from patchprint.common.files import atomic_file, cache_folder
 from patchprint.common.progress import note
 from patchprint.interop.onnx import as_array, onnx_bytes
 from patchprint.networks import PatchNetwork, weights
-from patchprint.networks.engines.pytorch import Compute, CpuEngine
+from patchprint.networks.engines import Compute, CpuEngine
 from patchprint.networks.network import CHUNK_ON_CPU
 
 _CALIBRATION_PATCHES = 512
@@ -34,11 +34,12 @@ _LEAST_AGREEMENT = 0.98  # mean cosine between quantized and exact descriptors o
 _DIGEST = hashlib.sha256().digest_size  # bytes before the content of a cached file
 
 
-class OpenVinoEngine(CpuEngine):
-    """Engine compiled for chunks of one size; smaller chunks are padded.
+class Int8Engine(CpuEngine):
+    """Engine with weights and inputs of all convolutions quantized to 8 bits, compiled for chunks of one size.
 
-    A forked child computes with PyTorch in float32 instead: OpenVINO's threads stay with the parent, and its locks may be held
-    for ever.
+    Weights are quantized by output channel, inputs by their range on synthetic patches (`dead_leaves`), so that equal weights
+    give equal engines everywhere. Networks that lose too much are refused. A forked child computes with PyTorch in float32
+    instead: OpenVINO's threads stay with the parent, and its locks may be held for ever.
     """
 
     package = "openvino"
@@ -51,7 +52,7 @@ class OpenVinoEngine(CpuEngine):
         self._process = os.getpid()
         self._network = network
         core = _core()
-        model = self._model(network)
+        model = self._quantized(network)
         self._shape = (CHUNK_ON_CPU, 1, network.input_size, network.input_size)
         model.reshape(self._shape)
         in_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
@@ -64,10 +65,6 @@ class OpenVinoEngine(CpuEngine):
                 "NUM_STREAMS": torch.get_num_threads(),  # one for each of our threads
             },
         )
-
-    def _model(self, network: PatchNetwork) -> Any:
-        onnx = cached(network, "onnx", lambda: onnx_bytes(_Raw(network), network.input_size, {}))
-        return _core().read_model(onnx)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Compute]:
@@ -89,21 +86,13 @@ class OpenVinoEngine(CpuEngine):
 
         yield compute
 
-
-class Int8Engine(OpenVinoEngine):
-    """Engine with weights and inputs of all convolutions quantized to 8 bits.
-
-    Weights are quantized by output channel, inputs by their range on synthetic patches (`dead_leaves`), so that equal weights
-    give equal engines everywhere. Networks that lose too much are refused.
-    """
-
-    def _model(self, network: PatchNetwork) -> Any:
-        model = super()._model(network)
+    def _quantized(self, network: PatchNetwork) -> Any:
+        model = _exported(network)
         found = json.loads(cached(network, "int8.json", lambda: json.dumps(self._calibrate(network)).encode()))
         if found["agreement"] < _LEAST_AGREEMENT:
             raise UserError(
                 f"with integers of 8 bits {network.info.name} loses too much: the cosine with its own descriptors is "
-                f"{found['agreement']:.3f}; take the engine openvino"
+                f"{found['agreement']:.3f}; take the engine float32"
             )
         _quantize(self._openvino, model, found["ranges"])
         return model
@@ -111,7 +100,7 @@ class Int8Engine(OpenVinoEngine):
     def _calibrate(self, network: PatchNetwork) -> dict[str, Any]:
         """Input range of each convolution, and mean cosine between quantized and exact descriptors."""
         patches = dead_leaves(_CALIBRATION_PATCHES, network.input_size)
-        model = super()._model(network)
+        model = _exported(network)
         watched = self._openvino.Model([each.input_value(0) for each in _convolutions(model)], model.get_parameters())
         compiled = _core().compile_model(watched, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         inputs = compiled([patches.numpy()])
@@ -141,7 +130,11 @@ def _core() -> Any:
     Each core installs a signal stack and restores the previous one when it is freed. If two are freed in the order of their
     creation, the stack of the first is restored after it is gone, and the next Ctrl-C is a segmentation fault.
     """
-    return require(OpenVinoEngine.package, OpenVinoEngine.extra).Core()
+    return require(Int8Engine.package, Int8Engine.extra).Core()
+
+
+def _exported(network: PatchNetwork) -> Any:
+    return _core().read_model(cached(network, "onnx", lambda: onnx_bytes(_Raw(network), network.input_size, {})))
 
 
 def _convolutions(model: Any) -> list[Any]:
@@ -223,3 +216,6 @@ def dead_leaves(count: int, size: int, seed: int = 0) -> Tensor:
     light = rng.uniform(0.3, 1.0, (count, 1, 1))
     noise = rng.normal(0, 1, patches.shape) * rng.exponential(0.01, (count, 1, 1))
     return torch.from_numpy(np.clip(patches * light + noise, 0, 1)).float()[:, None]
+
+
+engine = Int8Engine
