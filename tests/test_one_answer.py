@@ -108,13 +108,14 @@ def test_matches_of_features_in_the_files_of_other_tools(
 def test_keypoints_of_a_benchmark_are_those_of_the_user(options: dict, images: Path) -> None:
     """A detector's name means one thing: ``eval`` finds what ``extract`` finds."""
     from patchprint.benchmarks import BENCHMARKS, Run
-    from patchprint.benchmarks._features import features_of
+    from patchprint.benchmarks._features import SequenceSettings, features_of
     from patchprint.interop.image_files import read_gray
 
     chosen = {"detector": "dog", "spread": True, "upright": False, **options}
+    settings = SequenceSettings(keypoints=KEYPOINTS, **chosen)
     oxford = BENCHMARKS["oxford"]()
     run = Run(oxford, oxford.settings(), patchprint.load("sift"), (images,))
-    theirs = features_of(run, read_gray(images / "a.png"), "a", keypoints=KEYPOINTS, **chosen)
+    theirs = features_of(run, read_gray(images / "a.png"), "a", settings, upright=settings.upright)
     ours = patchprint.extract(images / "a.png", "sift", max_keypoints=KEYPOINTS, **chosen)
     assert torch.equal(theirs.keypoints.xy, ours.keypoints.xy)
     assert torch.equal(theirs.keypoints.angle, ours.keypoints.angle)

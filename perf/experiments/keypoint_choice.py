@@ -23,8 +23,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from tqdm import tqdm
 
-from patchprint.benchmarks._known_pairs import KnownCameras, KnownHomography, Truth
-from patchprint.benchmarks.pipelines import score_pair
+from patchprint.benchmarks.pipelines import KnownCameras, KnownHomography, Truth, score_pair
 from patchprint.common import files, provenance
 from patchprint.data.builders.homographies import render_views
 from patchprint.features import Model, extract, load

@@ -24,7 +24,7 @@ import torch
 
 from patchprint import networks
 from patchprint.benchmarks import BENCHMARKS, Run, ubc
-from patchprint.benchmarks._patches import open_for
+from patchprint.benchmarks._stores import open_patches
 from patchprint.common import files, provenance
 from patchprint.data import PatchStore
 from patchprint.data.patch_pairs import draw_pairs
@@ -89,7 +89,7 @@ class TimedModel(NetworkModel):
 
 def distinct_patches(run: Run, settings: ubc.Settings) -> torch.Tensor:
     """The patches that the benchmark will describe, at the network's size, (U, 1, S, S)."""
-    source = open_for(run, "all")
+    source = open_patches(run, "all")
     pairs = draw_pairs(source, settings.pairs, run.seed)
     size = run.model.input_size
     parts = [

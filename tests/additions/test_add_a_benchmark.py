@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._features import features_of
+from patchprint.benchmarks._features import KeypointSettings, features_of
 from patchprint.ops.distances import nearest
 from patchprint.common.errors import UserError
 from patchprint.interop.image_files import read_gray
@@ -41,7 +41,7 @@ class Yours(Benchmark):
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         if not run.folder.is_file():
             raise UserError(f"{run.folder} is not an image")
-        found = features_of(run, read_gray(run.folder), "image", "dog", settings.keypoints, spread=False, upright=False)
+        found = features_of(run, read_gray(run.folder), "image", KeypointSettings("dog", settings.keypoints))
         distance, _ = nearest(found.descriptors, found.descriptors, 2, exact=True)
         return {"alone": float((distance[:, 1] > settings.apart).double().mean())}
 

@@ -1,4 +1,4 @@
-"""A run of a benchmark: what its predictions depend on."""
+"""A run of a benchmark: what its predictions depend on, and that they are computed once and survive damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, Run, evaluate, measure
-from patchprint.benchmarks._cache import checksum_of
+from patchprint.benchmarks._benchmark import checksum_of, code_checksum
 from patchprint.features.model import PixelModel
 from support.benchmark_data import run_of
 from support.fake_models import ColorImages
@@ -61,3 +61,40 @@ def test_python_measures_what_the_command_does(tmp_path: Path) -> None:
     assert result.model["name"] == "pixels" and result.settings["keypoints"] == 60
     again = evaluate("scale", "pixels", data=tmp_path / "a.png", device="cpu", cache=tmp_path / "cache", **settings)
     assert again.scores == result.scores and again.run["cache"]["misses"] == 0
+
+
+def test_a_prediction_is_computed_once_and_again_where_its_file_is_damaged(tmp_path: Path) -> None:
+    calls = []
+
+    def compute() -> dict[str, np.ndarray]:
+        calls.append(1)
+        return {"x": np.arange(3.0)}
+
+    for _ in range(2):
+        cache = PredictionCache(tmp_path)
+        np.testing.assert_array_equal(cache.get({"model": "a", "n": 1}, compute)["x"], np.arange(3.0))
+    assert len(calls) == 1 and (cache.hits, cache.misses) == (1, 0)
+    file = next(tmp_path.glob("*.npz"))
+    file.write_bytes(file.read_bytes()[:40])
+    for _ in range(2):
+        PredictionCache(tmp_path).get({"model": "a", "n": 1}, compute)
+    assert len(calls) == 2
+    nowhere = PredictionCache(None)
+    for _ in range(2):
+        nowhere.get({"model": "a", "n": 1}, compute)
+    assert (nowhere.hits, nowhere.misses) == (0, 2)
+
+
+def test_the_code_checksum_sees_the_sampler_and_not_the_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "patchprint"
+    for name in ("__init__.py", "sampler/__init__.py", "report/page.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("1")
+    monkeypatch.setattr("patchprint.__file__", str(package / "__init__.py"))
+    sums = [code_checksum.__wrapped__()]
+    for name in ("report/page.py", "sampler/__init__.py"):
+        (package / name).write_text("2")
+        sums.append(code_checksum.__wrapped__())
+    assert sums[0] == sums[1] != sums[2]

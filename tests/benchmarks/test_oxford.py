@@ -64,7 +64,7 @@ def test_counted_by_hand() -> None:
     assert scores["curve"] == {"precision": [1.0, 0.3333], "recall": [0.5, 0.5]}
 
 
-def test_pictures_without_counterparts_are_marked() -> None:
+def test_images_without_counterparts_are_marked() -> None:
     a, b = features([(10, 10)], [[1.0, 0.0]]), features([(90, 90)], [[1.0, 0.0]])
     scores = oxford.score_pair(a, b, np.eye(3), oxford.Settings())
     assert np.isnan(scores["ap"])
@@ -124,12 +124,14 @@ def test_bad_sequences_are_named(sequences: Path, tmp_path: Path) -> None:
         evaluate(PixelModel(), tmp_path / "b")
 
 
-def test_unreadable_picture_is_skipped_only_on_demand(tmp_path: Path) -> None:
+def test_an_unreadable_image_is_skipped_only_on_demand(tmp_path: Path) -> None:
     write_sequence(tmp_path / "s")
-    (tmp_path / "s" / "img2.png").write_bytes(b"no picture")
+    (tmp_path / "s" / "img2.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"img2\.png"):
         evaluate(PixelModel(), tmp_path)
     run = run_of("oxford", PixelModel(), tmp_path, strict=False, keypoints=200)
     scores = run.benchmark.evaluate(run, run.settings)
     assert list(scores["pairs"]) == ["s/1-3"]
     assert run.skipped == ["s/img2.png"]
+    (tmp_path / "s" / "img1.png").write_bytes(b"no image")
+    assert run.benchmark.evaluate(run, run.settings)["pairs"] == {}, "without the first image there is no pair"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import cv2
@@ -11,7 +12,9 @@ import pytest
 import torch
 
 from patchprint import networks
-from patchprint.benchmarks import BENCHMARKS, PredictionCache, _clustering, measure, retrieval
+from patchprint.benchmarks import BENCHMARKS, PredictionCache, _stores, measure, retrieval
+from patchprint.benchmarks._stores import for_every_image, open_images, part_of
+from patchprint.benchmarks.retrieval import Search, clustering_scores, ranking_scores
 from patchprint.data import splits
 from patchprint.data.image_store import GALLERY, QUERY, ImageStore
 from patchprint.metrics import recall_at
@@ -43,11 +46,11 @@ def test_colors_find_their_class_and_constants_score_chance(store: Path) -> None
 
 
 def test_map_at_r_needs_its_library_and_says_so(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if _clustering.has_ranking_scores():
-        good = scores_of("retrieval", ColorImages(), store)
-        assert good["map_at_r"] > 0.8
-        assert good["precision_at_1"] == pytest.approx(good["recall"]["1"])
-    monkeypatch.setattr(_clustering, "has_ranking_scores", lambda: False)
+    pytest.importorskip("pytorch_metric_learning")
+    good = scores_of("retrieval", ColorImages(), store)
+    assert good["map_at_r"] > 0.8
+    assert good["precision_at_1"] == pytest.approx(good["recall"]["1"])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     without = scores_of("retrieval", ColorImages(), store)
     assert without["map_at_r"] is None
     assert "pytorch-metric-learning is not installed" in without["left_out"]
@@ -118,14 +121,6 @@ def test_published_numbers_stand_beside_the_same_test_set_alone(store: Path) -> 
     assert all(set(row) == {"R@1"} for row in benchmark.published(shop).values())
 
 
-def test_published_tables_are_complete() -> None:
-    for known in retrieval.PUBLISHED.values():
-        assert len(known.rows) == 5
-        for variants in known.rows.values():
-            assert len(variants) == len(retrieval.VARIANTS)
-            assert variants[2] is not None
-
-
 def test_a_file_has_the_descriptor_that_the_benchmark_gives_it(tmp_path: Path) -> None:
     """An image of 128 pixels, read from a file and from a store that kept its size, between two pixels too."""
     torch.manual_seed(0)
@@ -152,3 +147,64 @@ def test_models_and_benchmarks_of_other_kinds_are_refused(store: Path) -> None:
     run = run_of("retrieval", ColorImages(), store, split="val")
     with pytest.raises(ValueError, match="one --data at a time"):
         measure(dataclasses.replace(run, data=(store, store)))
+
+
+def test_clusters_counted_by_hand() -> None:
+    """Perfect ones; all in one, which says nothing, and guesses 6 pairs, of which 2 are right; one image in the wrong one."""
+    assert clustering_scores(np.array([7, 7, 3, 3, 5]), np.array([0, 0, 1, 1, 2])) == {"nmi": pytest.approx(1), "f1": 1}
+    one = clustering_scores(np.zeros(4, int), np.array([0, 0, 1, 1]))
+    assert one == {"nmi": pytest.approx(0), "f1": pytest.approx(0.5)}
+    # Clusters {a a a b} {b b}: 3 + 1 of 6 + 1 guessed pairs are right, of 6 to be found.
+    scores = clustering_scores(np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 1]))
+    assert scores["f1"] == pytest.approx(2 * (4 / 7) * (4 / 6) / (4 / 7 + 4 / 6))
+    h_label, h_cluster = math.log(2), -(4 / 6) * math.log(4 / 6) - (2 / 6) * math.log(2 / 6)
+    shared = h_label + h_cluster + sum(p * math.log(p) for p in (3 / 6, 1 / 6, 2 / 6))
+    assert scores["nmi"] == pytest.approx(2 * shared / (h_label + h_cluster))
+
+
+def test_map_at_r_by_hand() -> None:
+    """Two positives each for the a's: precision is summed over the first two places alone."""
+    pytest.importorskip("pytorch_metric_learning")
+    angle = torch.tensor([0.0, 10, 30, 16, 200]).deg2rad()
+    vectors = torch.stack([angle.cos(), angle.sin()], 1)
+    labels = torch.tensor([0, 0, 0, 1, 2])
+    # 0: a, b -> (1 + 0) / 2. 10: b, a -> (0 + 1/2) / 2. 30: b, a -> (0 + 1/2) / 2. The other two have no positive.
+    scores = ranking_scores(Search(vectors, labels))
+    assert scores["map_at_r"] == pytest.approx((1 / 2 + 1 / 4 + 1 / 4) / 3)
+    assert scores["precision_at_1"] == pytest.approx(1 / 3)
+
+
+def test_the_library_agrees_with_recall_about_the_first_neighbor(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pytorch_metric_learning")
+    generator = torch.Generator().manual_seed(1)
+    vectors = torch.nn.functional.normalize(torch.randn(90, 6, generator=generator), dim=1)
+    labels = torch.randint(0, 7, (90,), generator=generator)
+    whole = ranking_scores(Search(vectors, labels))
+    assert whole["precision_at_1"] == pytest.approx(recall_at(vectors, labels, (1,)).at[1])
+    apart = ranking_scores(Search(vectors[:30], labels[:30], vectors[30:], labels[30:]))
+    assert apart["precision_at_1"] == pytest.approx(
+        recall_at(vectors[:30], labels[:30], (1,), vectors[30:], labels[30:]).at[1]
+    )
+    monkeypatch.setattr(retrieval, "_ROWS", 13)
+    assert ranking_scores(Search(vectors, labels)) == whole
+
+
+def test_every_image_comes_once_in_the_order_of_its_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of("retrieval", ColorImages(), write_store(tmp_path / "store", classes=6, count=5))
+    store = open_images(run)
+    model = run.image_model
+    whole = for_every_image(run, store, model.raw)
+    assert whole.shape == (30, 3)
+    for row, (point, view) in enumerate(zip(*store.all_views(), strict=True)):
+        square = store.sample(point[None], view[None, None], model.input_size)[:, 0]
+        torch.testing.assert_close(model.raw(square)[0], whole[row])
+    monkeypatch.setattr(_stores, "_IMAGES", 7)
+    torch.testing.assert_close(for_every_image(run, store, model.raw), whole)
+
+
+def test_parts(tmp_path: Path) -> None:
+    run = run_of("retrieval", ColorImages(), write_store(tmp_path / "store", classes=12))
+    store = open_images(run)
+    assert [part_of(store, name, "store").num_points for name in ("train", "val", "test", "all")] == [4, 2, 6, 12]
+    with pytest.raises(ValueError, match=r"'val' of .* is empty"):
+        part_of(store.split("test"), "val", "store")

@@ -1,4 +1,4 @@
-"""Turned and shrunk pictures: the truth is exact, and orientation is what carries prints through a rotation."""
+"""Turned and shrunk images: the truth is exact, and orientation is what carries descriptors through a rotation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.benchmarks.rotation import turned
-from patchprint.benchmarks.scale import shrunk
+from patchprint.benchmarks import BENCHMARKS
 from patchprint.ops.geometry import project
 from support.benchmark_data import scores_of
 from support.known_images import texture
@@ -29,13 +28,13 @@ def center_of(image: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("degrees", [0, 30, 90, 135])
 def test_blob_turns_with_the_homography(degrees: float) -> None:
     image = blob(121, 121, 75, 50)
-    warped, homography = turned(image, degrees)
+    warped, homography = BENCHMARKS["rotation"]().changed(image, degrees)
     flat = np.where(warped > 100, warped, 0)
     np.testing.assert_allclose(center_of(flat), project(homography, np.array([[75.0, 50.0]]))[0], atol=0.2)
 
 
 def test_blob_shrinks_with_the_homography() -> None:
-    smaller, homography = shrunk(blob(160, 200, 120, 70), 2.5)
+    smaller, homography = BENCHMARKS["scale"]().changed(blob(160, 200, 120, 70), 2.5)
     np.testing.assert_allclose(center_of(smaller), project(homography, np.array([[120.0, 70.0]]))[0], atol=0.1)
 
 

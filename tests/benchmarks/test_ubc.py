@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from patchprint.benchmarks import BENCHMARKS, PredictionCache, measure
+from patchprint.benchmarks import BENCHMARKS, PredictionCache, measure, ubc
 from patchprint.data import PatchStore
 from patchprint.data.patch_pairs import OFFICIAL_PAIRS
 from support.benchmark_data import run_of, scores_of, write_store
@@ -101,3 +102,26 @@ def test_bad_input_is_one_sentence(store: Path, tmp_path: Path) -> None:
     write_store(tmp_path / "one", scenes=1, points=1)
     with pytest.raises(ValueError, match="pairs need at least 2"):
         scores_of("ubc", CountingPixels(), tmp_path / "one")
+
+
+def test_the_hardest_pairs_of_a_result(store: Path) -> None:
+    """Pairs that descriptors get wrong: found, packed into a result, and read again."""
+    scores = json.loads(json.dumps(scores_of("ubc", CountingPixels(), store, pairs=400)))
+    for kind, farthest_first in (("missed", True), ("confused", False)):
+        patches, distance = ubc.hardest_from_json(scores["hardest"][kind], "a result")
+        assert patches.shape == (6, 2, 32, 32) and patches.dtype == np.uint8
+        assert distance == sorted(distance, reverse=farthest_first)
+    patches = np.random.default_rng(0).integers(0, 255, (3, 2, 5, 5), np.uint8)
+    arrays = {"missed": patches, "confused": 255 - patches}
+    distances = {f"{kind}_distance": np.array([0.1, 0.2, 0.3]) for kind in ubc.HARDEST}
+    for kind, packed in json.loads(json.dumps(ubc.hardest_to_json({**arrays, **distances}))).items():
+        read, distance = ubc.hardest_from_json(packed, "a result")
+        assert (read == arrays[kind]).all() and distance == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.parametrize(
+    "entry", [None, {}, {"distance": [1], "png": "?"}, {"distance": ["a"], "png": ""}, {"distance": [], "png": ""}]
+)
+def test_damaged_entries_are_named(entry: object) -> None:
+    with pytest.raises(ValueError, match="the result of ours"):
+        ubc.hardest_from_json(entry, "the result of ours")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from patchprint.benchmarks._worst_pairs import KINDS, to_json
+from patchprint.benchmarks.ubc import HARDEST, hardest_to_json
 from patchprint.metrics.verification import curves
 from patchprint.training import resolve
 from patchprint.training.diagnostics import BINS
@@ -70,10 +70,10 @@ def verification_result(model: str, shift: float, benchmark: str = "ubc") -> dic
             "roc_auc": 0.9,
             "pair_list": "drawn",
             "curves": curves(distance, is_match),
-            "hardest": to_json(
+            "hardest": hardest_to_json(
                 {
                     name: values
-                    for kind in KINDS
+                    for kind in HARDEST
                     for name, values in (
                         (kind, random.integers(0, 255, (3, 2, 32, 32), np.uint8)),
                         (f"{kind}_distance", np.array([1.2, 1.1, 1.0])),

@@ -11,13 +11,13 @@ import dataclasses
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from patchprint.benchmarks._benchmark import Benchmark, Run, measure
-from patchprint.benchmarks._cache import PredictionCache
+from patchprint.benchmarks._benchmark import Benchmark, PredictionCache, Run, measure
 from patchprint.common.devices import choose_device
 from patchprint.common.provenance import Result
 from patchprint.common.registry import Registry, check_options
@@ -26,26 +26,24 @@ from patchprint.features.model import ModelLike
 from patchprint.networks.engines import AUTO
 
 
-def _name(file: str) -> str:
-    return file.replace("_", "-")
+def _create(file: str) -> Benchmark:
+    module = importlib.import_module(f"{__name__}.{file}")
+    (kind,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Benchmark) and value.__module__ == module.__name__
+    )
+    return kind(file.replace("_", "-"))
 
 
-def _loader(file: str) -> Callable[[], Benchmark]:
-    def load() -> Benchmark:
-        module = importlib.import_module(f"{__name__}.{file}")
-        (kind,) = (
-            value
-            for value in vars(module).values()
-            if isinstance(value, type) and issubclass(value, Benchmark) and value.__module__ == module.__name__
-        )
-        return kind(_name(file))
-
-    return load
-
-
-# By name, loaded when they are called: benchmarks need packages that others do without.
+# By name, imported when they are called: benchmarks need packages that others do without.
 BENCHMARKS: Registry[Callable[[], Benchmark]] = Registry(
-    "benchmark", {_name(m.name): _loader(m.name) for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")}
+    "benchmark",
+    {
+        module.name.replace("_", "-"): partial(_create, module.name)
+        for module in pkgutil.iter_modules(__path__)
+        if not module.name.startswith("_")
+    },
 )
 
 
@@ -58,7 +56,7 @@ def evaluate(
     device: str | torch.device = "auto",
     engine: str = AUTO,
     cache: str | Path | None = None,
-    skip_bad: bool = False,
+    strict: bool = False,
     **settings: Any,
 ) -> Result:
     """Measure a model by a benchmark, as ``patchprint eval`` does.
@@ -73,7 +71,7 @@ def evaluate(
         device: where the model runs.
         engine: how its network is computed.
         cache: folder in which predictions are kept; by default they are not.
-        skip_bad: leave unreadable files out and list them, instead of raising.
+        strict: raise for an unreadable file; by default it is named, left out and counted.
         settings: those of the benchmark, by name.
 
     Raises:
@@ -81,20 +79,11 @@ def evaluate(
     """
     chosen = BENCHMARKS[benchmark]()
     check_options(f"benchmark {benchmark!r}", settings, [field.name for field in dataclasses.fields(chosen.settings)])
-    places = (data,) if isinstance(data, str | Path) else data
+    files = (data,) if isinstance(data, str | Path) else data
     place = choose_device(device)
-    return measure(
-        Run(
-            chosen,
-            chosen.settings(**settings),
-            chosen.load(model, str(place), engine),
-            tuple(map(Path, places)),
-            seed,
-            PredictionCache(None if cache is None else Path(cache)),
-            skip_bad,
-            place,
-        )
-    )
+    loaded = chosen.load(model, str(place), engine)
+    kept = PredictionCache(cache)
+    return measure(Run(chosen, chosen.settings(**settings), loaded, tuple(map(Path, files)), seed, kept, strict, place))
 
 
 __all__ = ["BENCHMARKS", "Benchmark", "PredictionCache", "Run", "evaluate", "measure"]

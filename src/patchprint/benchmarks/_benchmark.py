@@ -1,11 +1,18 @@
-"""Base class of benchmarks, one run of a benchmark, and `measure`."""
+"""Base class of benchmarks, one run of a benchmark with its cache of predictions, and `measure`.
+
+A model is run once over a benchmark's data, and scored any number of times. The file name of a prediction is the checksum of
+everything that decides the contents: the model's weights, the data, the settings, and the code that makes predictions. Changed
+weights, data or code therefore never meet an old file.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import json
 import math
 import time
 from abc import ABC, abstractmethod
@@ -14,17 +21,64 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
-from patchprint.benchmarks._cache import Arrays, PredictionCache, code_checksum
+import patchprint
 from patchprint.common.errors import UserError
+from patchprint.common.files import atomic_file
 from patchprint.common.progress import leave_out
 from patchprint.common.provenance import Result, record, sha256_of_file, sha256_of_folder
+from patchprint.common.safe_io import read_npz
 from patchprint.features.image_model import ImageModel, load_image_model
 from patchprint.features.model import Model, ModelBase, load
 from patchprint.networks.engines import AUTO
 
+Arrays = dict[str, np.ndarray]
 Scores = dict[str, Any]
+
+# What a prediction passes through on its way: all packages but those that train, report or talk to the user.
+_APART = ("cli", "pipelines", "studies", "report", "training", "losses", "web")
+
+
+class PredictionCache:
+    """Arrays by key, in one folder; with ``None`` as folder nothing is cached."""
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, key: dict[str, Any], compute: Callable[[], Arrays]) -> Arrays:
+        """Get the arrays of ``key`` (any JSON value), computing and storing them if missing or damaged."""
+        path = None if self.folder is None else self.folder / f"{checksum_of(key)}.npz"
+        if path is not None:
+            with contextlib.suppress(OSError, UserError):
+                stored = read_npz(path, "a prediction")
+                self.hits += 1
+                return stored
+        self.misses += 1
+        arrays = compute()
+        if path is not None:
+            with atomic_file(path) as temporary, open(temporary, "wb") as stream:
+                np.savez(stream, **arrays)  # type: ignore[arg-type]
+        return arrays
+
+
+def checksum_of(key: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def code_checksum() -> str:
+    """Compute the sha256 of the source code that predictions depend on."""
+    root = Path(patchprint.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root)
+        if name.parts[0] not in _APART:
+            digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 class Benchmark(ABC):
@@ -171,8 +225,7 @@ def measure(run: Run) -> Result:
         scores=_plain(scores),
         started=started,
     )
-    cache = {"hits": run.cache.hits, "misses": run.cache.misses}
-    result.run["cache"] = cache
+    result.run["cache"] = {"hits": run.cache.hits, "misses": run.cache.misses}
     return result
 
 

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import torch
+from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Run
 from patchprint.detectors import detect
-from patchprint.interop.sequences import ImageSequence
+from patchprint.interop.sequences import find_sequences
 from patchprint.types import Features, Keypoints
 
 
+@dataclass(frozen=True)
+class KeypointSettings:
+    """How keypoints are found, the same for all models."""
+
+    # One of the detectors of patchprint describe; dog-published has the threshold that published tables were made with.
+    detector: str = "dog-published"
+    # Strongest keypoints kept in each image.
+    keypoints: int = 2000
+    # Give every part of an image its share of the keypoints, instead of keeping the strongest.
+    spread: bool = False
+
+
+@dataclass(frozen=True)
+class SequenceSettings(KeypointSettings):
+    """The same, in image sequences."""
+
+    # Ignore the angles of keypoints.
+    upright: bool = False
+    # Only these sequences; all of them if not given.
+    sequences: tuple[str, ...] = ()
+
+
 def features_of(
-    run: Run, image: np.ndarray, name: str, detector: str, keypoints: int | None, spread: bool, upright: bool
+    run: Run,
+    image: np.ndarray,
+    name: str,
+    settings: KeypointSettings,
+    *,
+    upright: bool = False,
+    has_limit: bool = True,
 ) -> Features:
     """Extract features of one image, uint8 (H, W), or take them from the cache; ``name`` must be unique in the data set."""
     what = f"{name} {'upright' if upright else 'oriented'}"
+    limit = settings.keypoints if has_limit else None
     found = run.inputs(
-        what, lambda: detect(image, detector, max_keypoints=keypoints, spread=spread, upright=upright).to_arrays()
+        what,
+        lambda: detect(
+            image, settings.detector, max_keypoints=limit, spread=settings.spread, upright=upright
+        ).to_arrays(),
     )
     return described(run, image, Keypoints.from_arrays(found), what)
 
@@ -31,22 +67,25 @@ def described(run: Run, image: np.ndarray, keypoints: Keypoints, what: str) -> F
     return Features(keypoints, torch.from_numpy(arrays["descriptors"]), size, None, run.model.id, run.model.ratio)
 
 
-def sequence_features(
-    run: Run,
-    sequence: ImageSequence,
-    detector: str,
-    keypoints: int,
-    spread: bool,
-    upright: bool,
-    all_but_first: bool = False,
-) -> dict[int, Features] | None:
-    """Features of the images of a sequence by number; None where bad images left out leave no pair with the first image.
+def sequence_pairs(
+    run: Run, settings: SequenceSettings, all_of_second: bool = False
+) -> Iterator[tuple[str, int, Features, Features, np.ndarray]]:
+    """Yield the name of a sequence, the number of an image, the features of the first and of this image, and the homography.
 
-    ``all_but_first``: the limit on ``keypoints`` holds for the first image alone.
+    ``all_of_second``: the limit on keypoints holds for the first image of a sequence alone.
     """
-    found = {}
-    for number, image in run.readable(dict(sequence.paths), sequence.read):
-        limit = None if all_but_first and number > 1 else keypoints
-        name = f"{sequence.name}/{number}"
-        found[number] = features_of(run, image, name, detector, limit, spread, upright)
-    return found if 1 in found and len(found) > 1 else None
+    for sequence in tqdm(find_sequences(run.folder, settings.sequences), desc="sequences", disable=None):
+        found = {
+            number: features_of(
+                run,
+                image,
+                f"{sequence.name}/{number}",
+                settings,
+                upright=settings.upright,
+                has_limit=number == 1 or not all_of_second,
+            )
+            for number, image in run.readable(dict(sequence.paths), sequence.read)
+        }
+        for number, homography in sequence.homographies.items() if 1 in found else ():
+            if number in found:
+                yield sequence.name, number, found[1], found[number], homography

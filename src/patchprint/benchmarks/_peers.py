@@ -5,12 +5,10 @@ Nothing is downloaded: weights are in the packages.
 
 from __future__ import annotations
 
-import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,205 +24,141 @@ from patchprint.networks import ModelInfo
 from patchprint.networks.network import Kind
 from patchprint.types import Features, Keypoints, Matches, ModelId
 
-Found = tuple[Keypoints, Tensor]  # descriptors (N, D)
-Find = Callable[[np.ndarray], Found]
-Glued = Callable[[Features, Features], tuple[Tensor, Tensor]]  # matches (M, 2), score (M,)
+Find = Callable[[np.ndarray], tuple[Keypoints, Tensor]]  # descriptors (N, D)
 _DISK_RATIO = 0.95  # what its authors match with (Tyszkiewicz et al. 2020)
 
 
-class Pipeline(ABC):
-    """From a file to matches: keypoints, descriptors and matcher belong together.
-
-    ``finds`` and ``matches`` say in words how.
-    """
+class Pipeline(Protocol):
+    """From a file to matches: keypoints, descriptors and matcher belong together; ``finds`` and ``matches`` say how."""
 
     finds: str
+    matches: str
 
-    @property
-    @abstractmethod
-    def matches(self) -> str:
-        """How it matches, in words."""
-
-    @abstractmethod
     def read(self, path: Path) -> np.ndarray:
         """Read the pixels that it needs, uint8 (H, W) or (H, W, 3)."""
+        ...
 
-    @abstractmethod
     def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
         """Detect and describe at most so many keypoints of an image."""
+        ...
 
-    @abstractmethod
     def match(self, a: Features, b: Features) -> Matches:
         """Match the features of two images."""
-
-
-class Peer(ModelBase, Pipeline):
-    """A third-party pipeline; peers with equal ``extractor`` find the same features."""
-
-    extractor: ModelId
-
-    def __init__(self, name: str, finds: str, extractor: ModelId, dim: int, kind: Kind = "float") -> None:
-        self.finds, self.extractor = finds, extractor
-        self.info = ModelInfo(name, network="", dim=dim, kind=kind, patch_scale=0.0, sha256=extractor.sha256)
-
-    @abstractmethod
-    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
-        """Detect and describe at most so many keypoints of an image; descriptors (N, D)."""
-
-    def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
-        keypoints, descriptors = self.find(image, max_keypoints)
-        return Features(keypoints, descriptors, (image.shape[1], image.shape[0]), None, self.id)
-
-
-class NearestNeighbors(Peer):
-    """A pipeline that matches mutual nearest neighbors, with a ratio test where its authors use one."""
-
-    ratio_test: float | None = None
-
-    @property
-    def matches(self) -> str:
-        ratio = "" if self.ratio_test is None else f", ratio {self.ratio_test:g}"
-        return f"mutual nearest neighbors{ratio}"
-
-    def match(self, a: Features, b: Features) -> Matches:
-        return match(a, b, "mutual" if self.ratio_test is None else "mutual+ratio", ratio=self.ratio_test)
-
-
-class OfOpenCv(NearestNeighbors):
-    """Features of OpenCV, found in gray pixels."""
-
-    def __init__(
-        self,
-        name: str,
-        finds: str,
-        find: Callable[[np.ndarray, int], Found],
-        dim: int,
-        kind: Kind,
-        ratio: float | None,
-    ) -> None:
-        super().__init__(name, finds, ModelId(name), dim, kind)
-        self.ratio_test, self._find = ratio, find
-        find(np.zeros((64, 64), np.uint8), 1)  # a package that is missing is told of before the work begins
-
-    def read(self, path: Path) -> np.ndarray:
-        return read_gray(path)
-
-    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
-        return self._find(image, max_keypoints)
+        ...
 
 
 class Glue(NamedTuple):
-    """A network that matches: its name, its weights, and what makes it."""
+    """A network that matches: its name, its weights, and what creates it; it returns matches (M, 2) and score (M,)."""
 
     name: str
     weights: Path
-    create: Callable[[], Glued]
+    create: Callable[[], Callable[[Features, Features], tuple[Tensor, Tensor]]]
 
 
-class Learned(NearestNeighbors):
-    """Features of a network, found in color, and matched by a network too where there is ``glue``.
+class Peer(ModelBase):
+    """A third-party pipeline; peers with equal ``extractor`` find the same features.
 
-    ``extractor`` makes what finds at most so many keypoints.
+    Args:
+        create: returns what finds at most so many keypoints.
+        ratio: threshold of the ratio test, where its authors test mutual nearest neighbors so.
+        glue: what matches instead of nearest neighbors.
     """
 
     def __init__(
         self,
-        name: str,
+        extractor: ModelId,
         finds: str,
-        weights: Path,
         dim: int,
-        extractor: Callable[[int], Find],
+        create: Callable[[int], Find],
+        *,
+        kind: Kind = "float",
+        read: Callable[[Path], np.ndarray] = read_color,
         ratio: float | None = None,
         glue: Glue | None = None,
     ) -> None:
-        super().__init__(name, finds, ModelId(name, sha256_of_file(weights)), dim)
-        if glue is not None:
-            joined = f"{name}+{glue.name.lower()}"
-            self.info = dataclasses.replace(self.info, name=joined, sha256=sha256_of_file(glue.weights))
-        self.ratio_test, self.glue, self._extractor = ratio, glue, extractor
-        self._extractors: dict[int, Find] = {}
-
-    @property
-    def matches(self) -> str:
-        return self.glue.name if self.glue else super().matches
-
-    def read(self, path: Path) -> np.ndarray:
-        return read_color(path)
+        self.extractor, self.finds, self.read, self._ratio = extractor, finds, read, ratio
+        self._finder, self._glue = cache(create), cache(glue.create) if glue else None
+        name, sha256 = extractor.name, extractor.sha256
+        self.matches = "mutual nearest neighbors" + ("" if ratio is None else f", ratio {ratio:g}")
+        if glue:
+            name, sha256, self.matches = f"{name}+{glue.name.lower()}", sha256_of_file(glue.weights), glue.name
+        self.info = ModelInfo(name, network="", dim=dim, kind=kind, patch_scale=0.0, sha256=sha256)
 
     @torch.inference_mode()
-    def find(self, image: np.ndarray, max_keypoints: int) -> Found:
-        if max_keypoints not in self._extractors:
-            self._extractors[max_keypoints] = self._extractor(max_keypoints)
-        return self._extractors[max_keypoints](image)
+    def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
+        keypoints, descriptors = self._finder(max_keypoints)(image)
+        return Features(keypoints, descriptors, (image.shape[1], image.shape[0]), None, self.id)
 
     def match(self, a: Features, b: Features) -> Matches:
-        if self._matcher is None:
-            return super().match(a, b)
-        indices, score = self._matcher(a, b)
+        if self._glue is None:
+            return match(a, b, "mutual" if self._ratio is None else "mutual+ratio", ratio=self._ratio)
+        indices, score = self._glue()(a, b)
         return Matches(indices, 1 - score, score=score)
 
-    @cached_property
-    def _matcher(self) -> Glued | None:
-        return self.glue.create() if self.glue else None
 
-
-def _of_opencv(name: str, *parts: Any) -> Callable[[str], Peer]:
-    return lambda device: OfOpenCv(name, *parts)
-
-
-def _aliked(kind: str, glued: bool = False) -> Callable[[str], Peer]:
-    return lambda device: Learned(
-        kind,
-        f"ALIKED, at most {lightglue.LONGEST} px, score above 0.2",
-        lightglue.weights(kind),
-        128,
-        lambda count: lightglue.Extractor(kind, count, device),
-        glue=_lightglue("aliked", device) if glued else None,
+def _opencv(
+    name: str,
+    finds: str,
+    find: Callable[[np.ndarray, int], tuple[Keypoints, Tensor]],
+    dim: int,
+    kind: Kind,
+    ratio: float | None,
+    device: str,
+) -> Peer:
+    find(np.zeros((64, 64), np.uint8), 1)  # a missing package is named before the work begins
+    return Peer(
+        ModelId(name),
+        finds,
+        dim,
+        lambda count: lambda image: find(image, count),
+        kind=kind,
+        read=read_gray,
+        ratio=ratio,
     )
 
 
-def _disk(glued: bool = False) -> Callable[[str], Peer]:
-    return lambda device: Learned(
-        "disk",
-        f"DISK (depth), at most {lightglue.LONGEST} px",
-        lightglue.weights("disk-depth-save"),
-        128,
-        lambda count: lightglue.Extractor("disk", count, device),
-        _DISK_RATIO,
-        _lightglue("disk", device) if glued else None,
-    )
+def _aliked(kind: str, device: str, glued: bool = False) -> Peer:
+    extractor = ModelId(kind, sha256_of_file(lightglue.weights(kind)))
+    finds = f"ALIKED, at most {lightglue.LONGEST} px, score above 0.2"
+    glue = _lightglue("aliked", device) if glued else None
+    return Peer(extractor, finds, 128, partial(lightglue.Extractor, kind, device=device), glue=glue)
+
+
+def _disk(device: str, glued: bool = False) -> Peer:
+    extractor = ModelId("disk", sha256_of_file(lightglue.weights("disk-depth-save")))
+    finds, glue = f"DISK (depth), at most {lightglue.LONGEST} px", _lightglue("disk", device) if glued else None
+    create = partial(lightglue.Extractor, "disk", device=device)
+    return Peer(extractor, finds, 128, create, ratio=_DISK_RATIO, glue=glue)
+
+
+def _xfeat(device: str, glued: bool = False) -> Peer:
+    extractor = ModelId("xfeat", sha256_of_file(xfeat.weights("xfeat")))
+    glue = Glue("LighterGlue", xfeat.weights(xfeat.MATCHER), partial(xfeat.Matcher, device)) if glued else None
+    finds = "XFeat (sparse), score above 0.05"
+    return Peer(extractor, finds, 64, partial(xfeat.Extractor, device=device), glue=glue)
 
 
 def _lightglue(features: str, device: str) -> Glue:
     return Glue("LightGlue", lightglue.matcher_weights(features), partial(lightglue.Matcher, features, device))
 
 
-def _xfeat(glued: bool = False) -> Callable[[str], Peer]:
-    return lambda device: Learned(
-        "xfeat",
-        "XFeat (sparse), score above 0.05",
-        xfeat.weights("xfeat"),
-        64,
-        lambda count: xfeat.Extractor(count, device),
-        glue=Glue("LighterGlue", xfeat.weights(xfeat.MATCHER), partial(xfeat.Matcher, device)) if glued else None,
-    )
-
-
 # By name: what makes the pipeline on a device.
 PEERS: Registry[Callable[[str], Peer]] = Registry(
     "pipeline",
     {
-        "opencv-sift": _of_opencv(
-            "opencv-sift", "OpenCV SIFT, RootSIFT", opencv_features.rootsift, 128, "float", LOWE_RATIO
+        "opencv-sift": partial(
+            _opencv, "opencv-sift", "OpenCV SIFT, RootSIFT", opencv_features.rootsift, 128, "float", LOWE_RATIO
         ),
-        "orb": _of_opencv("orb", "OpenCV ORB", opencv_features.orb, 256, "binary", None),
-        "beblid": _of_opencv("beblid", "OpenCV ORB, BEBLID 512", opencv_features.beblid, 512, "binary", LOWE_RATIO),
-        "aliked-n16": _aliked("aliked-n16"),
-        "aliked-n16rot": _aliked("aliked-n16rot"),
-        "aliked-n16+lightglue": _aliked("aliked-n16", glued=True),
-        "disk": _disk(),
-        "disk+lightglue": _disk(glued=True),
-        "xfeat": _xfeat(),
-        "xfeat+lighterglue": _xfeat(glued=True),
+        "orb": partial(_opencv, "orb", "OpenCV ORB", opencv_features.orb, 256, "binary", None),
+        "beblid": partial(
+            _opencv, "beblid", "OpenCV ORB, BEBLID 512", opencv_features.beblid, 512, "binary", LOWE_RATIO
+        ),
+        "aliked-n16": partial(_aliked, "aliked-n16"),
+        "aliked-n16rot": partial(_aliked, "aliked-n16rot"),
+        "aliked-n16+lightglue": partial(_aliked, "aliked-n16", glued=True),
+        "disk": _disk,
+        "disk+lightglue": partial(_disk, glued=True),
+        "xfeat": _xfeat,
+        "xfeat+lighterglue": partial(_xfeat, glued=True),
     },
 )

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._cache import checksum_of
-from patchprint.benchmarks._features import described, features_of
+from patchprint.benchmarks._benchmark import Benchmark, Run, Scores, checksum_of
+from patchprint.benchmarks._features import KeypointSettings, described, features_of
 from patchprint.common.errors import UserError
 from patchprint.interop import strecha
 from patchprint.interop.colmap_database import Cameras
@@ -30,7 +29,7 @@ from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.image_files import list_images, read_gray
 from patchprint.matching import match
 from patchprint.metrics.geometry import camera_errors
-from patchprint.types import Features, Keypoints, Pose
+from patchprint.types import Features, Pose
 
 # ETH without ratio test: registered images, thousands of points, track length, reprojection error in pixels.
 PUBLISHED: dict[str, dict[str, tuple[int, float, float, float]]] = {
@@ -73,13 +72,11 @@ FEWEST_MATCHES = 15  # pairs with fewer count as not matching, as in the publish
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(KeypointSettings):
     # Detector of the keypoints: COLMAP's SIFT (colmap) or another one.
     detector: str = "colmap"
     # Keypoints per image; COLMAP keeps some more where points have two orientations.
     keypoints: int = 8192
-    # Distribute the keypoints of another detector over the image, instead of keeping the strongest.
-    spread: bool = False
     # Threshold of the ratio test; default: no ratio test.
     ratio: float | None = None
 
@@ -100,7 +97,12 @@ class Eth(Benchmark):
             model = sift_reconstruction(folder, work, names, cameras, max_keypoints=settings.keypoints, seed=run.seed)
             beside = _summary(model, work, len(names), truth)
             found = {image.name: image.keypoints for image in read_database(work / "database.db")}
-        features = {name: _features(run, name, images[name], found[name], settings) for name in names}
+        features = {
+            name: described(run, images[name], found[name], name)
+            if settings.detector == "colmap"
+            else features_of(run, images[name], name, settings)
+            for name in names
+        }
         matches = _matches(run, features, settings)
         with _work_folder(run, run.key("model")) as work:
             keypoints = {name: features[name].keypoints for name in names}
@@ -127,12 +129,6 @@ class Eth(Benchmark):
             f"{method} (other keypoints)": dict(zip(names, (row[0], row[1] * 1000, *row[2:]), strict=True))
             for method, row in PUBLISHED[scene].items()
         }
-
-
-def _features(run: Run, name: str, image: np.ndarray, found: Keypoints, settings: Settings) -> Features:
-    if settings.detector == "colmap":
-        return described(run, image, found, name)
-    return features_of(run, image, name, settings.detector, settings.keypoints, settings.spread, upright=False)
 
 
 def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:

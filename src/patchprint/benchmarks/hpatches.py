@@ -4,11 +4,18 @@ Every average precision is given in both definitions, ``python`` (trapezoid, the
 precision at positives, the figures of the paper). Equal distances count with the expectation over their orders, or, with
 ``ties`` "official", as the released scripts have it: their sort is stable, so non-matching pairs come first in verification,
 the first patch in matching, the positives in retrieval.
+
+Which patches are compared is read from the released task files or drawn. Released files: ``verif_pos_split-a.csv``,
+``verif_neg_intra_split-a.csv`` and ``verif_neg_inter_split-a.csv`` with the columns s1,t1,idx1,s2,t2,idx2, and
+``retr_queries_split-a.csv`` and ``retr_distractors_split-a.csv`` with s,idx. Where they are not given, tasks are drawn as the
+released generator draws (hpatches/hpatches-benchmark at commit e0c993c, ``gen_verif`` and ``gen_retrieval``), as many as there
+are, at most the released numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,13 +23,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from patchprint.benchmarks import _hpatches_tasks
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._hpatches_tasks import Tasks
-from patchprint.benchmarks._patches import describe, open_for
-from patchprint.common.errors import UserError
+from patchprint.benchmarks._stores import describe_patches, open_patches
+from patchprint.common.errors import UserError, parsing
 from patchprint.data import PatchStore
-from patchprint.data.builders.hpatches_patches import Split, published_split
+from patchprint.data.builders.hpatches_patches import Split, is_test, published_split
 from patchprint.metrics.average_precision import Definition, Ties, average_precision
 from patchprint.metrics.verification import roc_auc
 from patchprint.ops.distances import chance_of_same_index, distance_matrix, nearest, pair_distances
@@ -50,6 +55,22 @@ POSITIVES = 5  # in a retrieval list
 NEGATIVES_PER_POSITIVE = 5  # in the imbalanced task, which takes the first positives of the list
 _CHUNK = 256
 
+# Released task files: the beginning of their names, and their columns.
+_PAIRS = "s1,t1,idx1,s2,t2,idx2"
+TASK_FILES = {
+    "positives": ("verif_pos", _PAIRS),
+    "intra": ("verif_neg_intra", _PAIRS),
+    "inter": ("verif_neg_inter", _PAIRS),
+    "queries": ("retr_queries", "s,idx"),
+    "distractors": ("retr_distractors", "s,idx"),
+}
+LAST_IMAGE = 5
+# Of drawn tasks.
+VERIFICATION_PAIRS = 1_000_000
+QUERIES, DISTRACTORS = 10_000, 20_000
+DRAWN_IMAGES = 5  # the reference and the first four of a level; the generator leaves the fifth out
+SMALLEST_STD = 10.0  # of the pixels, 0 to 255: flat patches make no fair query
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -61,6 +82,21 @@ class Settings:
     list_length: int = 20_000
     # Equal distances count with the expectation over their orders (fair), or as the released scripts sort them (official).
     ties: Literal["fair", "official"] = "fair"
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """Everything as indices: sequence s, image t (0 the reference, k the k-th of a level), patch idx.
+
+    Shape:
+        positives, intra, inter (L, 6) int64: s1, t1, idx1, s2, t2, idx2; queries (Q, 2), distractors (R, 2): s, idx.
+    """
+
+    positives: np.ndarray
+    intra: np.ndarray
+    inter: np.ndarray
+    queries: np.ndarray
+    distractors: np.ndarray
 
 
 class HPatches(Benchmark):
@@ -76,18 +112,15 @@ class HPatches(Benchmark):
                 f"--list-length {settings.list_length} leaves no room for distractors beside the {POSITIVES} positives"
             )
         store = _open(run)
-        names = _hpatches_tasks.test_sequences(settings.split, store.scene_names)
-        scene = store.scene.cpu().numpy()
-        sizes = [int((scene == store.scene_names.index(name)).sum()) for name in names]
-        descriptors, contrast = [], []
-        for name in names:
-            points = torch.from_numpy(np.flatnonzero(scene == store.scene_names.index(name)))
-            descriptors.append(_descriptors(run, store, name, points))
-            contrast.append(_contrast(store, points))
+        names = test_sequences(settings.split, store.scene_names)
+        scene = store.scene.cpu()
+        points = [(scene == store.scene_names.index(name)).nonzero()[:, 0] for name in names]
+        sizes = [len(of_sequence) for of_sequence in points]
+        descriptors = [_descriptors(run, store, *named) for named in zip(names, points, strict=True)]
         if settings.tasks is None:
-            tasks = _hpatches_tasks.draw(sizes, contrast, run.seed)
+            tasks = draw_tasks(sizes, [_contrast(store, of_sequence) for of_sequence in points], run.seed)
         else:
-            tasks = _hpatches_tasks.read(settings.tasks, settings.split, names, sizes)
+            tasks = read_tasks(settings.tasks, settings.split, names, sizes)
         ties: Ties = "file-order" if settings.ties == "official" else "expectation"
         scores: Scores = {
             "verification": verification(descriptors, tasks, ties),
@@ -180,7 +213,7 @@ def retrieval(descriptors: list[np.ndarray], tasks: Tasks, list_length: int, tie
 def _open(run: Run) -> PatchStore:
     if not (run.folder / "manifest.json").is_file() and list(run.folder.glob("*/ref.png")):
         raise UserError(f"{run.folder} holds released strips; first: patchprint data build hpatches {run.folder} OUT")
-    store = open_for(run, "all")
+    store = open_patches(run, "all")
     if not isinstance(store, PatchStore) or not bool((store.num_views == VIEWS).all()):
         raise UserError(
             f"{run.folder} is not HPatches data (16 views of each point); make it with patchprint data build hpatches "
@@ -194,7 +227,7 @@ def _descriptors(run: Run, store: PatchStore, name: str, points: torch.Tensor) -
 
     def compute() -> dict[str, np.ndarray]:
         views = torch.arange(VIEWS).repeat_interleave(len(points))
-        found = describe(run, store, points.repeat(VIEWS), views).numpy()
+        found = describe_patches(run, store, points.repeat(VIEWS), views).numpy()
         return {"descriptors": found.reshape(VIEWS, len(points), -1)}
 
     return run.predictions(name, compute)["descriptors"]
@@ -239,3 +272,110 @@ def _mean_of(scores: Iterable[dict[str, Any]]) -> dict[str, float]:
     """The mean of each definition over several scores."""
     values = list(scores)
     return {d: float(np.mean([value[d] for value in values])) for d in get_args(Definition)}
+
+
+def test_sequences(split: Split, names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that a split tests on; "full" takes all, whatever they are called."""
+    chosen = [name for name in names if split == "full" or is_test(split, name)]
+    if not chosen:
+        raise UserError(f"split {split!r} is empty: none of its sequences is among {', '.join(list(names)[:8])} ...")
+    return chosen
+
+
+def draw_tasks(sizes: Sequence[int], contrast: Sequence[np.ndarray], seed: int) -> Tasks:
+    """Tasks for sequences of so many patches; ``contrast`` is the pixel std of the reference patches of each, (N,).
+
+    A draw is a sequence (each as likely as any other, however large), two patches of it and two images: the first patch in both
+    images is a positive, the two patches are a negative of one sequence, and the first with a patch of another sequence is a
+    negative of two. So no negative lies in one and the same image. Unlike the generator, which draws the second sequence from
+    all, the last kind never names one sequence twice.
+    """
+    rng = np.random.default_rng([seed, 0x49A7])
+    size = np.asarray(sizes)
+    large = np.flatnonzero(size > 1)
+    if len(large) == 0:
+        raise UserError("no sequence has two patches, so there are no pairs to draw")
+    count = min(VERIFICATION_PAIRS, int(size.sum()) * DRAWN_IMAGES * (DRAWN_IMAGES - 1) // 2)
+    s1 = rng.choice(large, count)
+    i1, i2 = _two_of(rng, size[s1])
+    t1, t2 = _two_of(rng, np.full(count, DRAWN_IMAGES))
+    s2 = _two_of(rng, np.full(count, len(size)), s1)[1] if len(size) > 1 else np.zeros(0, np.int64)
+    elsewhere = rng.integers(0, size[s2])
+    some = slice(len(s2))  # none, where there is but one sequence
+    queries, distractors = _draw_lists(rng, size, np.concatenate(contrast) > SMALLEST_STD)
+    return Tasks(
+        positives=np.stack([s1, t1, i1, s1, t2, i1], 1),
+        intra=np.stack([s1, t1, i1, s1, t2, i2], 1),
+        inter=np.stack([s1[some], t1[some], i1[some], s2, t2[some], elsewhere], 1),
+        queries=queries,
+        distractors=distractors,
+    )
+
+
+def read_tasks(folder: Path, split: Split, names: Sequence[str], sizes: Sequence[int]) -> Tasks:
+    """Tasks from released files, which must name only sequences and patches that are there."""
+    return Tasks(
+        **{
+            part: _read_rows(folder / f"{stem}_split-{split}.csv", columns.split(","), names, np.asarray(sizes))
+            for part, (stem, columns) in TASK_FILES.items()
+        }
+    )
+
+
+def _read_rows(path: Path, columns: list[str], names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
+    """The lines of a task file (L, C), each checked against the sequences that are there and their numbers of patches."""
+    if not path.is_file():
+        raise UserError(f"{path} is missing; --tasks needs the task files of its split")
+    number = {name: index for index, name in enumerate(names)}
+    lines, rows = [], []
+    with parsing(path, "a task file of HPatches"), open(path, newline="", encoding="utf-8") as stream:
+        reader = csv.reader(stream)
+        header = [cell.strip() for cell in next(reader, [])]
+        if header != columns:
+            raise UserError(f"{path} starts with {','.join(header)!r}, expected {','.join(columns)!r}")
+        for row in filter(None, reader):
+            try:
+                cells = zip(columns, row, strict=True)
+                rows.append([number[cell] if name.startswith("s") else int(cell) for name, cell in cells])
+            except (KeyError, ValueError) as error:
+                what = f"is damaged; expected {','.join(columns)}"
+                if isinstance(error, KeyError):
+                    what = f"names the sequence {error.args[0]!r}, which the data does not have"
+                raise UserError(f"line {reader.line_num} of {path} {what}") from None
+            lines.append(reader.line_num)
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(columns))
+    for column, name in enumerate(columns):
+        if name.startswith("s"):
+            continue
+        most: Any = LAST_IMAGE
+        complaint = f"names an image that is none of 0 (the reference) to {LAST_IMAGE}"
+        if name.startswith("idx"):
+            most = sizes[table[:, columns.index(name.replace("idx", "s"))]] - 1
+            complaint = "names a patch that the data does not have; are these the tasks of this data?"
+        wrong = np.flatnonzero((table[:, column] < 0) | (table[:, column] > most))
+        if len(wrong):
+            raise UserError(f"line {lines[wrong[0]]} of {path}, {name} {table[wrong[0], column]}, {complaint}")
+    return table
+
+
+def _two_of(
+    rng: np.random.Generator, count: np.ndarray, first: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two different numbers below each count (N,), of which the first may be given."""
+    one = rng.integers(0, count) if first is None else first
+    return one, (one + 1 + rng.integers(0, count - 1)) % count
+
+
+def _draw_lists(rng: np.random.Generator, sizes: np.ndarray, textured: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Queries (Q, 2) and distractors (R, 2), s and idx, each patch at most once.
+
+    Exponential times, longer for the patches of a larger sequence, come in the order in which patches first occur when a
+    sequence is drawn, then one of its patches, again and again.
+    """
+    sequence = np.repeat(np.arange(len(sizes)), sizes)
+    patch = np.concatenate([np.arange(size) for size in sizes])
+    order = np.argsort(rng.exponential(size=len(sequence)) * sizes[sequence])
+    chosen = order[textured[order]]
+    both = np.stack([sequence[chosen], patch[chosen]], 1)
+    count = min(QUERIES, len(both) // 3)
+    return both[:count], both[count : count + DISTRACTORS]

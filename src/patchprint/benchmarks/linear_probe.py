@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._labeled_images import for_every_image, open_images
+from patchprint.benchmarks._stores import for_every_image, open_images
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.data import splits

@@ -19,12 +19,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._features import sequence_features
+from patchprint.benchmarks._features import SequenceSettings, sequence_pairs
 from patchprint.common.errors import UserError
-from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.average_precision import Definition, average_precision, mean_average_precision, precision_recall
 from patchprint.metrics.correspondence import join_nearest, wholly_inside, within_overlap, within_pixels
 from patchprint.ops.distances import nearest
@@ -35,11 +33,7 @@ CURVE_POINTS = 50
 
 
 @dataclass(frozen=True)
-class Settings:
-    # One of the detectors of patchprint describe; dog-published has the threshold that published tables were made with.
-    detector: str = "dog-published"
-    # Strongest keypoints kept in each image.
-    keypoints: int = 2000
+class Settings(SequenceSettings):
     # What makes a match right: distance in pixels, or overlap of the regions.
     correct: Literal["reprojection", "overlap"] = "reprojection"
     # Largest distance in pixels of a right match.
@@ -50,14 +44,8 @@ class Settings:
     match: Literal["nn", "greedy"] = "nn"
     # Match only keypoints whose region lies wholly inside both images, as VLBenchmarks does.
     common_region: bool = False
-    # Give every part of an image its share of the keypoints, instead of keeping the strongest.
-    spread: bool = False
-    # Ignore the angles of keypoints.
-    upright: bool = False
     # Mean precision at positives (matlab) or the trapezoid (python).
     ap: Definition = "matlab"
-    # Only these sequences; all of them if not given.
-    sequences: tuple[str, ...] = ()
     # Record precision-recall curves.
     curves: bool = False
 
@@ -73,23 +61,13 @@ class Oxford(Benchmark):
         if not 0 < settings.overlap <= 0.5:
             raise UserError(f"--overlap {settings.overlap:g} is not between 0 and 0.5")
         pairs: dict[str, dict[str, Any]] = {}
-        sequences: dict[str, float] = {}
-        for sequence in tqdm(find_sequences(run.folder, settings.sequences), desc="sequences", disable=None):
-            features = sequence_features(
-                run, sequence, settings.detector, settings.keypoints, settings.spread, settings.upright
-            )
-            if features is None:
-                continue
-            here = {
-                f"{sequence.name}/1-{number}": score_pair(features[1], features[number], homography, settings)
-                for number, homography in sequence.homographies.items()
-                if number in features
-            }
-            pairs |= here
-            sequences[sequence.name] = mean_average_precision([pair["ap"] for pair in here.values()])
+        sequences: dict[str, list[float]] = {}
+        for sequence, number, first, other, homography in sequence_pairs(run, settings):
+            scores = pairs[f"{sequence}/1-{number}"] = score_pair(first, other, homography, settings)
+            sequences.setdefault(sequence, []).append(scores["ap"])
         return {
             "map": mean_average_precision([pair["ap"] for pair in pairs.values()]),
-            "sequences": sequences,
+            "sequences": {name: mean_average_precision(values) for name, values in sequences.items()},
             "pairs": pairs,
             "detector_limited": [name for name, pair in pairs.items() if pair["keypoint_noise"] > 0.5],
         }

@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._features import sequence_features
-from patchprint.interop.sequences import find_sequences
+from patchprint.benchmarks._features import SequenceSettings, sequence_pairs
 from patchprint.matching.two_view_geometry import estimate_geometry
 from patchprint.metrics.correspondence import reprojection_errors
 from patchprint.metrics.geometry import corner_error
@@ -27,11 +25,7 @@ from patchprint.types import Features, Matches
 
 
 @dataclass(frozen=True)
-class Settings:
-    # One of the detectors of patchprint describe.
-    detector: str = "dog-published"
-    # Strongest keypoints kept in each image.
-    keypoints: int = 2000
+class Settings(SequenceSettings):
     # Keep all keypoints of the second image, as SDGMNet's figure does.
     all_of_second: bool = False
     # Keypoints drawn in the first image.
@@ -40,12 +34,6 @@ class Settings:
     px: float = 4.0
     # Largest mean corner error in pixels of a solved pair.
     solved_px: float = 5.0
-    # Give every part of an image its share of the keypoints, instead of keeping the strongest.
-    spread: bool = False
-    # Ignore the angles of keypoints.
-    upright: bool = False
-    # Only these sequences; all of them if not given.
-    sequences: tuple[str, ...] = ()
 
 
 class Pairs(Benchmark):
@@ -57,21 +45,10 @@ class Pairs(Benchmark):
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """Right matches of every pair, corner errors, and how many pairs were solved."""
         pairs: dict[str, dict[str, Any]] = {}
-        for sequence in tqdm(find_sequences(run.folder, settings.sequences), desc="sequences", disable=None):
-            features = sequence_features(
-                run,
-                sequence,
-                settings.detector,
-                settings.keypoints,
-                settings.spread,
-                settings.upright,
-                all_but_first=settings.all_of_second,
-            )
-            for number, homography in sequence.homographies.items() if features else ():
-                if features and number in features:
-                    name = f"{sequence.name}/1-{number}"
-                    rng = np.random.default_rng([run.seed, zlib.crc32(name.encode())])
-                    pairs[name] = score_pair(features[1], features[number], homography, settings, rng)
+        for sequence, number, first, other, homography in sequence_pairs(run, settings, settings.all_of_second):
+            name = f"{sequence}/1-{number}"
+            rng = np.random.default_rng([run.seed, zlib.crc32(name.encode())])
+            pairs[name] = score_pair(first, other, homography, settings, rng)
         correct = [pair["correct"] for pair in pairs.values()]
         drawn = [pair["drawn"] for pair in pairs.values()]
         return {

@@ -16,31 +16,36 @@ for orientation only.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._known_pairs import Scene, Truth, find_scenes
 from patchprint.benchmarks._peers import PEERS, Peer, Pipeline
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.features.extract import extract
 from patchprint.features.model import LOWE_RATIO, Model, ModelBase
 from patchprint.features.settings import DetectSettings
-from patchprint.interop.image_files import read_gray
+from patchprint.interop import strecha
+from patchprint.interop.image_files import list_images, read_gray
+from patchprint.interop.sequences import find_sequences
 from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match, matchers_with_ratio, summary
-from patchprint.metrics.geometry import error_auc
+from patchprint.matching.two_view_geometry import estimate_geometry, estimate_pose
+from patchprint.metrics.geometry import corner_error, error_auc, pose_error
 from patchprint.networks.engines import AUTO
+from patchprint.ops.geometry import epipolar_errors, fundamental_matrix, project, relative_pose
 from patchprint.types import Features, Keypoints, Matches
 
 T = TypeVar("T")
+CAMERAS = "gt_dense_cameras"
 
 
 @dataclass(frozen=True)
@@ -107,8 +112,8 @@ class Pipelines(Benchmark):
             "pipeline": {"keypoints": pipeline.finds, "matches": pipeline.matches},
             **_together(pairs, truth),
             "keypoints": float(np.mean([image["keypoints"] for image in images])),
-            **{f"{name}_per_image": _median_ms(images, name) for name in ("ms", "cpu_ms")},
-            **{f"{name}_per_pair": _median_ms(list(pairs.values()), name) for name in ("ms", "cpu_ms")},
+            **_median_ms(images, "per_image"),
+            **_median_ms(list(pairs.values()), "per_pair"),
             "num_pairs": len(pairs),
             "scenes": scenes,
             "pairs": pairs,
@@ -125,11 +130,65 @@ class Pipelines(Benchmark):
         }
 
 
-class _Ours(Pipeline):
+class Truth(Protocol):
+    """Ground truth of a pair."""
+
+    # What errors of an estimate are measured in, and up to which of them areas under the curve are taken.
+    unit: ClassVar[str]
+    limits: ClassVar[tuple[float, ...]]
+
+    def match_errors(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Errors of matches in pixels: (M, 2), (M, 2) -> (M,)."""
+        ...
+
+    def estimate_error(self, a: Features, b: Features, matches: Matches) -> float | None:
+        """Error of the geometry estimated robustly from the matches; None where the estimator fails."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class KnownHomography:
+    """From the pixels of the first image to those of the second: (3, 3). An estimate is judged at the corners."""
+
+    homography: np.ndarray
+    unit: ClassVar[str] = "px"
+    limits: ClassVar[tuple[float, ...]] = (3, 5, 10)
+
+    def match_errors(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(project(self.homography, a) - b, axis=1)
+
+    def estimate_error(self, a: Features, b: Features, matches: Matches) -> float | None:
+        found = estimate_geometry(a, b, matches, "homography").model
+        return corner_error(None if found is None else found.numpy(), self.homography, a.image_size)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCameras:
+    """Rotation (3, 3) and translation (3,) from the first camera to the second, and what both are like inside (3, 3).
+
+    Matches are judged by their distance from the epipolar geometry: what is wrong along a line is not seen.
+    """
+
+    rotation: np.ndarray
+    translation: np.ndarray
+    intrinsics: np.ndarray
+    unit: ClassVar[str] = "deg"
+    limits: ClassVar[tuple[float, ...]] = (1, 5, 10, 20)
+
+    def match_errors(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        fundamental = fundamental_matrix(self.rotation, self.translation, self.intrinsics, self.intrinsics)
+        return epipolar_errors(fundamental, a, b)
+
+    def estimate_error(self, a: Features, b: Features, matches: Matches) -> float | None:
+        found = estimate_pose(a, b, matches, self.intrinsics, self.intrinsics)
+        return pose_error(found, self.rotation, self.translation)
+
+
+class _Ours:
     """A model of patchprint at the keypoints of one of our detectors."""
 
     def __init__(self, model: Model, settings: Settings) -> None:
-        self.model, self.settings = model, settings
+        self.model = model
         self._detect = DetectSettings(
             detector=settings.detector,
             max_keypoints=settings.keypoints,
@@ -141,11 +200,7 @@ class _Ours(Pipeline):
         self.finds = f"{settings.detector}, {spread}{', upright' * settings.upright}; {model.info.name}"
         ratio = settings.ratio or model.ratio or LOWE_RATIO
         tests_ratio = settings.matcher in matchers_with_ratio()
-        self._matches = summary(settings.matcher) + (f", ratio {ratio:g}" if tests_ratio else "")
-
-    @property
-    def matches(self) -> str:
-        return self._matches
+        self.matches = summary(settings.matcher) + (f", ratio {ratio:g}" if tests_ratio else "")
 
     def read(self, path: Path) -> np.ndarray:
         return read_gray(path)
@@ -216,9 +271,11 @@ def _milliseconds(arrays: dict[str, np.ndarray]) -> dict[str, float]:
     return {name: round(float(arrays[name]), 2) for name in ("ms", "cpu_ms")}
 
 
-def _median_ms(entries: list[dict[str, Any]], name: str) -> float:
-    """The median, since the first of many is slow."""
-    return round(float(np.median([entry[name] for entry in entries])), 1)
+def _median_ms(entries: list[dict[str, Any]], suffix: str) -> Scores:
+    """The medians, since the first of many is slow."""
+    return {
+        f"{name}_{suffix}": round(float(np.median([entry[name] for entry in entries])), 1) for name in ("ms", "cpu_ms")
+    }
 
 
 def _together(pairs: dict[str, dict[str, Any]], truth: Truth) -> Scores:
@@ -228,3 +285,54 @@ def _together(pairs: dict[str, dict[str, Any]], truth: Truth) -> Scores:
         **{name: float(np.mean([pair[name] for pair in pairs.values()])) for name in ("matches", "right", "precision")},
         "auc": {f"{limit:g} {truth.unit}": error_auc(errors, limit) for limit in truth.limits},
     }
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Images by name, and what is known of pairs of them."""
+
+    name: str
+    paths: dict[str, Path]
+    pairs: dict[tuple[str, str], Truth]
+
+
+def find_scenes(root: Path, chosen: tuple[str, ...] = ()) -> list[Scene]:
+    """Folders with ``gt_dense_cameras``, or sequences with homographies, below ``root``, which may itself be one."""
+    folders = [root, *sorted(root.iterdir())] if root.is_dir() else []
+    with_cameras = [folder for folder in folders if (folder / CAMERAS).is_dir()]
+    if not with_cameras:
+        return [
+            Scene(
+                sequence.name,
+                {str(number): path for number, path in sequence.paths.items()},
+                {
+                    ("1", str(number)): KnownHomography(homography)
+                    for number, homography in sequence.homographies.items()
+                },
+            )
+            for sequence in find_sequences(root, chosen)
+        ]
+    missing = set(chosen) - {folder.name for folder in with_cameras}
+    if missing:
+        names = ", ".join(folder.name for folder in with_cameras)
+        raise UserError(f"{root} has no scene {', '.join(sorted(missing))}; it has {names}")
+    return [_with_cameras(folder) for folder in with_cameras if not chosen or folder.name in chosen]
+
+
+def _with_cameras(folder: Path) -> Scene:
+    """All pairs of the images in ``images/`` that have a camera."""
+    known = strecha.read_intrinsics(folder / "K.txt")
+    if known is None:
+        raise UserError(f"{folder} has no K.txt; expected the camera matrix of its images, 3 lines of 3 numbers")
+    fx, fy, cx, cy = known
+    intrinsics = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
+    poses = strecha.read_cameras(folder / CAMERAS)
+    images = folder / "images" if (folder / "images").is_dir() else folder
+    names = [name for name in list_images(images) if name in poses]
+    if len(names) < 2:
+        raise UserError(f"{images} has {len(names)} images with a camera in {CAMERAS}; a pair needs 2")
+    pairs: dict[tuple[str, str], Truth] = {
+        (a, b): KnownCameras(*relative_pose(poses[a], poses[b]), intrinsics)
+        for a, b in itertools.combinations(names, 2)
+    }
+    return Scene(folder.name or folder.resolve().name, {name: images / name for name in names}, pairs)

@@ -7,6 +7,7 @@ kept, since the variance of their norms is what the spherical embedding constrai
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -14,73 +15,56 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.benchmarks import _clustering
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._labeled_images import for_every_image, open_images, part_of
-from patchprint.common.errors import UserError
+from patchprint.benchmarks._stores import for_every_image, open_images, part_of
+from patchprint.common.errors import UserError, require
 from patchprint.data.image_store import GALLERY, QUERY
 from patchprint.metrics.recall import recall_at
 from patchprint.networks.blocks import unit_length
 
 RANKS = (1, 2, 4, 8)
 GALLERY_RANKS = (1, 10, 20, 30, 40, 50)  # of In-shop Clothes
-
-
-class Published(NamedTuple):
-    """What the paper on SEC prints for a test set: (NMI, F1, R@1) or (R@1,), in percent, by the name of the loss
-    and then by `VARIANTS`."""
-
-    images: int
-    classes: int
-    rows: dict[str, tuple[tuple[float, ...] | None, ...]]
+_ROWS = 1024  # queries whose similarities are in memory at a time
 
 
 VARIANTS = ("", " + L2 penalty", " + SEC")
-PUBLISHED = {
-    "CUB-200-2011": Published(
-        5_924,
-        100,
-        {
-            "triplet": ((59.85, 23.39, 53.34), (60.11, 24.03, 54.81), (64.24, 30.83, 60.82)),
-            "semihard": ((69.66, 40.30, 65.31), (70.50, 41.39, 65.60), (71.62, 42.05, 67.35)),
-            "n-pair": ((69.58, 40.23, 61.36), (69.73, 40.08, 64.58), (72.24, 43.21, 66.00)),
-            "multi-similarity": ((70.57, 40.70, 66.14), (70.89, 41.71, 65.67), (72.85, 44.82, 68.79)),
-            "tuplet-margin": ((68.96, 39.25, 63.64), None, (71.00, 42.28, 64.74)),
-        },
-    ),
-    "Cars196": Published(
-        8_131,
-        98,
-        {
-            "triplet": ((56.66, 24.44, 60.79), (56.65, 23.95, 63.02), (59.17, 25.51, 67.89)),
-            "semihard": ((67.64, 38.31, 80.17), (69.24, 40.24, 82.60), (72.67, 44.67, 85.19)),
-            "n-pair": ((68.07, 37.83, 78.59), (69.20, 39.13, 81.87), (70.61, 42.12, 82.29)),
-            "multi-similarity": ((70.23, 42.13, 84.07), (71.00, 42.55, 84.82), (73.95, 46.49, 85.73)),
-            "tuplet-margin": ((69.78, 41.72, 82.87), None, (72.77, 43.03, 84.20)),
-        },
-    ),
-    "Stanford Online Products": Published(
-        60_502,
-        11_316,
-        {
-            "triplet": ((88.67, 29.61, 62.69), (88.93, 30.91, 64.07), (89.68, 34.29, 68.86)),
-            "semihard": ((91.16, 41.89, 74.46), (91.16, 41.77, 74.88), (91.72, 44.90, 77.59)),
-            "n-pair": ((90.97, 41.21, 74.30), (91.12, 41.73, 75.11), (91.49, 43.75, 76.89)),
-            "multi-similarity": ((91.42, 43.33, 76.29), (91.65, 44.51, 77.34), (91.89, 46.04, 78.67)),
-            "tuplet-margin": ((90.50, 38.45, 73.66), None, (90.45, 37.92, 74.34)),
-        },
-    ),
-    "In-shop Clothes": Published(
-        26_830,  # 14,218 queries and a gallery of 12,612
-        3_985,
-        {
-            "triplet": ((82.12,), (83.01,), (85.29,)),
-            "semihard": ((87.16,), (88.04,), (89.68,)),
-            "n-pair": ((86.43,), (86.54,), (88.63,)),
-            "multi-similarity": ((88.11,), (88.51,), (89.87,)),
-            "tuplet-margin": (None, None, (84.74,)),
-        },
-    ),
+# Images and classes; those of In-shop Clothes are 14,218 queries and a gallery of 12,612.
+TEST_SETS = {
+    "CUB-200-2011": (5_924, 100),
+    "Cars196": (8_131, 98),
+    "Stanford Online Products": (60_502, 11_316),
+    "In-shop Clothes": (26_830, 3_985),
+}
+# What the paper on SEC prints: (NMI, F1, R@1) or (R@1,), in percent, by the name of the loss and then by `VARIANTS`.
+PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...] | None, ...]]] = {
+    "CUB-200-2011": {
+        "triplet": ((59.85, 23.39, 53.34), (60.11, 24.03, 54.81), (64.24, 30.83, 60.82)),
+        "semihard": ((69.66, 40.30, 65.31), (70.50, 41.39, 65.60), (71.62, 42.05, 67.35)),
+        "n-pair": ((69.58, 40.23, 61.36), (69.73, 40.08, 64.58), (72.24, 43.21, 66.00)),
+        "multi-similarity": ((70.57, 40.70, 66.14), (70.89, 41.71, 65.67), (72.85, 44.82, 68.79)),
+        "tuplet-margin": ((68.96, 39.25, 63.64), None, (71.00, 42.28, 64.74)),
+    },
+    "Cars196": {
+        "triplet": ((56.66, 24.44, 60.79), (56.65, 23.95, 63.02), (59.17, 25.51, 67.89)),
+        "semihard": ((67.64, 38.31, 80.17), (69.24, 40.24, 82.60), (72.67, 44.67, 85.19)),
+        "n-pair": ((68.07, 37.83, 78.59), (69.20, 39.13, 81.87), (70.61, 42.12, 82.29)),
+        "multi-similarity": ((70.23, 42.13, 84.07), (71.00, 42.55, 84.82), (73.95, 46.49, 85.73)),
+        "tuplet-margin": ((69.78, 41.72, 82.87), None, (72.77, 43.03, 84.20)),
+    },
+    "Stanford Online Products": {
+        "triplet": ((88.67, 29.61, 62.69), (88.93, 30.91, 64.07), (89.68, 34.29, 68.86)),
+        "semihard": ((91.16, 41.89, 74.46), (91.16, 41.77, 74.88), (91.72, 44.90, 77.59)),
+        "n-pair": ((90.97, 41.21, 74.30), (91.12, 41.73, 75.11), (91.49, 43.75, 76.89)),
+        "multi-similarity": ((91.42, 43.33, 76.29), (91.65, 44.51, 77.34), (91.89, 46.04, 78.67)),
+        "tuplet-margin": ((90.50, 38.45, 73.66), None, (90.45, 37.92, 74.34)),
+    },
+    "In-shop Clothes": {
+        "triplet": ((82.12,), (83.01,), (85.29,)),
+        "semihard": ((87.16,), (88.04,), (89.68,)),
+        "n-pair": ((86.43,), (86.54,), (88.63,)),
+        "multi-similarity": ((88.11,), (88.51,), (89.87,)),
+        "tuplet-margin": (None, None, (84.74,)),
+    },
 }
 
 
@@ -134,7 +118,7 @@ class Retrieval(Benchmark):
             "queries": recall.queries,
             "queries_without_positive": recall.alone,
         }
-        return found | _clustering_of(run, settings, descriptors, label) | _ranking_of(search)
+        return found | _clustering_of(run, settings, descriptors, label) | ranking_scores(search)
 
     def headline(self, scores: Scores) -> dict[str, float]:
         values = {"R@1": scores["recall"]["1"], "NMI": scores["nmi"], "F1": scores["f1"]}
@@ -142,10 +126,10 @@ class Retrieval(Benchmark):
 
     def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
         scores, rows = result["scores"], {}
-        for name, known in PUBLISHED.items():
-            if result["settings"]["split"] != "test" or (scores["images"], scores["classes"]) != known[:2]:
+        for name, losses in PUBLISHED.items():
+            if result["settings"]["split"] != "test" or (scores["images"], scores["classes"]) != TEST_SETS[name]:
                 continue
-            for loss, variants in known.rows.items():
+            for loss, variants in losses.items():
                 for variant, values in zip(VARIANTS, variants, strict=True):
                     if values is not None:
                         columns = ("NMI", "F1", "R@1")[-len(values) :]
@@ -155,7 +139,8 @@ class Retrieval(Benchmark):
 
 
 def _embed(run: Run, settings: Settings) -> dict[str, np.ndarray]:
-    model, store = run.image_model, part_of(open_images(run), settings.split)
+    model, whole = run.image_model, open_images(run)
+    store = part_of(whole, settings.split, str(whole.folder))
     points, views = store.all_views()
     role = store.role[store.observation(points, views[:, None])[:, 0]].cpu()
     if len(role.unique()) > 1 and not bool(((role == QUERY) | (role == GALLERY)).all()):
@@ -165,22 +150,47 @@ def _embed(run: Run, settings: Settings) -> dict[str, np.ndarray]:
 
 
 def _clustering_of(run: Run, settings: Settings, descriptors: Tensor, label: Tensor) -> Scores:
+    """Scores of the clusters that k-means finds; as many as there are classes, as in the papers."""
     if not settings.clusters:
         return {"nmi": None, "f1": None}
-    count, starts = len(label.unique()), settings.kmeans_starts
+    starts = settings.kmeans_starts
 
     def compute() -> dict[str, np.ndarray]:
-        return {"cluster": _clustering.clusters(descriptors.cpu().numpy(), count, starts, run.seed)}
+        kmeans = require("sklearn.cluster", extra="metric-learning").KMeans(
+            len(label.unique()), n_init=starts, random_state=run.seed
+        )
+        return {"cluster": kmeans.fit(descriptors.cpu().numpy()).labels_}
 
     cluster = run.predictions(f"clusters, best of {starts}", compute)["cluster"]
-    return _clustering.clustering_scores(cluster, label.cpu().numpy())._asdict()
+    return clustering_scores(cluster, label.cpu().numpy())
 
 
-def _ranking_of(search: Search) -> Scores:
-    if not _clustering.has_ranking_scores():
-        return {
-            "map_at_r": None,
-            "precision_at_1": None,
-            "left_out": "map_at_r: pytorch-metric-learning is not installed",
-        }
-    return _clustering.ranking_scores(*search)._asdict()
+def clustering_scores(cluster: np.ndarray, label: np.ndarray) -> Scores:
+    """NMI = 2 I / (H_clusters + H_classes), and F1 of the pairs that share a cluster as a guess at those that share a class.
+
+    Shape:
+        cluster (N,), label (N,)
+    """
+    metrics = require("sklearn.metrics", extra="metric-learning")
+    (_, false_positive), (false_negative, true_positive) = metrics.cluster.pair_confusion_matrix(label, cluster)
+    right = 2 * int(true_positive)
+    guessed = right + int(false_positive) + int(false_negative)
+    nmi = metrics.normalized_mutual_info_score(label, cluster, average_method="arithmetic")
+    return {"nmi": float(nmi), "f1": right / guessed if guessed else 1.0}
+
+
+def ranking_scores(search: Search) -> Scores:
+    """Mean average precision at R (the number of positives of a query), and precision at 1; queries without any left out."""
+    names = {"map_at_r": "mean_average_precision_at_r", "precision_at_1": "precision_at_1"}
+    if importlib.util.find_spec("pytorch_metric_learning") is None:
+        return {**dict.fromkeys(names), "left_out": "map_at_r: pytorch-metric-learning is not installed"}
+    calculators = require("pytorch_metric_learning.utils.accuracy_calculator", extra="metric-learning")
+    # The library's own search in chunks; its default is FAISS, which GPU machines often lack.
+    knn = require("pytorch_metric_learning.utils.inference", extra="metric-learning").CustomKNN(
+        require("pytorch_metric_learning.distances", extra="metric-learning").CosineSimilarity(), batch_size=_ROWS
+    )
+    calculator = calculators.AccuracyCalculator(
+        include=tuple(names.values()), k="max_bin_count", device=search.queries.device, knn_func=knn
+    )
+    values = calculator.get_accuracy(*search)
+    return {name: float(values[theirs]) for name, theirs in names.items()}

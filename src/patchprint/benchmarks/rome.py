@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._patches import describe, open_for
+from patchprint.benchmarks._stores import describe_patches, open_patches
 from patchprint.common.errors import UserError
 from patchprint.metrics.average_precision import Definition, average_precision, mean_average_precision
 from patchprint.ops.distances import distance_matrix
@@ -62,7 +62,7 @@ class Rome(Benchmark):
 
 
 def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
-    source = open_for(run, settings.split)
+    source = open_patches(run, settings.split)
     num_views = source.num_views.cpu()
     kept = int((torch.cumsum(num_views, 0) <= settings.patches).sum())
     if kept < 2:
@@ -70,4 +70,4 @@ def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
     points = torch.repeat_interleave(torch.arange(kept), num_views[:kept])
     first = torch.cumsum(num_views[:kept], 0) - num_views[:kept]
     views = torch.arange(len(points)) - first[points]
-    return {"descriptors": describe(run, source, points, views).numpy(), "point": points.numpy()}
+    return {"descriptors": describe_patches(run, source, points, views).numpy(), "point": points.numpy()}

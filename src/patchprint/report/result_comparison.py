@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.benchmarks import BENCHMARKS
-from patchprint.benchmarks._worst_pairs import from_json
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.safe_io import read_json
 
@@ -62,7 +61,11 @@ def _check(entry: Any, path: str) -> None:
         raise UserError(f"{path} is not a result of patchprint eval: its scores are no numbers")
     hardest = entry["scores"].get("hardest")
     for pairs in hardest.values() if isinstance(hardest, dict) else ():
-        from_json(pairs, path)
+        from patchprint.benchmarks.ubc import (
+            hardest_from_json,  # and with it patch stores, only where there are such pairs
+        )
+
+        hardest_from_json(pairs, path)
     compare([entry])
 
 

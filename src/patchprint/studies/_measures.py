@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint.benchmarks import Benchmark, Run
-from patchprint.benchmarks._patches import describe, open_for
+from patchprint.benchmarks._stores import describe_patches, open_patches
 from patchprint.benchmarks.ubc import PUBLISHED
 from patchprint.common import rng
 from patchprint.common.errors import UserError
@@ -108,7 +108,7 @@ class Angles(Benchmark):
 
     def _angles(self, run: Run, settings: AngleSettings) -> tuple[Tensor, Tensor]:
         """Return the angles of matching pairs and of the hardest negatives, each (N,)."""
-        source = open_for(run, "all")
+        source = open_patches(run, "all")
         key = rng.fold_in(rng.key(run.seed), 0xA2F1E)
         usable = torch.nonzero(source.num_views.cpu() >= 2)[:, 0]
         if len(usable) < _FEWEST:
@@ -135,7 +135,7 @@ class Values(Benchmark):
     settings = ValueSettings
 
     def evaluate(self, run: Run, settings: ValueSettings) -> dict[str, Any]:
-        source = open_for(run, "all")
+        source = open_patches(run, "all")
         points = rng.permutation(rng.fold_in(rng.key(run.seed), 0x5167), source.num_points)[: settings.patches]
         found = _floats(run, source, points, torch.zeros_like(points))
         bit_means = torch.where(found > 0, 1.0, -1.0).mean(0)
@@ -162,7 +162,7 @@ def _floats(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Ten
     """Describe patches with a network of floats, points (U,), views (U,) -> (U, D)."""
     if run.model.kind == "binary":
         raise UserError(f"{run.model.info.name} gives bits; its values have no distribution to look at")
-    return describe(run, source, points, views)
+    return describe_patches(run, source, points, views)
 
 
 def _density(values: Tensor) -> dict[str, list[float]]:

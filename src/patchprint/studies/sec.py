@@ -122,7 +122,7 @@ def _losses() -> Iterator[Case]:
     for data, title in (("cub", "CUB-200-2011"), ("cars", "Cars196")):
         for loss in LOSSES:
             for place, norms in enumerate(_NORMS):
-                scores = PUBLISHED[title].rows[loss][place] or ()
+                scores = PUBLISHED[title][loss][place] or ()
                 yield Case(
                     {"set": data, "loss": loss, "norms": norms},
                     _RECIPE,

@@ -11,8 +11,8 @@ import torch
 from fuzz import mutators
 from fuzz.mutators import Random
 from fuzz.reader import Reader
-from patchprint.benchmarks import _cache
 from patchprint.common import files
+from patchprint.common.safe_io import read_npz
 from patchprint.features import embeddings
 from patchprint.features.embeddings import Embeddings
 from patchprint.interop import hloc, opencv_files
@@ -135,7 +135,7 @@ READERS: dict[str, Reader] = {
         lambda folder: embeddings.save(Embeddings(["a", "b"], torch.rand(2, 4), ModelId("m")), folder / "e.npz"),
         lambda folder: embeddings.load(folder / "e.npz"), {"*": mutators.ARRAYS}),
     "predictions": Reader(lambda folder: np.savez(folder / "p.npz", a=np.zeros(3), b=np.arange(4)),
-                          lambda folder: _cache._read(folder / "p.npz"), {"*": mutators.ARRAYS}),
+                          lambda folder: read_npz(folder / "p.npz", "a prediction"), {"*": mutators.ARRAYS}),
     "hloc": Reader(write_hloc, read_hloc, {"*.h5": (*mutators.BYTES, odd_hdf5, odd_hdf5, odd_hdf5)}),
     "OpenCV's YAML": Reader(lambda folder: opencv_files.write_features(folder / "a.yml", some_features()),
                             lambda folder: list(opencv_files.read_folder(folder)), {"*.yml": mutators.TEXT}),

@@ -10,7 +10,7 @@ import cv2
 from fuzz import mutators
 from fuzz.forked_programs import run_forked
 from fuzz.reader import Reader
-from patchprint.benchmarks import _hpatches_tasks
+from patchprint.benchmarks import hpatches
 from patchprint.common.errors import UserError
 from patchprint.data.builders import (
     archives,
@@ -51,7 +51,7 @@ def write_hpatches(folder: Path) -> None:
 
 def read_hpatches(folder: Path) -> None:
     hpatches_patches.read_sequence(folder / "v_a")
-    _hpatches_tasks.read(folder, "a", ["v_a"], [2])
+    hpatches.read_tasks(folder, "a", ["v_a"], [2])
 
 
 def write_rome(folder: Path) -> None:
