@@ -258,7 +258,7 @@ class Features:
     def checked(self) -> Features:
         """These features, which come out of a file; UserError where their numbers cannot be those of an image."""
         Keypoints.given(self.keypoints)
-        if min(self.image_size) < 1:
+        if not 1 <= min(self.image_size) <= max(self.image_size) <= _LARGEST:
             raise UserError(
                 f"the image of the features is {self.image_size[0]} pixels wide and {self.image_size[1]} high"
             )

@@ -140,5 +140,6 @@ def lay_the_desk(desk: Path, photos: list[Path]) -> None:
         shutil.copy(photo, desk / f"{letter}.jpg")
     (desk / "empty").mkdir()
     (desk / "notes.txt").write_text("This is no photo.\n")
+    (desk / "deep.json").write_text("[" * 100_000)
     (desk / "own").mkdir()
     (desk / "own" / "thesis.txt").write_text("This is not patchprint's to remove.\n")

@@ -1,14 +1,13 @@
-"""What a command must have done; a judge returns what is wrong, "" where nothing is."""
+"""What a command must have done; each function says what is wrong, "" where nothing is."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from first_hour.hour import Amounts, Step
-from first_hour.wrong_commands import WrongCommand
 
 
 @dataclass(frozen=True)
@@ -18,48 +17,24 @@ class Ended:
     err: str
 
 
-Judge = Callable[[Ended], str]
+def problem_of_step(step: Step, amounts: Amounts, desk: Path, ended: Ended) -> str:
+    if step.client and ended.code == 77:
+        return ""
+    missing = [name for name in step.makes.split() if not (desk / name).exists()]
+    words = amounts.fill(step.says)
+    return _first(_unless_done(ended), missing=missing, unsaid=words not in ended.out + ended.err and words)
 
 
-def of_step(step: Step, amounts: Amounts, desk: Path) -> Judge:
-    def judge(ended: Ended) -> str:
-        if step.client and ended.code == 77:
-            return ""
-        missing = [name for name in step.makes.split() if not (desk / name).exists()]
-        words = amounts.fill(step.says)
-        problems = {
-            f"exit code {ended.code}": ended.code != 0,
-            f"did not make {' '.join(missing)}": missing,
-            f"does not say {words!r}": words not in ended.out + ended.err,
-            "a traceback": "Traceback" in ended.err,
-        }
-        return _first(problems)
-
-    return judge
+def problem_of_wrong_command(words: str, desk: Path, before: Mapping[str, tuple[int, int]], ended: Ended) -> str:
+    after = everything_below(desk)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return _first(_unless_refused(ended), changed=changed, unsaid=words not in ended.err and words)
 
 
-def of_wrong_command(wrong: WrongCommand, desk: Path, before: dict[str, tuple[int, int]]) -> Judge:
-    def judge(ended: Ended) -> str:
-        after = everything_below(desk)
-        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        return _first(
-            {
-                **_refused(ended),
-                f"changed {changed}": changed,
-                f"does not say {wrong.words!r}": wrong.words not in ended.err,
-            }
-        )
-
-    return judge
-
-
-def of_odd_picture(name: str, outcome: str) -> Judge:
-    def judge(ended: Ended) -> str:
-        if outcome == "read" or (outcome == "either" and ended.code == 0):
-            return _first({f"exit code {ended.code}": ended.code != 0, "a traceback": "Traceback" in ended.err})
-        return _first({**_refused(ended), "does not name it": name not in ended.err})
-
-    return judge
+def problem_of_odd_image(name: str, outcome: str, ended: Ended) -> str:
+    if outcome == "read" or (outcome == "either" and ended.code == 0):
+        return _unless_done(ended)
+    return _first(_unless_refused(ended), unsaid=name not in ended.err and name)
 
 
 def everything_below(folder: Path) -> dict[str, tuple[int, int]]:
@@ -73,15 +48,22 @@ def everything_below(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _refused(ended: Ended) -> dict[str, object]:
+def _unless_done(ended: Ended) -> str:
+    return _first("", exit_code=ended.code, traceback="Traceback" in ended.err)
+
+
+def _unless_refused(ended: Ended) -> str:
     """Exit code 2 and one sentence."""
-    return {
-        f"exit code {ended.code}": ended.code != 2,
-        "a traceback": "Traceback" in ended.err,
-        "a result on stdout": ended.out.strip(),
-        f"{len(ended.err.splitlines())} lines on stderr": ended.err.count("\n") != 1,
-    }
+    lines = ended.err.count("\n")
+    wrong_code = ended.code != 2 and f"{ended.code}"
+    return _first(
+        "",
+        exit_code=wrong_code,
+        traceback="Traceback" in ended.err,
+        on_stdout=ended.out.strip(),
+        lines=lines != 1 and lines,
+    )
 
 
-def _first(problems: dict[str, object]) -> str:
-    return next((words for words, there in problems.items() if there), "")
+def _first(problem: str, **others: object) -> str:
+    return problem or next((f"{name}: {what}" for name, what in others.items() if what), "")

@@ -150,6 +150,7 @@ PICTURES: dict[str, tuple[str, Maker]] = {
     "link-to-itself.jpg": (REFUSED, _to_itself),
     "a-folder.jpg": (REFUSED, Path.mkdir),
     "a-pipe.jpg": (REFUSED, os.mkfifo),
+    "endless.jpg": (REFUSED, lambda path: path.symlink_to("/dev/zero")),
 }
 LARGE: dict[str, tuple[str, Maker]] = {
     "100-megapixels.png": (READ, lambda path: Image.new("L", (10000, 10000), 128).save(path)),

@@ -6,15 +6,22 @@ A fresh virtual environment would take minutes; here each command runs in this p
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from first_hour import odd_pictures
 from first_hour.clients import CLIENTS
-from first_hour.hour import STEPS, Amounts, Step, lay_the_desk
-from first_hour.judging import Ended, everything_below, of_odd_picture, of_step, of_wrong_command
-from first_hour.wrong_commands import WrongCommand, wrong_commands
+from first_hour.hour import STEPS, Amounts, lay_the_desk
+from first_hour.judging import (
+    Ended,
+    everything_below,
+    problem_of_odd_image,
+    problem_of_step,
+    problem_of_wrong_command,
+)
+from first_hour.wrong_commands import wrong_commands
 from patchprint import cli
 from support.scenes import Room
 
@@ -43,20 +50,16 @@ def test_the_hour(desk: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     monkeypatch.chdir(desk)
     for step in STEPS:
         if not step.long:
-            problem = of_step(step, AMOUNTS, desk)(done(step, capfd))
+            arguments = step.arguments(AMOUNTS)
+            ended = Ended(0, CLIENTS[arguments[0]](), "") if step.client else typed(arguments, capfd)
+            problem = problem_of_step(step, AMOUNTS, desk, ended)
             assert problem == "", f"{step.line}: {problem}"
     before = everything_below(desk)
-    problems = {wrong.line: refused(wrong, desk, before, capfd) for wrong in wrong_commands()}
+    problems = {
+        line: problem_of_wrong_command(words, desk, before, typed(shlex.split(line), capfd))
+        for line, words in wrong_commands().items()
+    }
     assert {line: problem for line, problem in problems.items() if problem} == {}
-
-
-def done(step: Step, capfd: pytest.CaptureFixture[str]) -> Ended:
-    arguments = step.arguments(AMOUNTS)
-    return Ended(0, CLIENTS[arguments[0]](), "") if step.client else typed(arguments, capfd)
-
-
-def refused(wrong: WrongCommand, desk: Path, before: dict, capfd: pytest.CaptureFixture[str]) -> str:
-    return of_wrong_command(wrong, desk, before)(typed(wrong.arguments, capfd))
 
 
 @pytest.mark.slow
@@ -65,12 +68,12 @@ def test_odd_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
     outcomes = odd_pictures.write(tmp_path / "odd")
     monkeypatch.chdir(tmp_path / "odd")
     few = ["--model", "pixels", "--max-keypoints", "50"]
-    problems = {}
-    for name, outcome in outcomes.items():
-        problem = of_odd_picture(name, outcome)(typed(["match", *few, f"./{name}", f"./{name}"], capfd))
-        problems |= {name: problem} if problem else {}
-    assert problems == {}
-    described = typed(["describe", ".", "--out", "../features", *few], capfd)
+    problems = {
+        name: problem_of_odd_image(name, outcome, typed(["match", *few, f"./{name}", f"./{name}"], capfd))
+        for name, outcome in outcomes.items()
+    }
+    assert {name: problem for name, problem in problems.items() if problem} == {}
+    described = typed(["describe", ".", "--out", "../features", "--max-size", "64", *few], capfd)
     assert described.code == 0, described.err
     for name, outcome in outcomes.items():
         there = (tmp_path / "features" / f"{name}.npz").is_file()

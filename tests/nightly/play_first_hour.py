@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -24,7 +26,13 @@ sys.path.insert(0, str(TESTS))
 
 from first_hour.clients import NOT_THERE  # noqa: E402
 from first_hour.hour import STEPS, Amounts, lay_the_desk  # noqa: E402
-from first_hour.judging import Ended, everything_below, of_odd_picture, of_step, of_wrong_command  # noqa: E402
+from first_hour.judging import (  # noqa: E402
+    Ended,
+    everything_below,
+    problem_of_odd_image,
+    problem_of_step,
+    problem_of_wrong_command,
+)
 from first_hour.wrong_commands import wrong_commands  # noqa: E402
 
 ROOT = TESTS.parent
@@ -112,7 +120,7 @@ def play_steps(player: Player) -> list[Played]:
     played = []
     for step in STEPS:
         arguments = step.arguments(AMOUNTS)
-        judge = of_step(step, AMOUNTS, player.desk)
+        judge = partial(problem_of_step, step, AMOUNTS, player.desk)
         if step.client:
             command = [player.bin / "python", TESTS / "first_hour" / "clients.py", *arguments]
             played.append(player.play(arguments[0], command, judge))
@@ -124,7 +132,8 @@ def play_steps(player: Player) -> list[Played]:
 def play_wrong_commands(player: Player) -> list[Played]:
     before = everything_below(player.desk)
     return [
-        player.patchprint(wrong.arguments, of_wrong_command(wrong, player.desk, before)) for wrong in wrong_commands()
+        player.patchprint(shlex.split(line), partial(problem_of_wrong_command, words, player.desk, before))
+        for line, words in wrong_commands().items()
     ]
 
 
@@ -134,7 +143,9 @@ def play_odd_pictures(player: Player, folder: Path) -> list[Played]:
     outcomes = json.loads((folder / "outcomes.json").read_text(encoding="utf-8"))
     flags = ["--model", "hardnet.small", "--max-keypoints", "200"]
     played = [
-        player.patchprint(["match", *flags, f"./{name}", f"./{name}"], of_odd_picture(name, outcome), folder)
+        player.patchprint(
+            ["match", *flags, f"./{name}", f"./{name}"], partial(problem_of_odd_image, name, outcome), folder
+        )
         for name, outcome in outcomes.items()
     ]
     return [*played, player.patchprint(["describe", str(folder), "--out", "odd-features", *flags], _ends_well)]

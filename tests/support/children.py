@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -19,8 +20,8 @@ CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "tempfile.mkdtemp",
 
 @dataclass(frozen=True)
 class Ending:
-    """How a child ended: ``done``, ``refused`` (an error of the disk or the user, which ``said`` tells), ``crashed`` (any other
-    exception, or a signal that nobody sent), or ``killed``."""
+    """How a child ended: ``done`` (``said`` is what the action returned), ``refused`` (an error of the disk or the user, which
+    ``said`` tells), ``crashed`` (any other exception, or a signal that nobody sent), or ``killed``."""
 
     how: str
     said: str = ""
@@ -33,17 +34,15 @@ def run(action: Action) -> Ending:
 
 def kill_at(moment: int, action: Action) -> Ending:
     """Do it in a child that is killed before its ``moment``-th change of names on the disk, if it gets that far."""
-    left = moment
+    changes = itertools.count(1)
+    return kill_when(lambda event, _: event in CHANGES and next(changes) == moment, action)
 
-    def hook(event: str, _: tuple) -> None:
-        nonlocal left
-        if event in CHANGES:
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+
+def kill_when(condition: Callable[[str, tuple], bool], action: Action) -> Ending:
+    """Do it in a child that is killed when an audit event, with its arguments, meets a condition."""
 
     def hooked() -> object:
-        sys.addaudithook(hook)
+        sys.addaudithook(lambda *event: os.kill(os.getpid(), signal.SIGKILL) if condition(*event) else None)
         return action()
 
     return _ending(*_start(hooked), may_be_killed=True)
@@ -74,8 +73,7 @@ def _start(action: Action) -> tuple[int, int]:
     try:
         os.close(reading)
         try:
-            action()
-            told = "done "
+            told = f"done {action() or ''}"
         except (OSError, UserError) as error:
             told = f"refused {error}"
         except BaseException:

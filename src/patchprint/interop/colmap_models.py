@@ -125,14 +125,18 @@ def _database_image(
     image_id: int, name: str, width: int, height: int, rows: int | None, columns: int, data: bytes
 ) -> DatabaseImage:
     """Check the types, since SQLite keeps a value of any type in any column."""
-    if not all(isinstance(number, int) for number in (image_id, width, height)) or not isinstance(name, str):
+    if (
+        not all(isinstance(number, int) for number in (image_id, width, height))
+        or not isinstance(name, str)
+        or min(width, height) < 1
+    ):
         raise UserError(f"image {str(name)[:80]!r} in it has no name, number or size")
     if not rows:
         return DatabaseImage(image_id, name, (width, height), Keypoints.empty())
     if not isinstance(data, bytes) or len(data) != rows * columns * 4:
         raise UserError(f"it is damaged: the keypoints of {name} are not the bytes of {rows} rows")
     keypoints = to_keypoints(np.frombuffer(data, np.float32).reshape(rows, columns))
-    return DatabaseImage(image_id, name, (width, height), keypoints)
+    return DatabaseImage(image_id, name, (width, height), Keypoints.given(keypoints))
 
 
 @contextlib.contextmanager
