@@ -151,7 +151,7 @@ def with_files_up_to(size: int) -> Callable[[Action], Ending]:
         ("describe photos --out made --format opencv-yml", (0.6, 0.99)),
     ],
 )
-def test_m6_a_full_disk_is_a_sentence_that_names_the_output(
+def test_h3_m6_a_full_disk_is_a_sentence_that_names_the_output(
     command: str, parts: tuple[float, ...], desk: Path, typed: Typed
 ) -> None:
     command += " --model rootsift --max-keypoints 60"
