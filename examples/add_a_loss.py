@@ -18,7 +18,7 @@ from patchprint.common import rng
 from patchprint.data.batches import two_views
 from patchprint.data.builders.homographies import make_tracks
 from patchprint.data.tracks import TrackStore
-from patchprint.interop.image_files import read_gray
+from patchprint.interop.images import read_gray
 from patchprint.losses import DescriptorBatch
 from patchprint.losses.loss import Loss, PairLoss, Pairs
 from patchprint.losses.mining import hardest_cosine

@@ -109,7 +109,7 @@ def test_keypoints_of_a_benchmark_are_those_of_the_user(options: dict, images: P
     """A detector's name means one thing: ``eval`` finds what ``extract`` finds."""
     from patchprint.benchmarks import BENCHMARKS, Run
     from patchprint.benchmarks._features import SequenceSettings, features_of
-    from patchprint.interop.image_files import read_gray
+    from patchprint.interop.images import read_gray
 
     chosen = {"detector": "dog", "spread": True, "upright": False, **options}
     settings = SequenceSettings(keypoints=KEYPOINTS, **chosen)

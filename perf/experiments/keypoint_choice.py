@@ -28,7 +28,7 @@ from patchprint.common import files, provenance
 from patchprint.data.builders.homographies import render_views
 from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
-from patchprint.interop.image_files import limit, list_images, read_gray
+from patchprint.interop.images import limit, list_images, read_gray
 from patchprint.matching import match
 from patchprint.metrics.geometry import error_auc
 from patchprint.ops.geometry import project, relative_pose

@@ -19,11 +19,11 @@ import cv2
 import numpy as np
 
 from patchprint.common import files, provenance
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm, colmap_sift, strecha
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model
-from patchprint.interop.image_files import limit, list_images, read_color
+from patchprint.interop.images import limit, list_images, read_color
 from patchprint.matching.pair_selection import MatchRule, choose_pairs
 from patchprint.metrics.geometry import camera_errors
 from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES

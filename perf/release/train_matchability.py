@@ -24,7 +24,7 @@ from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import DETECTORS
 from patchprint.detectors._matchability import WEIGHTS, MatchabilityNetwork, cut, numbers
 from patchprint.features import describe_keypoints, load
-from patchprint.interop.image_files import limit, list_images, read_gray
+from patchprint.interop.images import limit, list_images, read_gray
 from patchprint.matching import match
 from patchprint.networks.weights import to_bytes
 from patchprint.types import Features, Keypoints

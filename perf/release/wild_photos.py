@@ -20,9 +20,8 @@ from tqdm import tqdm
 
 from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
-from patchprint.common.image_codec import decode_gray
 from patchprint.common.safe_io import read_json
-from patchprint.interop.image_files import limit
+from patchprint.interop.images import decode_gray, limit
 
 LIST = Path("results/training/wild-photos.json")
 QUALITY = 92

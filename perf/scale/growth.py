@@ -24,7 +24,7 @@ import numpy as np
 
 from patchprint.common import provenance
 from patchprint.common.files import write_json
-from patchprint.interop.image_files import list_images, read_gray
+from patchprint.interop.images import list_images, read_gray
 
 SETS = ("notredame/images", "liberty/images", "oxford-landmarks")
 SIDE = (640, 480)

@@ -25,7 +25,7 @@ from typing import Any
 
 from patchprint.common import provenance
 from patchprint.common.files import write_json
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm
 from patchprint.matching.pair_selection import MatchRule, Pair, choose_pairs
 from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES

@@ -25,9 +25,8 @@ import numpy as np
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device, one_core
 from patchprint.features import load
-from patchprint.features.extract import describe_found, find_keypoints
-from patchprint.features.settings import DescribeSettings
-from patchprint.interop.image_files import read_gray
+from patchprint.features.extract import DescribeSettings, describe_found, find_keypoints
+from patchprint.interop.images import read_gray
 from patchprint.pipelines.bench import BenchImages
 from patchprint.storage import feature_files
 from patchprint.storage.feature_folder import describe_folder

@@ -22,7 +22,7 @@ from patchprint.common import provenance
 from patchprint.common.files import write_json
 from patchprint.detectors import detect
 from patchprint.interop.colmap_sfm import MEMORY_GB, images_at_once
-from patchprint.interop.image_files import image_size, list_images, read_gray
+from patchprint.interop.images import image_size, list_images, read_gray
 
 PHOTOS = 4
 THREADS = (1, 2)

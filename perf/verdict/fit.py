@@ -2,7 +2,7 @@
 
     python -m perf.verdict.fit --data ../shared/data --cache runs/verdict
 
-A logistic function of the numbers of `patchprint.matching.same_place.Evidence`, fitted on right geometries of the same
+A logistic function of the numbers of `patchprint.matching.two_view_geometry.Evidence`, fitted on right geometries of the same
 place and on geometries of different places, both with the same weight in all. Left out are wrong geometries of the same place,
 and those with which no more matches agree than a geometry can be made of: ``without_evidence`` is the probability of these.
 Each is seen three times: as it is, without the angles of the keypoints (as with ``upright``), and without their scales too (as
@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from patchprint.common import files, provenance
-from patchprint.matching.same_place import FITTED, Evidence, weigh
-from patchprint.matching.two_view_geometry import GEOMETRIES, THRESHOLD, estimate_geometry
+from patchprint.matching.two_view_geometry import FITTED, GEOMETRIES, THRESHOLD, Evidence, estimate_geometry, weigh
 from patchprint.types import Features
 from perf.verdict.pairs import MatchedPair, different_places, matched_pairs, same_place
 from perf.verdict.photos import FIT, SEED, draw

@@ -27,8 +27,15 @@ import numpy as np
 
 from patchprint.common import files, provenance
 from patchprint.matching import verify
-from patchprint.matching.same_place import FITTED, exceeds_chance, judge, weigh
-from patchprint.matching.two_view_geometry import GEOMETRIES, THRESHOLD, estimate_geometry
+from patchprint.matching.two_view_geometry import (
+    FITTED,
+    GEOMETRIES,
+    THRESHOLD,
+    estimate_geometry,
+    exceeds_chance,
+    judge,
+    weigh,
+)
 from perf.verdict.fit import bare
 from perf.verdict.pairs import (
     DEFAULT_WAY,

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features import extract, load
 from patchprint.features.model import DEFAULT_MODEL
-from patchprint.interop.image_files import list_images
+from patchprint.interop.images import list_images
 from patchprint.storage import feature_files
 from patchprint.types import Features
 

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from patchprint.common.errors import UserError as UserError
     from patchprint.common.provenance import Result as Result
     from patchprint.data import PatchSource as PatchSource, open_source as open_source
-    from patchprint.detectors import detect as detect
+    from patchprint.detectors import DetectSettings as DetectSettings, detect as detect
     from patchprint.features.compress import Pca as Pca, compress as compress
     from patchprint.features.draw_matches import draw as draw
     from patchprint.features.extract import (
+        DescribeSettings as DescribeSettings,
         describe_keypoints as describe_keypoints,
         extract as extract,
         extract_many as extract_many,
@@ -52,13 +53,16 @@ if TYPE_CHECKING:
         list_models as list_models,
         load as load,
     )
-    from patchprint.features.settings import DescribeSettings as DescribeSettings, DetectSettings as DetectSettings
-    from patchprint.interop.image_files import ImageLike as ImageLike
+    from patchprint.interop.images import ImageLike as ImageLike
     from patchprint.interop.ray_cluster import Cluster as Cluster
     from patchprint.losses import DescriptorBatch as DescriptorBatch
     from patchprint.matching.calibration import RatioChoice as RatioChoice, calibrate as calibrate
-    from patchprint.matching.matchers import Matcher as Matcher, match as match
-    from patchprint.matching.settings import MatchSettings as MatchSettings, match_and_verify as match_and_verify
+    from patchprint.matching.matchers import (
+        Matcher as Matcher,
+        MatchSettings as MatchSettings,
+        match as match,
+        match_and_verify as match_and_verify,
+    )
     from patchprint.matching.two_view_geometry import verify as verify
     from patchprint.networks import ModelInfo as ModelInfo, PatchNetwork as PatchNetwork
     from patchprint.pipelines.adaptation import AdaptSettings as AdaptSettings, adapt as adapt
@@ -91,22 +95,20 @@ _NAMES = {
     "common.errors": "UserError",
     "common.provenance": "Result",
     "data": "PatchSource open_source",
-    "detectors": "detect",
+    "detectors": "DetectSettings detect",
     "features.compress": "Pca compress",
     "features.draw_matches": "draw",
-    "features.extract": "describe_keypoints extract extract_many",
+    "features.extract": "DescribeSettings describe_keypoints extract extract_many",
     "features.feature2d": "Feature2D",
     "features.hloc_extractor": "register_with_hloc",
     "features.image_model": "ImageModel load_image_model",
     "features.laf_descriptor": "LAFDescriptor",
     "features.model": "Model ModelLike list_models load",
-    "features.settings": "DescribeSettings DetectSettings",
-    "interop.image_files": "ImageLike",
+    "interop.images": "ImageLike",
     "interop.ray_cluster": "Cluster",
     "losses": "DescriptorBatch",
     "matching.calibration": "RatioChoice calibrate",
-    "matching.matchers": "Matcher match",
-    "matching.settings": "MatchSettings match_and_verify",
+    "matching.matchers": "MatchSettings Matcher match match_and_verify",
     "matching.two_view_geometry": "verify",
     "networks": "ModelInfo PatchNetwork",
     "pipelines.adaptation": "AdaptSettings adapt",

@@ -20,7 +20,7 @@ from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import KeypointSettings, features_of
 from patchprint.ops.distances import nearest
 from patchprint.common.errors import UserError
-from patchprint.interop.image_files import read_gray
+from patchprint.interop.images import read_gray
 
 
 @dataclass(frozen=True)

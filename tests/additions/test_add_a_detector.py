@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from patchprint.detectors._detector import Detector
+from patchprint.detectors import Detector
 from patchprint.detectors.dog import find_dog
 from patchprint.types import Keypoints
 
@@ -38,7 +38,7 @@ import cv2
 import numpy as np
 import torch
 
-from patchprint.detectors._detector import Detector, keep_inside
+from patchprint.detectors import Detector, keep_inside
 from patchprint.types import Keypoints
 
 

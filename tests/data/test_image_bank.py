@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from patchprint.common.errors import UserError
-from patchprint.common.image_codec import encode_png
 from patchprint.data import manifest
 from patchprint.data.image_bank import DividedImages, ResidentImages, assign_images
 from patchprint.data.tracks import TrackStore
+from patchprint.interop.images import encode_image
 from patchprint.ops.sampling import ImagePyramids
 from support import divided_ranks
 from support.known_images import texture
@@ -31,7 +31,7 @@ def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
     folder = tmp_path / "huge"
     folder.mkdir()
     image = texture(768, 1024)
-    data = encode_png(image)
+    data = encode_image(image)
     assert len(data) < slot
     offset = np.arange(count + 1, dtype=np.int64) * slot
     with open(folder / "images.bin", "wb") as stream:

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from patchprint.common import rng
-from patchprint.common.image_codec import encode_jpeg, encode_png
 from patchprint.data import open_source, track_files
 from patchprint.data.augment import create
 from patchprint.data.patch_source import PatchSource
 from patchprint.data.tracks import Tracks, TrackStore
+from patchprint.interop.images import encode_image
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.types import Keypoints
 from support.synthetic_tracks import all_views
@@ -93,15 +93,15 @@ def test_observations_may_come_in_any_order():
 def test_max_mb_encodes_again_or_refuses(scene, tmp_path):
     images, tracks = scene
     names = track_files.Names.numbered(4, 1)
-    whole = sum(len(encode_png(image)) for image in images)
+    whole = sum(len(encode_image(image)) for image in images)
     limit = whole / 2**20 / 3
-    track_files.write(tmp_path / "s", map(encode_png, images), tracks, names, max_mb=limit)
+    track_files.write(tmp_path / "s", map(encode_image, images), tracks, names, max_mb=limit)
     assert (tmp_path / "s" / "images.bin").stat().st_size <= limit * 2**20
     assert not (tmp_path / "s" / "original.bin").exists()
     plain = TrackStore.from_images(images, tracks).sample(*all_views(), 32)
     assert float((open_source(tmp_path / "s").sample(*all_views(), 32) - plain).abs().mean()) < 0.05
     with pytest.raises(ValueError, match="do not fit into --max-mb"):
-        track_files.write(tmp_path / "t", map(encode_png, images), tracks, names, max_mb=0.001)
+        track_files.write(tmp_path / "t", map(encode_image, images), tracks, names, max_mb=0.001)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
@@ -121,13 +121,13 @@ def test_bad_tracks_leave_nothing_behind(scene, tmp_path, change, message):
     values[-1] = value
     bad = dataclasses.replace(tracks, **{name: values}, part=np.zeros(60, np.uint8))
     with pytest.raises(ValueError, match=message):
-        track_files.write(tmp_path / "s", map(encode_png, images), bad, track_files.Names.numbered(4, 1))
+        track_files.write(tmp_path / "s", map(encode_image, images), bad, track_files.Names.numbered(4, 1))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_corrupt_jpeg_names_the_photo(scene, tmp_path):
     images, tracks = scene
-    encoded = [encode_jpeg(image, 90) for image in images]
+    encoded = [encode_image(image, ".jpg", 90) for image in images]
     encoded[2] = encoded[2][:40]
     with pytest.raises(ValueError, match=r"000002.png is cut short"):
         track_files.write(tmp_path / "s", encoded, tracks, track_files.Names.numbered(4, 1))

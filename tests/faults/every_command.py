@@ -21,9 +21,9 @@ import torch
 from patchprint import cli, networks
 from patchprint.cli import study
 from patchprint.common.errors import require
-from patchprint.common.image_codec import encode_png
 from patchprint.data import track_files
 from patchprint.data.builders import homographies
+from patchprint.interop.images import encode_image
 from patchprint.networks import engines, weights
 from support.known_images import texture, write_textures
 from support.scenes import THREE_VIEWS, write_sequence
@@ -90,7 +90,7 @@ def prepare() -> None:
     weights.save(narrow(), Path("start.safetensors"))
     images, tracks = homographies.make_tracks([texture(400, 400)], num_views=7, seed=0, max_keypoints=600)
     names = track_files.Names([f"{number}.png" for number in range(len(images))], ["made"])
-    track_files.write(Path("work/tracks"), map(encode_png, images), tracks, names)
+    track_files.write(Path("work/tracks"), map(encode_image, images), tracks, names)
     study.STUDIES = {"toy": toy_study()}  # type: ignore[assignment]
     study.COMMANDS = {"toy": study._command("toy")}
 

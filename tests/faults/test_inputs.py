@@ -27,9 +27,9 @@ from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file, only_writer
 from patchprint.data import TrackStore, track_files
 from patchprint.features import load
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sift
-from patchprint.interop.image_files import LONGEST_NAME, read_color, read_gray
+from patchprint.interop.images import LONGEST_NAME, read_color, read_gray
 from patchprint.networks import weights
 from patchprint.storage import describe_jobs, feature_folder
 from patchprint.types import Keypoints

@@ -23,7 +23,7 @@ from fuzz.cases import REFUSED, Bench
 from patchprint.common.errors import UserError
 from patchprint.data import TrackStore
 from patchprint.data.builders import sfm_scene
-from patchprint.interop import colmap_database, colmap_models, hloc, image_files
+from patchprint.interop import colmap_database, colmap_models, hloc, images
 from patchprint.storage import feature_files, feature_formats
 from support import labeled_sets, made_features, synthetic_tracks
 from support.known_images import write_textures
@@ -182,7 +182,7 @@ def test_m7_a_small_image_of_a_huge_size_is_refused_before_memory_is_taken(tmp_p
     parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(bytes(100))), chunk(b"IEND", b"")]
     (tmp_path / "huge.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
     with pytest.raises(UserError, match=r"huge\.png announces 32768x32768 pixels, more than its \d+ bytes can hold"):
-        image_files.read_gray(tmp_path / "huge.png")
+        images.read_gray(tmp_path / "huge.png")
 
 
 def test_m7_an_npz_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import patchprint
 from faults.conftest import Typed, snapshot
 from patchprint import features, networks
 from patchprint.common.errors import UserError
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.networks import weights
 from patchprint.storage import feature_files
 from patchprint.storage.feature_folder import describe_folder

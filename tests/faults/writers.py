@@ -15,7 +15,7 @@ import pycolmap
 
 from patchprint.common import files
 from patchprint.data import manifest
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm, hloc, opencv_files
 from patchprint.networks import create, weights
 from patchprint.storage import feature_files, feature_formats

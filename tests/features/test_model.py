@@ -16,11 +16,11 @@ from patchprint import networks
 from patchprint.detectors import detect
 from patchprint.features import extract, load
 from patchprint.features.compress import compress
+from patchprint.features.extract import DescribeSettings
 from patchprint.features.feature2d import Feature2D
 from patchprint.features.image_model import ImageModel, load_any, load_image_model
 from patchprint.features.laf_descriptor import LAFDescriptor
 from patchprint.features.model import Model
-from patchprint.features.settings import DescribeSettings
 from patchprint.matching import calibration
 from patchprint.networks import PatchNetwork, weights
 from patchprint.ops.distances import pack_bits

@@ -10,10 +10,9 @@ import pytest
 
 from patchprint import cli
 from patchprint.common.errors import MissingPackageError
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import object_storage
-from patchprint.interop.image_files import image_in, list_images, local_path, read_gray
-from patchprint.interop.object_storage import is_url, place_of
+from patchprint.interop.images import image_in, is_url, list_images, local_path, place_of, read_gray
 from patchprint.storage.feature_folder import describe_folder
 from support.known_images import texture
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from patchprint.common.errors import MissingPackageError
 from patchprint.interop import opencv_features
-from patchprint.interop.image_files import to_gray
+from patchprint.interop.images import to_gray
 from patchprint.matching import match
 from patchprint.types import Features, Keypoints
 from support.peer_images import right_matches, warped_photo

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from patchprint import cli
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import ray_cluster
 from patchprint.interop.ray_cluster import Cluster, WorkerResources, connected, refuse_unseen, spread, worker_resources
 from patchprint.matching.pair_selection import choose_pairs

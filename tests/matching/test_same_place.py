@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.matching.same_place import FITTED, Evidence, exceeds_chance, judge, weigh
-from patchprint.matching.two_view_geometry import THRESHOLD, Kind, estimate_geometry, verify
+from patchprint.matching.two_view_geometry import (
+    FITTED,
+    THRESHOLD,
+    Evidence,
+    Kind,
+    estimate_geometry,
+    exceeds_chance,
+    judge,
+    verify,
+    weigh,
+)
 from patchprint.types import Features, Matches, Verdict
 from support.two_cameras import by_chance, seen_by_two_cameras
 

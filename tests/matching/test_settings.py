@@ -9,8 +9,8 @@ import torch
 
 import patchprint
 from patchprint.common.errors import UserError
-from patchprint.features.settings import DescribeSettings
-from patchprint.matching.settings import MatchSettings, match_and_verify
+from patchprint.features.extract import DescribeSettings
+from patchprint.matching.matchers import MatchSettings, match_and_verify
 from support.known_images import texture, turned
 
 

@@ -24,7 +24,7 @@ from faults import injection
 from faults.injection import Bench, Injected
 from faults.writers import NEW, all_writers
 from patchprint.common import files, provenance
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.networks import weights
 from patchprint.pipelines.sfm_folder import SfmFolder
 from patchprint.pipelines.structure_from_motion import SfmSettings, sfm

@@ -21,7 +21,7 @@ import numpy as np
 
 from patchprint.common import files, provenance
 from patchprint.common.signals import STOPPED
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train

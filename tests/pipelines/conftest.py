@@ -22,7 +22,7 @@ def room_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def room_model(room_photos: Path) -> Path:
     """The output of ``patchprint sfm`` on the first three of them. Not to be written to."""
-    from patchprint.features.settings import DescribeSettings
+    from patchprint.features.extract import DescribeSettings
     from patchprint.interop.colmap_database import Cameras
     from patchprint.pipelines.structure_from_motion import SfmSettings, sfm
 

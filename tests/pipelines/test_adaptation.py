@@ -14,10 +14,10 @@ pytest.importorskip("skimage.data")
 
 
 from patchprint import cli, networks  # noqa: E402
-from patchprint.common.image_codec import encode_png  # noqa: E402
 from patchprint.data import track_files  # noqa: E402
 from patchprint.data.builders import bundled_images, homographies  # noqa: E402
 from patchprint.data.tracks import TrackStore  # noqa: E402
+from patchprint.interop.images import encode_image  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
 from patchprint.pipelines import adaptation  # noqa: E402
 from patchprint.pipelines.adapt_judge import VERDICTS  # noqa: E402
@@ -31,7 +31,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     photo = bundled_images.image("camera")[130:490, 80:440]
     images, tracks = homographies.make_tracks([photo], num_views=7, seed=0, max_keypoints=600)
     names = track_files.Names([f"{i}.png" for i in range(len(images))], ["camera"])
-    track_files.write(work / "tracks", map(encode_png, images), tracks, names)
+    track_files.write(work / "tracks", map(encode_image, images), tracks, names)
     return work
 
 

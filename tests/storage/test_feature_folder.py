@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from patchprint.features import extract
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.storage import describe_jobs, feature_files, feature_folder
 from patchprint.storage.feature_folder import describe_folder
 from support.scenes import Room

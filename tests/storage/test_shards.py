@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import hloc
 from patchprint.storage import feature_files, feature_formats, shards
 from patchprint.storage.feature_files import FeatureFolder

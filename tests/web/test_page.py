@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchprint import cli
-from patchprint.interop.image_files import image_size
+from patchprint.interop.images import image_size
 from support.browser import DESK, PHONE, overflow, serious_violations
 from support.serving import Served
 

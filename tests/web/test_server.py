@@ -23,8 +23,8 @@ import pytest
 
 from patchprint import cli
 from patchprint.common.errors import UserError
-from patchprint.features.settings import DescribeSettings
-from patchprint.matching.settings import MatchSettings
+from patchprint.features.extract import DescribeSettings
+from patchprint.matching.matchers import MatchSettings
 from patchprint.web.server import address, bind, is_loopback
 from support.checkout import ROOT
 from support.documents import blocks

@@ -16,8 +16,8 @@ import pytest
 
 from patchprint import cli
 from patchprint.common.errors import UserError
-from patchprint.features.settings import DescribeSettings
-from patchprint.matching.settings import MatchSettings
+from patchprint.features.extract import DescribeSettings
+from patchprint.matching.matchers import MatchSettings
 from patchprint.networks.weights import WEIGHTS_FOLDER
 from patchprint.web import session as web_session
 from patchprint.web.session import NEIGHBORS, MatchSession, Question, Upload, offered_models

@@ -18,7 +18,7 @@ from patchprint.common.provenance import sha256_of_file
 from patchprint.common.registry import Registry
 from patchprint.features.model import LOWE_RATIO, ModelBase
 from patchprint.interop import lightglue, opencv_features, xfeat
-from patchprint.interop.image_files import read_color, read_gray
+from patchprint.interop.images import read_color, read_gray
 from patchprint.matching import match
 from patchprint.networks import ModelInfo
 from patchprint.networks.network import Kind

@@ -17,7 +17,7 @@ from patchprint.benchmarks import oxford
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import KeypointSettings, features_of
 from patchprint.common.errors import UserError
-from patchprint.interop.image_files import read_gray
+from patchprint.interop.images import read_gray
 
 
 @dataclass(frozen=True)

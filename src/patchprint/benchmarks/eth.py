@@ -26,7 +26,7 @@ from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model, read_database
 from patchprint.interop.colmap_sfm import reconstruct, summarize
 from patchprint.interop.colmap_sift import sift_reconstruction
-from patchprint.interop.image_files import list_images, read_gray
+from patchprint.interop.images import list_images, read_gray
 from patchprint.matching import match
 from patchprint.metrics.geometry import camera_errors
 from patchprint.types import Features, Pose

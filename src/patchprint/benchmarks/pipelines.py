@@ -31,11 +31,11 @@ from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._peers import PEERS, Peer, Pipeline
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
+from patchprint.detectors import DetectSettings
 from patchprint.features.extract import extract
 from patchprint.features.model import LOWE_RATIO, Model, ModelBase
-from patchprint.features.settings import DetectSettings
 from patchprint.interop import strecha
-from patchprint.interop.image_files import list_images, read_gray
+from patchprint.interop.images import list_images, read_gray
 from patchprint.interop.sequences import find_sequences
 from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match, matchers_with_ratio, summary
 from patchprint.matching.two_view_geometry import estimate_geometry, estimate_pose

@@ -17,10 +17,10 @@ import torch
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._stores import describe_patches, open_patches
 from patchprint.common.errors import parsing
-from patchprint.common.image_codec import decode_gray, encode_png
 from patchprint.data import PatchSource
 from patchprint.data.patch_pairs import PairList, pairs_of
 from patchprint.data.preview import stretch_contrast
+from patchprint.interop.images import decode_gray, encode_image
 from patchprint.metrics.average_precision import Ties, average_precision
 from patchprint.metrics.verification import FPR95_VARIANTS, curves, roc_auc
 
@@ -160,7 +160,7 @@ def hardest_to_json(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
         strip = arrays[kind].transpose(1, 2, 0, 3).reshape(2 * height, count * width)
         found[kind] = {
             "distance": arrays[f"{kind}_distance"].round(4).tolist(),
-            "png": base64.b64encode(encode_png(strip)).decode(),
+            "png": base64.b64encode(encode_image(strip)).decode(),
         }
     return found
 

@@ -12,7 +12,7 @@ from patchprint.cli.output import emit
 from patchprint.common.errors import UserError
 from patchprint.common.provenance import record
 from patchprint.features import load
-from patchprint.interop.image_files import list_images, read_gray, readable_images
+from patchprint.interop.images import list_images, read_gray, readable_images
 from patchprint.matching import calibration
 
 

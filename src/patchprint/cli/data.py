@@ -65,12 +65,12 @@ def info(
     if verify:
         manifest.verify(store)
     if preview is not None:
-        from patchprint.common.image_codec import encode_png
         from patchprint.data.preview import contact_sheet
+        from patchprint.interop.images import encode_image
 
         sheet = contact_sheet(open_source(store), rows, seed=seed)
         with files.atomic_file(preview) as temporary:
-            temporary.write_bytes(encode_png(sheet))
+            temporary.write_bytes(encode_image(sheet))
         say(f"wrote {preview}: {rows} points or classes, one per row in each column")
     emit(facts, json, as_text(facts))
 

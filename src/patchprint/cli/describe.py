@@ -14,10 +14,9 @@ from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
 from patchprint.features import embeddings
+from patchprint.features.extract import DescribeSettings
 from patchprint.features.image_model import ImageModel, load_any
-from patchprint.features.settings import DescribeSettings
-from patchprint.interop.image_files import list_images, unusable_names
-from patchprint.interop.object_storage import place_of
+from patchprint.interop.images import list_images, place_of, unusable_names
 from patchprint.matching.pair_selection import check_pairs, choose_pairs, match_pairs
 from patchprint.storage import colmap_output, feature_formats
 from patchprint.storage.feature_folder import describe_folder

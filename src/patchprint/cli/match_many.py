@@ -15,8 +15,8 @@ from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
+from patchprint.matching.matchers import MatchSettings
 from patchprint.matching.pair_selection import MatchRule, Pair, check_pairs, choose_pairs
-from patchprint.matching.settings import MatchSettings
 from patchprint.networks.engines import AUTO
 from patchprint.storage.feature_formats import open_features
 from patchprint.storage.match_folder import match_folder

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patchprint.common.errors import UserError, parsing
-from patchprint.common.image_codec import decode_gray, encode_jpeg
 from patchprint.common.progress import progress
 from patchprint.data import manifest, splits
+from patchprint.interop.images import decode_gray, encode_image
 
 if TYPE_CHECKING:
     from patchprint.data.tracks import Tracks
@@ -157,7 +157,7 @@ def _shrink_images(folder: Path, offset: np.ndarray, names: list[str], max_mb: f
         with open(original, "rb") as source, open(path, "wb") as target:
             for name, length in zip(names, np.diff(offset), strict=True):
                 data = source.read(int(length))
-                smaller = min(data, encode_jpeg(decode_gray(data, name), quality), key=len)
+                smaller = min(data, encode_image(decode_gray(data, name), ".jpg", quality), key=len)
                 target.write(smaller)
                 shrunk.append(shrunk[-1] + len(smaller))
         if shrunk[-1] <= limit:

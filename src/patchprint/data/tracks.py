@@ -16,11 +16,11 @@ from torch import Tensor
 
 from patchprint.common import distributed
 from patchprint.common.errors import UserError, parsing
-from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
 from patchprint.data import manifest, splits, track_files
 from patchprint.data.image_bank import DividedImages, ImageBank, ResidentImages, StreamedImages, assign_images
 from patchprint.data.patch_source import PatchSource, resident_budget
+from patchprint.interop.images import encode_image
 from patchprint.ops.sampling import ImagePyramids
 
 LARGEST_SIGMA = 1e6  # pixels; no image has a keypoint as large
@@ -184,7 +184,7 @@ class TrackStore(PatchSource):
 
     def save(self, folder: str | Path, force: bool = False) -> None:
         """Write the store with losslessly encoded images."""
-        images = (encode_png(self.images.pixels(i)) for i in range(len(self.images)))
+        images = (encode_image(self.images.pixels(i)) for i in range(len(self.images)))
         track_files.write(folder, images, self.tracks, self.names, patch_scale=self.patch_scale, force=force)
 
     @property

@@ -6,23 +6,80 @@ A file ``NAME.py`` in this folder is a detector: it holds ``detector = Detector(
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
 import numpy as np
+import torch
+from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.common.registry import FileRegistry
 from patchprint.detectors import _tiles
-from patchprint.detectors._detector import Detector, candidates, select
 from patchprint.types import Keypoints
 
 MAX_KEYPOINTS = 4096
+FAINTEST = 1e-10  # responses below this are rounding errors in uniform areas
+_SMALLEST = 32  # pixels along the longer side of an image that was made smaller
+_CELL = 16  # keypoints that a cell of the spreading grid should hold
 
-DETECTORS: FileRegistry[Detector] = FileRegistry(
-    "detector",
-    __name__,
-    __path__,
-    "detector",
-    variants=lambda detector: {setting: detector.named(setting) for setting in detector.settings},
-)
+# Image uint8 (H, W), how many keypoints are wanted at least (None: the detector's own number), mask (H, W) or None.
+Find = Callable[[np.ndarray, int | None, np.ndarray | None], Keypoints]
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A way to find keypoints.
+
+    ``finds`` says what it answers to, which decides the known images that its positions, scales and angles are tested with.
+    ``find`` may return more than are wanted; ``detect`` keeps the strongest. A detector without scores is ordered by scale,
+    one that knows no scale or no angle returns a fixed scale and angle 0. ``settings`` are named sets of further arguments
+    of ``find``. ``package`` is what must be installed for it.
+    """
+
+    summary: str
+    finds: Literal["blobs", "corners", "other"]
+    find: Find
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    package: str = "cv2"
+
+    def variants(self) -> dict[str, Detector]:
+        """Return the detector with each of its named settings."""
+        found = {}
+        for setting, arguments in self.settings.items():
+            text = ", ".join(f"{name} {value}" for name, value in arguments.items())
+            find = functools.partial(self.find, **arguments)
+            found[setting] = dataclasses.replace(self, summary=f"{self.summary}; {text}", find=find, settings={})
+        return found
+
+
+DETECTORS: FileRegistry[Detector] = FileRegistry("detector", __name__, __path__, "detector", Detector.variants)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectSettings:
+    """How keypoints are found in an image; valid once constructed."""
+
+    # What finds keypoints; the affine detectors are for views from far apart.
+    detector: str = "dog"
+    # Most keypoints of an image; those with the highest responses are kept.
+    max_keypoints: int | None = MAX_KEYPOINTS
+    # Shrink an image whose longer side has more pixels than this (default: never); coordinates stay those of the image.
+    max_size: int | None = None
+    # Set all angles to zero: better where the camera was always held level, hopeless where it was not.
+    upright: bool = False
+    # Distribute keypoints over the image; without it the strongest are kept, wherever they are.
+    spread: bool = True
+    # Turn the image as its EXIF orientation says; by default pixels are taken as stored, as COLMAP does.
+    exif: bool = False
+
+    def __post_init__(self) -> None:
+        check_detector(self.detector, self.max_keypoints)
+        if self.max_size is not None and self.max_size < _SMALLEST:
+            raise UserError(f"max_size must be at least {_SMALLEST} pixels, got {self.max_size}")
 
 
 def check_detector(detector: str, max_keypoints: int | None) -> Detector:
@@ -69,4 +126,47 @@ def detect(
     return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
 
 
-__all__ = ["DETECTORS", "MAX_KEYPOINTS", "Detector", "detect", "select"]
+def keep_inside(keypoints: Keypoints, mask: np.ndarray | None) -> Keypoints:
+    """Select the keypoints where the mask (H, W) is not zero."""
+    if mask is None or len(keypoints) == 0:
+        return keypoints
+    column, row = keypoints.xy.round().long().unbind(1)
+    allowed = torch.from_numpy(np.asarray(mask) != 0)
+    return keypoints[allowed[row.clamp(0, allowed.shape[0] - 1), column.clamp(0, allowed.shape[1] - 1)]]
+
+
+def strongest_first(keypoints: Keypoints, count: int | None = None) -> Keypoints:
+    """Order keypoints by score, or by scale where there is none; the first ``count``."""
+    score = keypoints.scale if keypoints.score is None else keypoints.score
+    return keypoints[torch.argsort(score, descending=True, stable=True)[:count]]
+
+
+def select(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread: bool = True) -> Keypoints:
+    """Select the ``count`` strongest keypoints; with ``spread``, each cell of a grid first sends its share, if it has it."""
+    ordered = strongest_first(keypoints)
+    if not spread or len(ordered) <= count:
+        return ordered[:count]
+    beyond_share = _beyond_share(ordered, count, image_size)
+    return ordered[torch.argsort(beyond_share.int(), stable=True)[:count].sort().values]
+
+
+def candidates(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread: bool = True) -> Keypoints:
+    """Select keypoints in a part of an image that `select` may choose from all of them, strongest first."""
+    ordered = strongest_first(keypoints)
+    if not spread or len(ordered) <= count:
+        return ordered[:count]
+    return ordered[(torch.arange(len(ordered)) < count) | ~_beyond_share(ordered, count, image_size)]
+
+
+def _beyond_share(ordered: Keypoints, count: int, image_size: tuple[int, int]) -> Tensor:
+    """Which keypoints come after the share of their cell of the grid, (N,) bool."""
+    cells = max(1, int((count / _CELL) ** 0.5))  # along a side
+    column, row = ((ordered.xy[:, i] / image_size[i] * cells).long().clamp(0, cells - 1) for i in (0, 1))
+    cell = row * cells + column
+    order, members = torch.argsort(cell, stable=True), torch.bincount(cell)
+    rank = torch.empty_like(order)  # in its cell
+    rank[order] = torch.arange(len(order)) - (members.cumsum(0) - members)[cell[order]]
+    return rank >= count // cells**2
+
+
+__all__ = ["DETECTORS", "MAX_KEYPOINTS", "DetectSettings", "Detector", "detect", "select"]

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from patchprint.common.devices import one_core
-from patchprint.detectors._detector import FAINTEST
+from patchprint.detectors import FAINTEST
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.types import Keypoints
 

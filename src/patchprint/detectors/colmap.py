@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from patchprint.detectors._detector import Detector, keep_inside, strongest_first
+from patchprint.detectors import Detector, keep_inside, strongest_first
 from patchprint.interop import colmap_models
 from patchprint.types import Keypoints
 

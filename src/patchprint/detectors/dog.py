@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from patchprint.detectors._detector import Detector, strongest_first
+from patchprint.detectors import Detector, strongest_first
 from patchprint.interop import opencv
 from patchprint.types import Keypoints
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
-from patchprint.interop.image_files import ImageLike, read_color
+from patchprint.interop.images import ImageLike, read_color
 from patchprint.types import Features, Matches
 
 SUFFIXES = (".png", ".jpg", ".jpeg")

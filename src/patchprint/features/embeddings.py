@@ -16,7 +16,7 @@ from patchprint.common.progress import leave_out, note, progress
 from patchprint.common.safe_io import read_npz
 from patchprint.features.image_model import ImageModel, load_image_model
 from patchprint.features.model import ModelLike
-from patchprint.interop.image_files import list_images, read_color
+from patchprint.interop.images import list_images, read_color
 from patchprint.types import ModelId
 
 SUFFIX = ".npz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,24 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
-from patchprint.detectors import detect
+from patchprint.common.registry import check_options
+from patchprint.detectors import DetectSettings, detect
 from patchprint.features.model import DEFAULT_MODEL, Model, ModelLike, load
-from patchprint.features.settings import DetectSettings, changed
-from patchprint.interop.image_files import ImageLike, limit, local_path, read_gray, turned_by_exif
+from patchprint.interop.images import ImageLike, limit, local_path, read_gray, turned_by_exif
 from patchprint.networks.engines import AUTO
 from patchprint.types import Features, Keypoints, KeypointsLike
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeSettings(DetectSettings):
+    """How images are described; settings that differ in ``device`` and ``engine`` alone give equal features."""
+
+    # Shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file.
+    model: str = DEFAULT_MODEL
+    # auto, cpu, cuda or mps.
+    device: str = "auto"
+    # How the network is computed (`networks.engines.ENGINES`); float32 is exact; auto: what the machine has.
+    engine: str = AUTO
 
 
 def extract(
@@ -107,7 +120,8 @@ def find_keypoints(
     **fields: Any,
 ) -> Found:
     """Run the part of `extract` that needs no model."""
-    settings = changed(settings or DetectSettings(), fields, "extract")
+    check_options("extract", fields, [field.name for field in dataclasses.fields(DetectSettings)])
+    settings = dataclasses.replace(settings or DetectSettings(), **fields)
     whole = read_gray(image, settings.exif)
     allowed = read_gray(mask, settings.exif) if isinstance(mask, str | Path) else mask
     pixels, factor = whole, 1.0

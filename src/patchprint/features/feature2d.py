@@ -9,9 +9,8 @@ import torch
 
 from patchprint.common.errors import require
 from patchprint.detectors import MAX_KEYPOINTS, detect
-from patchprint.features.model import ModelLike, load
-from patchprint.features.settings import DEFAULT_MODEL
-from patchprint.interop import image_files, opencv
+from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
+from patchprint.interop import images, opencv
 from patchprint.types import Keypoints, KeypointsLike
 
 
@@ -87,4 +86,4 @@ class Feature2D:
 
 def _gray(image: np.ndarray) -> np.ndarray:
     in_color = isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] >= 3
-    return image_files.read_gray(image[..., 2::-1] if in_color else image)
+    return images.read_gray(image[..., 2::-1] if in_color else image)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.features.model import Model, ModelBase, ModelLike, patch_model, read_model
-from patchprint.interop.image_files import ImageLike, read_color
+from patchprint.interop.images import ImageLike, read_color
 from patchprint.networks import PatchNetwork, engines
 from patchprint.networks.embedding import EmbeddingNetwork
 

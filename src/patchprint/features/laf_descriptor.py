@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from patchprint.common.errors import UserError
 from patchprint.features.model import ModelLike, NetworkModel, load
-from patchprint.interop.image_files import to_gray
+from patchprint.interop.images import to_gray
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 

@@ -17,13 +17,13 @@ from torch import Tensor
 from patchprint.common.devices import choose_device, one_core
 from patchprint.common.errors import UserError
 from patchprint.features.compress import sign_bits
-from patchprint.features.settings import DEFAULT_MODEL
 from patchprint.interop import opencv
 from patchprint.networks import ModelInfo, PatchNetwork, engines, weights
 from patchprint.networks.network import CHUNK_ON_CPU, Kind
 from patchprint.ops.sampling import ImagePyramids, cut_patches, lazy_patches
 from patchprint.types import Keypoints, KeypointsLike, ModelId
 
+DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
 TOOLBOX_PATCH = 65  # pixels along the side of the patches of HPatches
 _CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # keypoints whose patches are in memory at a time

@@ -23,7 +23,7 @@ from patchprint.interop.colmap_database import (
     write_matches,
 )
 from patchprint.interop.colmap_models import from_keypoints, is_complete, poses_of_model, read_model
-from patchprint.interop.image_files import image_size
+from patchprint.interop.images import image_size
 from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # per image, COLMAP's default, which does not count second orientations

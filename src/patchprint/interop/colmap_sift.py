@@ -24,11 +24,11 @@ from patchprint.interop import colmap_subprocess
 from patchprint.interop.colmap_database import Cameras, writing
 from patchprint.interop.colmap_models import read_model
 from patchprint.interop.colmap_sfm import CONTENTS, KEYPOINTS, MADE_BY, MAX_IMAGE_SIZE, map_images
-from patchprint.interop.image_files import list_images
+from patchprint.interop.images import list_images
 from patchprint.ops import pooling
 
 PairRule = Literal["exhaustive", "sequential", "retrieval"]
-_SPACE = "\x1f"  # stands for a space; no image name has it (`interop.image_files.list_images`)
+_SPACE = "\x1f"  # stands for a space; no image name has it (`interop.images.list_images`)
 OVERLAP = 15  # images before and after, for sequences
 
 

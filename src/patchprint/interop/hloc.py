@@ -20,8 +20,7 @@ import torch
 
 from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.files import atomic_file
-from patchprint.interop.image_files import problem_of_name
-from patchprint.interop.object_storage import is_url
+from patchprint.interop.images import is_url, problem_of_name
 from patchprint.ops.distances import pack_bits, unpack_bits
 from patchprint.types import Features, Keypoints, Matches, ModelId
 

@@ -9,14 +9,17 @@ kornia puts the center of the top-left pixel at (0, 0), as we do. A LAF is a 2 x
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.errors import UserError
+from patchprint.common.errors import UserError, require
 from patchprint.types import Keypoints
 
 MR_SIZE = 6.0  # kornia's default: half the side of a patch in units of sigma
+_WINDOW = 19  # pixels of the patch that kornia looks at for shapes and angles
 
 
 def to_lafs(keypoints: Keypoints, mr_size: float = MR_SIZE) -> Tensor:
@@ -33,3 +36,24 @@ def from_lafs(lafs: Tensor, score: Tensor | None = None, mr_size: float = MR_SIZ
     keypoints = Keypoints.from_affine(lafs[..., 2], lafs[..., :2] / mr_size, None if score is None else score.flatten())
     similar = dataclasses.replace(keypoints, affine=None)
     return similar if torch.allclose(similar.frames(), keypoints.frames(), rtol=1e-4, atol=1e-4) else keypoints
+
+
+def add_shape_and_angle(pixels: Tensor, lafs: Tensor, scores: Tensor, affine: bool) -> Keypoints:
+    """Estimate the orientation, and with ``affine`` the elliptic shape, of frames without them, from the gradients around.
+
+    Shape:
+        pixels (1, 1, H, W) in [0, 1], lafs (1, N, 2, 3), scores (N,).
+    """
+    features: Any = require("kornia.feature", extra="eval")
+    if lafs.shape[1] == 0:
+        return Keypoints.empty()
+    if affine:
+        lafs = features.LAFAffineShapeEstimator(_WINDOW)(lafs, pixels)
+    keypoints = from_lafs(features.LAFOrienter(_WINDOW)(lafs, pixels), scores)
+    # kornia's pyramid stretches x and y by factors that differ in the third digit; that is no affine shape.
+    return keypoints if affine else dataclasses.replace(keypoints, affine=None)
+
+
+def to_tensor(image: np.ndarray) -> Tensor:
+    """Convert an image, uint8 (H, W) -> float (1, 1, H, W) in [0, 1]."""
+    return torch.from_numpy(np.ascontiguousarray(image))[None, None].float() / 255

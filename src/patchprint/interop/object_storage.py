@@ -13,16 +13,6 @@ from typing import Any
 from patchprint.common.errors import MissingPackageError, UserError, require
 
 
-def is_url(place: object) -> bool:
-    """Whether a place is a URL, not a file or folder."""
-    return isinstance(place, str) and "://" in place
-
-
-def place_of(text: str) -> str | Path:
-    """Convert a command-line argument to a path, unless it is a URL."""
-    return text if is_url(text) else Path(text)
-
-
 def list_files(url: str | Path) -> list[str]:
     """Names of all files below a URL, relative to it."""
     with _reaching(url):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common.errors import UserError
-from patchprint.interop.image_files import SUFFIXES, read_gray
+from patchprint.interop.images import SUFFIXES, read_gray
 
 _MOST = 99
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
-from patchprint.matching.matchers import DEFAULT_MATCHER
-from patchprint.matching.settings import MatchSettings, match_and_verify
+from patchprint.matching.matchers import DEFAULT_MATCHER, MatchSettings, match_and_verify
 from patchprint.matching.two_view_geometry import Kind
 from patchprint.ops import pooling
 from patchprint.storage import image_vectors

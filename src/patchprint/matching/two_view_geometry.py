@@ -1,18 +1,26 @@
-"""Two-view geometry: verification of matches by homography or fundamental matrix, and relative pose."""
+"""Verify matches by homography or fundamental matrix, decide whether two images show the same place, estimate relative poses.
+
+Some matches agree with some geometry in any two images. `Evidence` counts how many do, in position and in scale and angle, and
+how likely that is for keypoints paired at random; a logistic function, fitted on pairs of images that do and do not show the
+same place (``perf/verdict``), makes a probability of it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from typing import Literal
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from patchprint.common.errors import UserError, require
-from patchprint.matching.same_place import consistent_inliers, exceeds_chance, judge, weigh
 from patchprint.ops.geometry import epipolar_errors, homography_errors, project
-from patchprint.types import Features, Matches
+from patchprint.types import Features, Keypoints, Matches, Verdict
 
 Geometry = Literal["homography", "fundamental"]
 Kind = Literal["auto", "homography", "fundamental"]
@@ -22,24 +30,18 @@ FEWEST = {"homography": 4, "fundamental": 8}
 FEWEST_FOR_POSE = 5
 Points = np.ndarray  # (M, 2) float64
 Estimate = tuple[np.ndarray, np.ndarray]  # model (3, 3), inliers (M,) bool
-_POLISHES = 10
+_ITERATIONS, _CONFIDENCE, _POLISHES = 10_000, 0.9999, 10
 # Of GRIC: a match is two points of the plane; the surface on which matches lie; the parameters of a geometry.
-_DATA_DIMENSION, _MODEL_DIMENSION, _PARAMETERS = (
-    4,
-    {"homography": 2, "fundamental": 3},
-    {"homography": 8, "fundamental": 7},
-)
+_DATA_DIMENSION, _MODEL_DIMENSION = 4, {"homography": 2, "fundamental": 3}
+_PARAMETERS = {"homography": 8, "fundamental": 7}
+FITTED = Path(__file__).with_name("same_place.json")
+SAMPLE = {"homography": 4, "fundamental": 7}  # matches that any such geometry can be made to agree with
+MAX_TURN, MAX_ZOOM = math.radians(30), math.log(2)  # largest differences from what most inliers say
+_KEYPOINTS = 400  # of each image, for the pairs at random
 
 
 def verify(
-    a: Features,
-    b: Features,
-    matches: Matches,
-    geometry: Kind = "auto",
-    *,
-    threshold: float | None = None,
-    max_iterations: int = 10_000,
-    confidence: float = 0.9999,
+    a: Features, b: Features, matches: Matches, geometry: Kind = "auto", *, threshold: float | None = None
 ) -> Matches:
     """Decide which matches agree with one geometry, and whether the images show the same place; deterministic.
 
@@ -60,9 +62,7 @@ def verify(
         raise UserError(f"unknown geometry {geometry!r}; known are auto, homography and fundamental")
     judged = []
     for each in GEOMETRIES if geometry == "auto" else (geometry,):
-        found = estimate_geometry(
-            a, b, matches, each, threshold=threshold, max_iterations=max_iterations, confidence=confidence
-        )
+        found = estimate_geometry(a, b, matches, each, threshold=threshold)
         verdict = judge(weigh(a, b, found, THRESHOLD[each] if threshold is None else threshold))
         judged.append(dataclasses.replace(found, verdict=verdict))
     trusted = [found for found in judged if found.verdict and exceeds_chance(found.verdict)]
@@ -75,26 +75,17 @@ def verify(
 
 
 def estimate_geometry(
-    a: Features,
-    b: Features,
-    matches: Matches,
-    kind: Geometry,
-    *,
-    threshold: float | None = None,
-    max_iterations: int = 10_000,
-    confidence: float = 0.9999,
+    a: Features, b: Features, matches: Matches, kind: Geometry, *, threshold: float | None = None
 ) -> Matches:
     """Estimate a geometry with OpenCV's MAGSAC++, however few inliers it has; arguments as for `verify`.
 
     Returns:
         The same matches with ``inliers``, ``model`` (None where not even the fewest agree) and ``geometry``.
     """
-    points_a, points_b = _matched_points(a, b, matches)
     estimate = _homography if kind == "homography" else _fundamental
-    limit = THRESHOLD[kind] if threshold is None else threshold
-    found = None
-    if len(matches) >= FEWEST[kind]:
-        found = estimate(points_a, points_b, limit, max_iterations, confidence)
+    points = _matched_points(a, b, matches)
+    enough = len(matches) >= FEWEST[kind]
+    found = estimate(*points, THRESHOLD[kind] if threshold is None else threshold) if enough else None
     if found is None:
         return _without_model(matches, kind)
     model, agreeing = found
@@ -111,8 +102,6 @@ def estimate_pose(
     intrinsics_b: np.ndarray,
     *,
     threshold: float = THRESHOLD["fundamental"],
-    max_iterations: int = 10_000,
-    confidence: float = 0.9999,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Estimate the pose of the second camera relative to the first, with OpenCV's MAGSAC++; arguments as for `verify`.
 
@@ -135,7 +124,7 @@ def estimate_pose(
     )
     try:
         essential, inliers = cv2.findEssentialMat(
-            points_a, points_b, camera, cv2.USAC_MAGSAC, confidence, threshold, max_iterations
+            points_a, points_b, camera, cv2.USAC_MAGSAC, _CONFIDENCE, threshold, _ITERATIONS
         )
         if np.shape(essential) != (3, 3):
             return None
@@ -164,6 +153,95 @@ def gric(errors: np.ndarray, kind: str, noise: float) -> float:
     return float(misfit + positions + _PARAMETERS[kind] * math.log(_DATA_DIMENSION * max(count, 1)))
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """Evidence that two images show the same place.
+
+    ``matches`` and ``agreeing`` count places: a keypoint with two angles counts once. ``agreeing`` are the inliers that were
+    also turned and zoomed alike. ``by_position`` and ``by_frame`` are the chances that two keypoints taken at random agree with
+    the geometry, and with the turn and the zoom; ``by_frame`` is 1 where keypoints have no scales and angles.
+    """
+
+    kind: str | None
+    matches: int = 0
+    agreeing: int = 0
+    by_position: float = 1.0
+    by_frame: float = 1.0
+
+    @property
+    def beyond_sample(self) -> int:
+        """Inliers beyond the minimal sample of the geometry."""
+        return max(self.agreeing - SAMPLE[self.kind], 0) if self.kind else 0
+
+    @property
+    def accidents(self) -> float:
+        """Decimal logarithm of how many geometries as good as this one are expected where all matches are wrong.
+
+        The number of false alarms of L. Moisan and B. Stival (A probabilistic criterion to detect rigid point matches
+        between two images and estimate the fundamental matrix, IJCV 57, 2004), with frames counted too; infinite where no
+        more matches agree than a geometry can be made of.
+        """
+        if not self.beyond_sample:
+            return math.inf
+        sample = self.agreeing - self.beyond_sample
+        choices = math.log10(max(self.matches - sample, 1)) + _log_choose(self.matches, self.agreeing)
+        choices += _log_choose(self.agreeing, sample)
+        by_position = self.beyond_sample * math.log10(self.by_position)
+        return choices + by_position + (self.agreeing - 1) * math.log10(self.by_frame)
+
+    def numbers(self) -> dict[str, float]:
+        """Inputs of the logistic function by name; used only where there are inliers beyond the minimal sample."""
+        return {
+            "not_by_accident": min(max(-self.accidents, -20.0), 30.0),
+            "beyond_sample": math.log1p(self.beyond_sample),
+            "frames": math.log1p(self.agreeing) * -math.log10(self.by_frame),
+            "fundamental": float(self.kind == "fundamental"),
+        }
+
+
+def weigh(a: Features, b: Features, found: Matches, limit: float) -> Evidence:
+    """Compute the evidence in matches whose geometry was estimated; ``limit``: largest error of an inlier in pixels."""
+    if found.model is None or found.inliers is None or not found.inliers.any():
+        return Evidence(found.geometry)
+    model, kind, inliers = found.model.cpu().numpy(), str(found.geometry), found.inliers.cpu().numpy()
+    rows_a, rows_b = found.indices.cpu().numpy().T
+    (xy_a, frames_a), (xy_b, frames_b) = _positions_and_frames(a.keypoints), _positions_and_frames(b.keypoints)
+    change = frames_b[rows_b] - frames_a[rows_a]
+    common = _common(change[inliers])
+    agreeing = inliers & _alike(change, common)
+    some_a, some_b = _evenly(len(a)), _evenly(len(b))
+    near = _agree(model, kind, xy_a[some_a], xy_b[some_b], limit)
+    alike = _alike(frames_b[some_b] - frames_a[some_a][:, None], common)
+    return Evidence(
+        kind=kind,
+        matches=min(_places(xy_a[rows_a], limit), _places(xy_b[rows_b], limit)),
+        agreeing=min(_places(xy_a[rows_a[agreeing]], limit), _places(xy_b[rows_b[agreeing]], limit)),
+        # As if one pair more had agreed: so few pairs cannot show that a chance is zero.
+        by_position=(int(near.sum()) + 1) / (near.size + 1),
+        by_frame=(int(alike.sum()) + 1) / (alike.size + 1),
+    )
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Decide "same" where the probability is beyond a limit, else "unsure".
+
+    A low probability is no evidence of different places: wrong geometries of one place, seen in very different ways, are
+    as improbable as those of two.
+    """
+    fitted = _fitted()
+    if not evidence.beyond_sample:
+        return Verdict("unsure", fitted["without_evidence"])
+    numbers = evidence.numbers()
+    logit = fitted["constant"] + sum(weight * numbers[name] for name, weight in fitted["weights"].items())
+    probability = 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0)))
+    return Verdict("same" if probability >= fitted["same_from"] else "unsure", probability)
+
+
+def exceeds_chance(verdict: Verdict) -> bool:
+    """Whether the evidence behind a verdict is enough to keep the geometry."""
+    return verdict.probability >= _fitted()["different_below"]
+
+
 def _without_model(matches: Matches, kind: str | None) -> Matches:
     return dataclasses.replace(matches, inliers=torch.zeros(len(matches), dtype=torch.bool), model=None, geometry=kind)
 
@@ -174,7 +252,7 @@ def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: fl
     Only those count whose scale and angle agree too: others may well be on an epipolar line by accident.
     """
     assert flat.model is not None and general.model is not None
-    agreeing = consistent_inliers(a, b, flat) | consistent_inliers(a, b, general)
+    agreeing = _consistent_inliers(a, b, flat) | _consistent_inliers(a, b, general)
     points_a, points_b = (points[agreeing] for points in _matched_points(a, b, flat))
     noise = limit / 1.96  # 95 of 100 distances from a line are below this limit (Hartley and Zisserman, section 4.7)
     # Matches that agree with neither are left out: GRIC would count them for the fundamental matrix, whose outliers cost less.
@@ -188,16 +266,16 @@ def _matched_points(a: Features, b: Features, matches: Matches) -> tuple[Points,
     return points_a.cpu().double().numpy(), points_b.cpu().double().numpy()
 
 
-def _fundamental(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:
+def _fundamental(a: Points, b: Points, limit: float) -> Estimate | None:
     cv2 = require("cv2", extra="images")
     try:
-        model, inliers = cv2.findFundamentalMat(a, b, cv2.USAC_MAGSAC, limit, confidence, max_iterations)
+        model, inliers = cv2.findFundamentalMat(a, b, cv2.USAC_MAGSAC, limit, _CONFIDENCE, _ITERATIONS)
     except cv2.error:  # all points in one place or on one line
         return None
     return (model, inliers.reshape(-1) != 0) if np.shape(model) == (3, 3) else None
 
 
-def _homography(a: Points, b: Points, limit: float, max_iterations: int, confidence: float) -> Estimate | None:
+def _homography(a: Points, b: Points, limit: float) -> Estimate | None:
     """MAGSAC++ from a to b and from b to a, each polished; the one with more inliers.
 
     The estimator measures errors in the second image alone. Where a homography shrinks a region, wrong matches look right
@@ -207,7 +285,7 @@ def _homography(a: Points, b: Points, limit: float, max_iterations: int, confide
     best: Estimate | None = None
     for first, second, inverted in ((a, b, False), (b, a, True)):
         try:
-            model, _ = cv2.findHomography(first, second, cv2.USAC_MAGSAC, limit, None, max_iterations, confidence)
+            model, _ = cv2.findHomography(first, second, cv2.USAC_MAGSAC, limit, None, _ITERATIONS, _CONFIDENCE)
         except cv2.error:  # all points in one place or on one line
             continue
         if not _usable(model):
@@ -246,3 +324,63 @@ def _errors(model: np.ndarray, a: Points, b: Points) -> np.ndarray:
 
 def _usable(model: np.ndarray | None) -> bool:
     return model is not None and np.shape(model) == (3, 3) and np.linalg.matrix_rank(model) == 3 and model[2, 2] != 0
+
+
+def _consistent_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
+    """Select inliers whose change of scale and angle agrees with that of most inliers: (M,) bool."""
+    if found.inliers is None or not found.inliers.any():
+        return np.zeros(len(found), dtype=bool)
+    inliers = found.inliers.cpu().numpy()
+    rows_a, rows_b = found.indices.cpu().numpy().T
+    change = _positions_and_frames(b.keypoints)[1][rows_b] - _positions_and_frames(a.keypoints)[1][rows_a]
+    return inliers & _alike(change, _common(change[inliers]))
+
+
+@cache
+def _fitted() -> dict[str, Any]:
+    return json.loads(FITTED.read_text(encoding="utf-8"))
+
+
+def _positions_and_frames(keypoints: Keypoints) -> tuple[np.ndarray, np.ndarray]:
+    """xy (N, 2), and log(scale) + i angle (N,): the difference of two is the zoom and the turn from one to the other."""
+    scale, angle = keypoints.scale.cpu().double().numpy(), keypoints.angle.cpu().double().numpy()
+    return keypoints.xy.cpu().double().numpy(), np.log(np.maximum(scale, 1e-9)) + 1j * angle
+
+
+def _common(change: np.ndarray) -> complex:
+    """Median change of scale and mean change of angle of (M,) changes of frame."""
+    return complex(np.median(change.real), np.angle(np.exp(1j * change.imag).sum()))
+
+
+def _alike(change: np.ndarray, common: complex) -> np.ndarray:
+    """Select changes of frame, of any shape, near the common one."""
+    off = change - common
+    turn = np.abs((off.imag + math.pi) % (2 * math.pi) - math.pi)
+    return (np.abs(off.real) <= MAX_ZOOM) & (turn <= MAX_TURN)
+
+
+def _agree(model: np.ndarray, kind: str, a: np.ndarray, b: np.ndarray, limit: float) -> np.ndarray:
+    """Test all pairs of positions a (N, 2) and b (M, 2) against a geometry, by the rule for inliers: (N, M) bool."""
+    if kind == "fundamental":
+        return epipolar_errors(model, a[:, None], b[None]) <= limit
+    there, back = project(model, a), project(np.linalg.inv(model), b)
+    return (_distances(there, b) <= limit) & (_distances(a, back) <= limit)
+
+
+def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(a[:, None] - b[None], axis=-1)
+
+
+def _places(xy: np.ndarray, cell: float) -> int:
+    return len(np.unique(np.round(xy / cell), axis=0))
+
+
+def _evenly(total: int) -> np.ndarray:
+    return np.linspace(0, total - 1, min(total, _KEYPOINTS)).round().astype(int)
+
+
+def _log_choose(total: int, chosen: int) -> float:
+    """Decimal logarithm of the number of ways to choose some of a total; 0 where there are not enough."""
+    if chosen > total:
+        return 0.0
+    return (math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)) / math.log(10)

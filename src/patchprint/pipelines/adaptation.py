@@ -23,7 +23,7 @@ from patchprint.common.provenance import Result
 from patchprint.data.builders import colmap_tracks, image_folder
 from patchprint.data.tracks import Tracks, TrackStore
 from patchprint.features.model import NetworkModel, load
-from patchprint.interop.image_files import list_images
+from patchprint.interop.images import list_images
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, spread_over
 from patchprint.networks import ModelInfo, weights
 from patchprint.pipelines.adapt_judge import HeldOutPairs, verdict

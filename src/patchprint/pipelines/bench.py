@@ -30,7 +30,7 @@ from patchprint.data.builders import bundled_images
 from patchprint.detectors import detect
 from patchprint.features import extract, load
 from patchprint.features.model import NetworkModel
-from patchprint.interop.image_files import list_images, read_gray
+from patchprint.interop.images import list_images, read_gray
 from patchprint.networks.engines import AUTO, MANY, available, chosen
 from patchprint.networks.network import multiply_adds
 from patchprint.networks.weights import weight_names

@@ -12,8 +12,8 @@ from typing import Any
 from patchprint.common import files, provenance
 from patchprint.common.errors import UserError
 from patchprint.common.safe_io import read_json
+from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import Model, load
-from patchprint.features.settings import DescribeSettings
 from patchprint.interop.colmap_models import read_model
 from patchprint.storage.feature_files import MANIFEST, FeatureFolder
 

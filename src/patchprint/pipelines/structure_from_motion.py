@@ -12,14 +12,14 @@ from typing import Any
 from patchprint.common import files, provenance
 from patchprint.common.errors import UserError, require
 from patchprint.common.progress import note
-from patchprint.features.settings import DescribeSettings
+from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, Mapper
-from patchprint.interop.image_files import list_images
+from patchprint.interop.images import list_images
 from patchprint.interop.ray_cluster import Cluster
+from patchprint.matching.matchers import MatchSettings
 from patchprint.matching.pair_selection import MatchRule, check_pairs, choose_pairs
-from patchprint.matching.settings import MatchSettings
 from patchprint.pipelines.sfm_folder import CALLS, FEATURES, MODEL, SUMMARY, SfmFolder, recorded_calls
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.feature_folder import describe_folder, load_describer

@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from patchprint.common.errors import UserError, require
-from patchprint.common.image_codec import encode_jpeg, encode_png
-from patchprint.interop.image_files import read_color
+from patchprint.interop.images import encode_image, read_color
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LARGEST_FILE = 600_000  # bytes that are taken as they are
@@ -55,7 +54,7 @@ class EmbeddedImage:
             if scale < 1:
                 cv2 = require("cv2", extra="images")
                 pixels = cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-            data, kind = encode_jpeg(pixels, QUALITY), "jpeg"
+            data, kind = encode_image(pixels, ".jpg", QUALITY), "jpeg"
         return EmbeddedImage(_data_uri(data, kind), (pixels.shape[1], pixels.shape[0]), caption, wide=wide)
 
     @staticmethod
@@ -66,7 +65,7 @@ class EmbeddedImage:
             pixels (H, W) gray or (H, W, 3) RGB.
         """
         size = larger * pixels.shape[1], larger * pixels.shape[0]
-        return EmbeddedImage(_data_uri(encode_png(pixels), "png"), size, caption, alt, sharp=larger > 1)
+        return EmbeddedImage(_data_uri(encode_image(pixels), "png"), size, caption, alt, sharp=larger > 1)
 
 
 @dataclass(frozen=True)

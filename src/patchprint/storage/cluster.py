@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import load
-from patchprint.features.settings import DescribeSettings
 from patchprint.interop import ray_cluster
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO

@@ -10,7 +10,7 @@ from pathlib import Path
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.interop import colmap_database
-from patchprint.interop.object_storage import is_url
+from patchprint.interop.images import is_url
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.lazy_mapping import View
 from patchprint.types import Features, Matches

@@ -18,10 +18,9 @@ import torch
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import MissingPackageError, UserError, require
 from patchprint.common.progress import note
-from patchprint.features.extract import Found, describe_found, find_keypoints
+from patchprint.features.extract import DescribeSettings, Found, describe_found, find_keypoints
 from patchprint.features.model import Model, load
-from patchprint.features.settings import DescribeSettings
-from patchprint.interop.image_files import read_gray
+from patchprint.interop.images import read_gray
 from patchprint.storage import feature_files
 from patchprint.types import Features, Keypoints
 

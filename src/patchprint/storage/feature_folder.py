@@ -13,10 +13,9 @@ from patchprint.common import files
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.progress import Progress, leave_out, note
+from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import Model, NetworkModel, load
-from patchprint.features.settings import DescribeSettings
-from patchprint.interop.image_files import find_mask, image_in, list_images
-from patchprint.interop.object_storage import is_url
+from patchprint.interop.images import find_mask, image_in, is_url, list_images
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.networks.network import multiply_adds

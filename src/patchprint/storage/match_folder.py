@@ -10,23 +10,21 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import numpy as np
-import torch
+from typing import TYPE_CHECKING, Any
 
 from patchprint.common import files
 from patchprint.common.errors import OtherInputsError, UserError, parsing
 from patchprint.common.lru import Lru
 from patchprint.common.progress import Progress
-from patchprint.common.safe_io import read_json, read_npz
+from patchprint.common.safe_io import read_json
 from patchprint.matching.pair_selection import MatchRule, Pair, Recent
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.types import Features, Keypoints, Matches, Verdict
+from patchprint.storage.match_formats import matches_to_npz, read_matches
+from patchprint.types import Features, Matches
 
 if TYPE_CHECKING:
     from patchprint.interop.ray_cluster import Cluster
@@ -127,71 +125,6 @@ def match_folder(
                 temporary.write_bytes(made)
             counter.update(len(work[index]))
     return there
-
-
-def read_matches(path: str | Path) -> dict[Pair, Matches]:
-    """Read matches from an ``.npz`` that `write_matches` wrote."""
-    what = "a file of matches by patchprint"
-    values = read_npz(path, what)
-    with parsing(path, what):
-        return {
-            (str(first), str(second)): _from_arrays(values, number)
-            for number, (first, second) in enumerate(values["names"])
-        }
-
-
-def matches_to_npz(features: Mapping[str, Features], matches: Mapping[Pair, Matches], stream: IO[bytes]) -> None:
-    """Write ``names`` (P, 2), and for pair p the arrays of `_to_arrays`, called ``indices_p`` and so on."""
-    keypoints = keypoints_of(features, matches)
-    values: dict[str, Any] = {"names": np.array(list(matches), dtype=str).reshape(-1, 2)}
-    for number, ((first, second), found) in enumerate(matches.items()):
-        arrays = _to_arrays(keypoints[first], keypoints[second], found)
-        values |= {f"{name}_{number}": array for name, array in arrays.items()}
-    np.savez(stream, **values)
-
-
-def keypoints_of(features: Mapping[str, Features], matches: Iterable[Pair]) -> dict[str, Keypoints]:
-    """Keypoints of the images in the pairs; each image is read once, and its descriptors are not kept."""
-    names = dict.fromkeys(name for pair in matches for name in pair)
-    return {name: features[name].keypoints for name in names}
-
-
-def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:
-    """Arrays of the matches of one pair.
-
-    Shape:
-        ``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified matches also ``inliers``
-        (M,), ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3).
-    """
-    arrays = {
-        "indices": found.indices.numpy(),
-        "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
-        "distance": found.distance.numpy(),
-    }
-    if found.inliers is not None:
-        arrays |= {"inliers": found.inliers.numpy(), "geometry": np.array(found.geometry or "")}
-    if found.verdict is not None:
-        arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
-    if found.model is not None:
-        arrays["model"] = found.model.numpy()
-    if found.score is not None:
-        arrays["score"] = found.score.numpy()
-    return arrays
-
-
-def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
-    def tensor(name: str) -> torch.Tensor | None:
-        key = f"{name}_{number}"
-        return torch.from_numpy(values[key]) if key in values else None
-
-    indices, distance = (torch.from_numpy(values[f"{name}_{number}"]) for name in ("indices", "distance"))
-    geometry = str(values[f"geometry_{number}"]) if f"geometry_{number}" in values else ""
-    verdict = None
-    if f"verdict_{number}" in values:
-        # Folders of earlier versions say "different" where nothing was found.
-        is_same = str(values[f"verdict_{number}"]) == "same"
-        verdict = Verdict("same" if is_same else "unsure", float(values[f"probability_{number}"]))
-    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict, tensor("score"))
 
 
 def _claim(out: Path, features: Mapping[str, Features], pairs: Sequence[Pair], rule: MatchRule, force: bool) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from patchprint.common import files
-from patchprint.common.errors import UserError, require
+from patchprint.common.errors import UserError, parsing, require
+from patchprint.common.safe_io import read_npz
 from patchprint.features import draw_matches
-from patchprint.storage.match_folder import keypoints_of, matches_to_npz
-from patchprint.types import Features, Keypoints, Matches
+from patchprint.types import Features, Keypoints, Matches, Verdict
 
 Pair = tuple[str, str]
 COLUMNS = ("image_a", "image_b", "index_a", "index_b", "x_a", "y_a", "x_b", "y_b", "distance", "inlier")
@@ -26,12 +26,7 @@ DECIMALS = 4  # of coordinates and distances in text, far below the precision of
 
 @dataclass(frozen=True)
 class MatchedImages:
-    """Features by image name, and matches by pair of names.
-
-    Args:
-        images: folder that the names are relative to; a folder of features knows its own.
-        two: matches of two images whose features have no file of their own.
-    """
+    """Features by image name, and matches by pair of names; the other fields are arguments of `write_matches`."""
 
     features: Mapping[str, Features]
     matches: Mapping[Pair, Matches]
@@ -39,8 +34,9 @@ class MatchedImages:
     two: bool = False
 
     def keypoints(self) -> dict[str, Keypoints]:
-        """Keypoints of the images in the pairs, by name."""
-        return keypoints_of(self.features, self.matches)
+        """Keypoints of the images in the pairs, by name; each image is read once, and its descriptors are not kept."""
+        names = dict.fromkeys(name for pair in self.matches for name in pair)
+        return {name: self.features[name].keypoints for name in names}
 
 
 def write_matches(
@@ -96,7 +92,7 @@ def names_of_two(a: Path, b: Path) -> tuple[Path, Pair]:
 
 def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
     """Matches of two images as a JSON object; row m of every list is match m."""
-    points_a, points_b = (_rounded(points) for points in found.points(a, b))
+    points_a, points_b = map(_rounded, found.points(a, b))
     return {
         "keypoints_a": len(a),
         "keypoints_b": len(b),
@@ -107,12 +103,71 @@ def as_json(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, Any]:
         "probability": None if found.verdict is None else found.verdict.probability,
         "transform": None if found.model is None else found.model.tolist(),
         "indices": found.indices.tolist(),
-        "points_a": points_a.tolist(),
-        "points_b": points_b.tolist(),
-        "distance": _rounded(found.distance).tolist(),
+        "points_a": points_a,
+        "points_b": points_b,
+        "distance": _rounded(found.distance),
         "is_inlier": None if found.inliers is None else found.inliers.tolist(),
-        **({} if found.score is None else {"score": _rounded(found.score).tolist()}),
+        **({} if found.score is None else {"score": _rounded(found.score)}),
     }
+
+
+def read_matches(path: str | Path) -> dict[Pair, Matches]:
+    """Read matches from an ``.npz`` that `write_matches` wrote."""
+    what = "a file of matches by patchprint"
+    values = read_npz(path, what)
+    with parsing(path, what):
+        return {
+            (str(first), str(second)): _from_arrays(values, number)
+            for number, (first, second) in enumerate(values["names"])
+        }
+
+
+def matches_to_npz(features: Mapping[str, Features], matches: Mapping[Pair, Matches], stream: IO[bytes]) -> None:
+    """Write ``names`` (P, 2), and for pair p the arrays of `_to_arrays`, called ``indices_p`` and so on."""
+    keypoints = MatchedImages(features, matches).keypoints()
+    values: dict[str, Any] = {"names": np.array(list(matches), dtype=str).reshape(-1, 2)}
+    for number, ((first, second), found) in enumerate(matches.items()):
+        arrays = _to_arrays(keypoints[first], keypoints[second], found)
+        values |= {f"{name}_{number}": array for name, array in arrays.items()}
+    np.savez(stream, **values)
+
+
+def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarray]:
+    """Arrays of the matches of one pair.
+
+    Shape:
+        ``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified matches also ``inliers``
+        (M,), ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3).
+    """
+    arrays = {
+        "indices": found.indices.numpy(),
+        "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
+        "distance": found.distance.numpy(),
+    }
+    if found.inliers is not None:
+        arrays |= {"inliers": found.inliers.numpy(), "geometry": np.array(found.geometry or "")}
+    if found.verdict is not None:
+        arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
+    if found.model is not None:
+        arrays["model"] = found.model.numpy()
+    if found.score is not None:
+        arrays["score"] = found.score.numpy()
+    return arrays
+
+
+def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
+    def tensor(name: str) -> torch.Tensor | None:
+        key = f"{name}_{number}"
+        return torch.from_numpy(values[key]) if key in values else None
+
+    indices, distance = (torch.from_numpy(values[f"{name}_{number}"]) for name in ("indices", "distance"))
+    geometry = str(values[f"geometry_{number}"]) if f"geometry_{number}" in values else ""
+    verdict = None
+    if f"verdict_{number}" in values:
+        # Folders of earlier versions say "different" where nothing was found.
+        is_same = str(values[f"verdict_{number}"]) == "same"
+        verdict = Verdict("same" if is_same else "unsure", float(values[f"probability_{number}"]))
+    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict, tensor("score"))
 
 
 def _write_npz(matched: MatchedImages, out: Path) -> None:
@@ -141,13 +196,7 @@ def to_csv(matched: MatchedImages, stream: IO[str]) -> None:
     for (first, second), found in matched.matches.items():
         points = torch.cat(found.points(keypoints[first], keypoints[second]), 1)
         inlier = [""] * len(found) if found.inliers is None else found.inliers.int().tolist()
-        rows = zip(
-            found.indices.tolist(),
-            _rounded(points).tolist(),
-            _rounded(found.distance).tolist(),
-            inlier,
-            strict=True,
-        )
+        rows = zip(found.indices.tolist(), _rounded(points), _rounded(found.distance), inlier, strict=True)
         table.writerows([first, second, *indices, *xy, distance, kept] for indices, xy, distance, kept in rows)
 
 
@@ -174,22 +223,14 @@ def _write_picture(matched: MatchedImages, out: Path) -> None:
     draw_matches.draw(matched.features[first], matched.features[second], found, out)
 
 
-def _rounded(values: torch.Tensor) -> np.ndarray:
-    return np.round(values.cpu().double().numpy(), DECIMALS)
-
-
-def _needs_nothing(features: Mapping[str, Features], images: Path | None) -> None:
-    pass
+def _rounded(values: torch.Tensor) -> list[Any]:
+    return np.round(values.cpu().double().numpy(), DECIMALS).tolist()
 
 
 def _needs_colmap(features: Mapping[str, Features], images: Path | None) -> None:
     from patchprint.storage import colmap_output
 
     colmap_output.check_images(features, images)
-
-
-def _needs_h5py(features: Mapping[str, Features], images: Path | None) -> None:
-    require("h5py", extra="sfm")
 
 
 @dataclass(frozen=True)
@@ -205,7 +246,7 @@ class MatchFormat:
 
     summary: str
     write: Callable[[MatchedImages, Path], None]
-    check: Callable[[Mapping[str, Features], Path | None], object] = _needs_nothing
+    check: Callable[[Mapping[str, Features], Path | None], object] = lambda features, images: None
     of_two: bool = False
 
 
@@ -213,7 +254,7 @@ FORMATS = {
     ".npz": MatchFormat("NumPy", _write_npz),
     ".json": MatchFormat("JSON", _write_json),
     ".csv": MatchFormat("a table", _write_csv),
-    ".h5": MatchFormat("hloc", _write_hloc, _needs_h5py),
+    ".h5": MatchFormat("hloc", _write_hloc, lambda features, images: require("h5py", extra="sfm")),
     ".db": MatchFormat("COLMAP", _write_colmap, _needs_colmap),
     **{suffix: MatchFormat("a picture", _write_picture, of_two=True) for suffix in draw_matches.SUFFIXES},
 }

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_type_hints
 from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from patchprint.features.settings import DescribeSettings
-from patchprint.matching.settings import MatchSettings
+from patchprint.features.extract import DescribeSettings
+from patchprint.matching.matchers import MatchSettings
 from patchprint.types import Answer
 from patchprint.web.session import Question, Upload
 

@@ -20,12 +20,10 @@ import patchprint
 from patchprint.common.errors import UserError, require, suggest
 from patchprint.data.builders.bundled_images import image
 from patchprint.data.builders.homographies import render_views
-from patchprint.detectors import DETECTORS
+from patchprint.detectors import DETECTORS, DetectSettings
 from patchprint.features.draw_matches import encode
 from patchprint.features.model import LOWE_RATIO
-from patchprint.features.settings import DetectSettings
-from patchprint.matching.matchers import DEFAULT_MATCHER, MATCHERS, matchers_with_ratio
-from patchprint.matching.settings import Geometry
+from patchprint.matching.matchers import DEFAULT_MATCHER, MATCHERS, Geometry, matchers_with_ratio
 from patchprint.web import api
 from patchprint.web.limits import Limits
 from patchprint.web.protection import Protection

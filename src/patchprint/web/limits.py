@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from patchprint.common.errors import UserError
-from patchprint.common.image_codec import size_in_header
+from patchprint.interop.images import size_in_header
 
 
 class RequestError(UserError):

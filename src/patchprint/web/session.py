@@ -22,13 +22,12 @@ import torch
 
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError, suggest
-from patchprint.common.image_codec import decode_gray, encode_png
 from patchprint.common.lru import Lru
 from patchprint.features import extract, load
+from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, Model, list_models
-from patchprint.features.settings import DescribeSettings
-from patchprint.matching.matchers import matchers_with_ratio
-from patchprint.matching.settings import MatchSettings, match_and_verify
+from patchprint.interop.images import decode_gray, encode_image
+from patchprint.matching.matchers import MatchSettings, match_and_verify, matchers_with_ratio
 from patchprint.matching.two_view_geometry import THRESHOLD
 from patchprint.networks.engines import AUTO
 from patchprint.ops.distances import nearest
@@ -196,7 +195,7 @@ def _patches(image: np.ndarray, model: Model, keypoints: Keypoints) -> list[str]
     """Return the patches of keypoints as base64-encoded PNG files."""
     patches = cut_patches(ImagePyramids.build([image]), 0, keypoints, model.patch_scale, PATCH_PIXELS)
     gray = (patches[:, 0].clamp(0, 1) * 255).round().to(torch.uint8).numpy()
-    return [base64.b64encode(encode_png(each)).decode() for each in gray]
+    return [base64.b64encode(encode_image(each)).decode() for each in gray]
 
 
 def offered_models(weight_files: Sequence[str | Path]) -> tuple[dict[str, str], dict[str, float | None]]:

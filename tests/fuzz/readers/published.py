@@ -20,7 +20,7 @@ from patchprint.data.builders import (
     phototour,
     rome_patches,
 )
-from patchprint.interop import image_files
+from patchprint.interop import images
 from support import labeled_sets
 from support.known_images import texture
 
@@ -62,7 +62,7 @@ def write_rome(folder: Path) -> None:
 
 def read_rome(folder: Path) -> None:
     for part in ("train", "test"):
-        rome_patches._count(folder / part, image_files.list_images(folder / part))
+        rome_patches._count(folder / part, images.list_images(folder / part))
 
 
 def write_layouts(folder: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from fuzz import mutators
 from fuzz.reader import Reader
 from patchprint.data import TrackStore, manifest, open_source
-from patchprint.interop import image_files
+from patchprint.interop import images
 from support import image_sets, stores, synthetic_tracks
 from support.known_images import texture
 
@@ -25,8 +25,8 @@ def write_pictures(folder: Path) -> None:
 
 
 def read_pictures(folder: Path) -> None:
-    for name in image_files.list_images(folder):
-        for read in (image_files.read_gray, image_files.read_color, image_files.image_size):
+    for name in images.list_images(folder):
+        for read in (images.read_gray, images.read_color, images.image_size):
             read(folder / name)
 
 

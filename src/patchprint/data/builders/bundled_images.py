@@ -13,7 +13,7 @@ import numpy as np
 from patchprint.common.errors import require
 from patchprint.data.builders.homographies import make_tracks
 from patchprint.data.tracks import TrackStore
-from patchprint.interop.image_files import limit, read_gray
+from patchprint.interop.images import limit, read_gray
 
 TRAINING = (
     "astronaut", "brick", "cat", "clock", "coins", "grass", "gravel", "hubble_deep_field",

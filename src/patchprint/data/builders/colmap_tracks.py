@@ -28,7 +28,7 @@ from patchprint.data.builders.sfm_scene import (
 )
 from patchprint.data.image_bank import StreamedImages
 from patchprint.data.tracks import Tracks
-from patchprint.interop.image_files import read_gray
+from patchprint.interop.images import read_gray
 from patchprint.types import Keypoints
 
 # Largest differences of an added view from its prediction.

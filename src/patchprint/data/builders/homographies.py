@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError, require
-from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import progress
 from patchprint.data import track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
-from patchprint.interop.image_files import limit, list_images, read_gray, readable_images
+from patchprint.interop.images import encode_image, limit, list_images, read_gray, readable_images
 from patchprint.ops.geometry import rotation, transport, wrap_angle
 from patchprint.types import Keypoints
 
@@ -184,7 +183,7 @@ def build(
     originals = (limit(read_gray(Path(src) / name), max_size) for name in progress(names, "warping images", "image"))
     images, tracks = make_tracks(originals, views, seed, max_keypoints, strength)
     labels = [f"{name} view {view}" for name in names for view in range(views + 1)]
-    encoded = map(encode_png, images)
+    encoded = map(encode_image, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
 
 

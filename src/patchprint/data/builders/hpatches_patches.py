@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 
 from patchprint.common.errors import UserError
-from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
 from patchprint.data import splits
 from patchprint.data.patch_store import PatchStore
+from patchprint.interop.images import decode_gray
 
 SIDE = 65
 PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma

@@ -13,7 +13,7 @@ from patchprint.data.builders import colmap_tracks
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import MEMORY_GB, images_at_once
 from patchprint.interop.colmap_sift import sift_reconstruction
-from patchprint.interop.image_files import list_images, readable_images
+from patchprint.interop.images import list_images, readable_images
 
 EXHAUSTIVE_BELOW = 150
 

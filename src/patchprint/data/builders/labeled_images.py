@@ -16,13 +16,13 @@ import numpy as np
 
 from patchprint.common import files
 from patchprint.common.errors import UserError, require, suggest
-from patchprint.common.image_codec import decode_color
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import manifest
 from patchprint.data.builders.archives import FileTree, open_tree
 from patchprint.data.builders.labeled_layouts import LabeledImage, Listing, cifar_pixels, read_listing
 from patchprint.data.image_store import ImageStore
 from patchprint.data.splits import NEITHER, PARTS, TEST, TRAIN, VAL
+from patchprint.interop.images import decode_color
 
 _ASPECT = 4 / 3
 _HELD_OUT = 0.2

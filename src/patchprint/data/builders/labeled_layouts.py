@@ -21,7 +21,7 @@ from patchprint.data.builders import cars_annotations
 from patchprint.data.builders.archives import FileTree
 from patchprint.data.image_store import BOTH, GALLERY, QUERY
 from patchprint.data.splits import PARTS, TEST, TRAIN
-from patchprint.interop.image_files import SUFFIXES
+from patchprint.interop.images import SUFFIXES
 
 _SECONDS = 120  # that reading annotations may take
 _CIFAR_SIDE = 32

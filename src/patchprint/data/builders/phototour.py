@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common.errors import UserError
-from patchprint.common.image_codec import decode_gray
 from patchprint.common.progress import progress
 from patchprint.data.patch_store import PatchStore
+from patchprint.interop.images import decode_gray
 
 SIDE = 64
 GRID = 16

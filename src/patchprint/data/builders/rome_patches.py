@@ -15,7 +15,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
 from patchprint.data import splits
 from patchprint.data.patch_store import PatchStore
-from patchprint.interop.image_files import list_images, read_gray
+from patchprint.interop.images import list_images, read_gray
 
 SIDE = 51
 GROUP = 10

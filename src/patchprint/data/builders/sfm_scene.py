@@ -19,7 +19,7 @@ from patchprint.common.progress import leave_out, progress
 from patchprint.common.safe_io import inside
 from patchprint.detectors import detect
 from patchprint.interop import colmap_models
-from patchprint.interop.image_files import read_gray
+from patchprint.interop.images import read_gray
 from patchprint.types import Keypoints
 
 # Detectors agree to a fraction of a pixel where they find the same blob.

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from patchprint.common.errors import UserError
-from patchprint.common.image_codec import encode_png
 from patchprint.common.progress import leave_out, progress
 from patchprint.data import splits, track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import check_detector, detect
-from patchprint.interop.image_files import limit, list_images, read_gray
+from patchprint.interop.images import encode_image, limit, list_images, read_gray
 
 
 def build(
@@ -69,7 +68,7 @@ def build(
     tracks = Tracks.from_observations(**frames, image=image, point=np.arange(len(image)), scene=image)
     tracks = dataclasses.replace(tracks, part=splits.by_scene(tracks.scene))
     # Read again, since there may be more of them than fit into memory.
-    photos = (encode_png(read(name)) for name in names)
+    photos = (encode_image(read(name)) for name in names)
     track_files.write(
         out, photos, tracks, track_files.Names(names, names), patch_scale=patch_scale, max_mb=max_mb, force=force
     )

@@ -10,16 +10,20 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry, option_names
+from patchprint.matching.two_view_geometry import verify
 from patchprint.types import Features, Matches
 
 DEFAULT_MATCHER = "mutual+ratio"
+
+Geometry = Literal["auto", "homography", "fundamental", "none"]
 
 
 class Matcher(Protocol):
@@ -58,6 +62,23 @@ def create_matcher(name: str, *, ratio: float | None = None, **options: Any) -> 
         options["ratio"] = ratio
     matcher: Matcher = MATCHERS.create(name, **options)
     return matcher
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchSettings:
+    """How the features of two images are matched and verified; valid once constructed."""
+
+    # How descriptors are matched.
+    matcher: str = DEFAULT_MATCHER
+    # Threshold of the ratio test; default: the calibrated one of the model, else 0.8.
+    ratio: float | None = None
+    # What inliers must agree with: auto (chosen by GRIC), homography, fundamental, or none (no verification).
+    geometry: Geometry = "auto"
+
+    def __post_init__(self) -> None:
+        create_matcher(self.matcher, ratio=self.ratio)
+        if self.geometry not in get_args(Geometry):
+            raise UserError(f"unknown geometry {self.geometry!r}; known are {', '.join(get_args(Geometry))}")
 
 
 def matchers_with_ratio() -> list[str]:
@@ -108,8 +129,17 @@ def match(
     return matcher(a, b, choose_device(device))
 
 
+def match_and_verify(
+    a: Features, b: Features, settings: MatchSettings | None = None, *, device: str | torch.device = "cpu"
+) -> Matches:
+    """Match the features of two images, and verify the matches unless the geometry is "none"."""
+    settings = settings or MatchSettings()
+    found = match(a, b, settings.matcher, ratio=settings.ratio, device=device)
+    return found if settings.geometry == "none" else verify(a, b, found, geometry=settings.geometry)
+
+
 def _name(features: Features) -> str:
     return f"{features.model.name} {features.model.sha256[:8]}".strip()
 
 
-__all__ = ["DEFAULT_MATCHER", "MATCHERS", "Matcher", "create_matcher", "match", "matchers_with_ratio"]
+__all__ = ["DEFAULT_MATCHER", "MATCHERS", "MatchSettings", "Matcher", "create_matcher", "match", "match_and_verify"]

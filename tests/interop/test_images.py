@@ -1,4 +1,4 @@
-"""Pictures of every kind, good and bad, as people have them."""
+"""Images of every kind, good and bad, as people have them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ import pytest
 import torch
 from PIL import Image
 
-from patchprint.common.image_codec import decode_color, decode_gray, size_in_header
-from patchprint.interop.image_files import (
+from patchprint.data import track_files
+from patchprint.data.tracks import TrackStore
+from patchprint.interop.images import (
+    decode_color,
+    decode_gray,
+    encode_image,
     find_mask,
     image_size,
     list_images,
     read_color,
     read_gray,
+    size_in_header,
 )
 from support.known_images import texture
+from support.synthetic_tracks import plane_tracks
 
 
 @pytest.fixture
@@ -54,6 +60,18 @@ def test_sixteen_bits_keep_the_bits_in_use(tmp_path: Path, image: np.ndarray) ->
         assert np.array_equal(read_gray(tmp_path / "a.png"), image)
 
 
+def test_training_and_use_read_the_same_pixels(tmp_path: Path) -> None:
+    """Images of 12 bits in 16 were far darker in training than in use."""
+    images, tracks = plane_tracks()
+    for number, image in enumerate(images):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), image.astype(np.uint16) << 4)
+    encoded = [(tmp_path / f"{number}.png").read_bytes() for number in range(len(images))]
+    track_files.write(tmp_path / "store", encoded, tracks, track_files.Names.numbered(len(images), 1))
+    store = TrackStore.open(tmp_path / "store")
+    for number in range(len(images)):
+        assert np.array_equal(store.images.pixels(number), read_gray(tmp_path / f"{number}.png"))
+
+
 def test_exif_orientation_is_an_option(tmp_path: Path, image: np.ndarray) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # to be shown turned clockwise by 90 degrees
@@ -65,27 +83,25 @@ def test_exif_orientation_is_an_option(tmp_path: Path, image: np.ndarray) -> Non
 
 
 def test_arrays(image: np.ndarray) -> None:
-    assert np.array_equal(read_gray(image), image)
-    assert np.array_equal(read_gray(image[..., None]), image)
-    assert np.array_equal(read_gray(torch.from_numpy(image)), image)
-    assert np.array_equal(read_gray(image / 255.0), image)
-    assert np.array_equal(read_gray(np.stack([image] * 3, -1)), image)
+    pillow = Image.fromarray(image)
+    for same in (image, image[..., None], torch.from_numpy(image), image / 255.0, np.stack([image] * 3, -1), pillow):
+        read = read_gray(same)  # type: ignore[arg-type]
+        assert np.array_equal(read, image)
+        assert read.flags.writeable  # torch warns of arrays that are not, as those of Pillow
     assert set(np.unique(read_gray(image > 128))) == {0, 255}
 
 
-def test_pictures_of_pillow_may_be_written_to(image: np.ndarray) -> None:
-    """Torch warns of arrays that may not."""
-    assert not np.asarray(Image.fromarray(image)).flags.writeable
-    read = read_gray(Image.fromarray(image))  # type: ignore[arg-type]
-    assert read.flags.writeable and np.array_equal(read, image)
-
-
-def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
+def test_bytes_are_decoded_as_files_and_encoded(tmp_path: Path, image: np.ndarray) -> None:
     colors = np.stack([image, image.T[:1].repeat(60, 0)[:, :1].repeat(80, 1), 255 - image], -1)
-    Image.fromarray(colors).save(tmp_path / "a.png")
-    data = (tmp_path / "a.png").read_bytes()
+    data = encode_image(colors)
+    (tmp_path / "a.png").write_bytes(data)
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "a.png")), colors)
     assert np.array_equal(decode_color(data, "a"), colors) and np.array_equal(read_color(tmp_path / "a.png"), colors)
     assert np.array_equal(decode_gray(data, "a"), read_gray(tmp_path / "a.png"))
+    assert np.array_equal(decode_gray(encode_image(image), "a"), image)
+    fine, coarse = (encode_image(image, ".jpg", quality) for quality in (95, 20))
+    assert len(coarse) < len(fine)
+    assert np.abs(decode_gray(fine, "a").astype(int) - image).mean() < 2
     for bad, message in ((b"", "is empty"), (data[:100], "is cut short"), (b"hello", "is not an image")):
         with pytest.raises(ValueError, match=rf"^a\.png in b\.zip {message}"):
             decode_color(bad, "a.png in b.zip")
@@ -94,13 +110,10 @@ def test_files_in_memory(tmp_path: Path, image: np.ndarray) -> None:
 def test_broken_files_are_refused_in_one_sentence(
     tmp_path: Path, image: np.ndarray, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    Image.fromarray(image).save(tmp_path / "good.jpg")
-    Image.fromarray(image).save(tmp_path / "good.png")
-    for name in ("good.jpg", "good.png"):
+    for name in ("good.jpg", "good.png", "good.bmp"):
+        Image.fromarray(image).save(tmp_path / name)
         data = (tmp_path / name).read_bytes()
         (tmp_path / f"cut-{name}").write_bytes(data[: len(data) * 2 // 3])
-    Image.fromarray(image).save(tmp_path / "good.bmp")
-    (tmp_path / "cut.bmp").write_bytes((tmp_path / "good.bmp").read_bytes()[:1500])
     os.mkfifo(tmp_path / "pipe.jpg")
     (tmp_path / "zero.jpg").touch()
     (tmp_path / "text.png").write_text("hello")
@@ -109,7 +122,7 @@ def test_broken_files_are_refused_in_one_sentence(
     expected = {
         "cut-good.jpg": "cut short",
         "cut-good.png": "cut short",
-        "cut.bmp": "not an image",
+        "cut-good.bmp": "not an image",
         "pipe.jpg": "no file but a pipe",
         "zero.jpg": "0 bytes",
         "text.png": "not an image",
@@ -125,13 +138,13 @@ def test_broken_files_are_refused_in_one_sentence(
     assert capfd.readouterr().err == ""  # OpenCV's own lines
 
 
-def test_a_thumbnail_does_not_hide_a_cut(tmp_path: Path, image: np.ndarray) -> None:
-    Image.fromarray(image).save(tmp_path / "thumb.jpg")
+def test_a_thumbnail_hides_neither_a_cut_nor_the_size(tmp_path: Path, image: np.ndarray) -> None:
+    Image.fromarray(image[:8, :8]).save(tmp_path / "thumb.jpg")
     exif = b"Exif\x00\x00" + (tmp_path / "thumb.jpg").read_bytes()
     Image.fromarray(image).save(tmp_path / "a.jpg", exif=exif)
-    data = (tmp_path / "a.jpg").read_bytes()
     assert read_gray(tmp_path / "a.jpg").shape == image.shape
-    (tmp_path / "b.jpg").write_bytes(data[:-100])
+    assert image_size(tmp_path / "a.jpg") == (80, 60)
+    (tmp_path / "b.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:-100])
     with pytest.raises(ValueError, match="cut short"):
         read_gray(tmp_path / "b.jpg")
 
@@ -167,28 +180,12 @@ def test_list_images_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> No
         list_images(tmp_path / "a.png")
 
 
-@pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp", ".webp"])
-def test_sizes_of_files(suffix: str, tmp_path: Path) -> None:
-    cv2.imwrite(str(tmp_path / f"a{suffix}"), np.zeros((30, 70, 3), np.uint8))
-    assert image_size(tmp_path / f"a{suffix}") == (70, 30)
-
-
-def test_the_size_of_a_photo_is_not_that_of_its_thumbnail(tmp_path: Path) -> None:
-    thumbnail, photo = (cv2.imencode(".jpg", np.zeros((h, 2 * h), np.uint8))[1].tobytes() for h in (8, 40))
-    segment = b"\xff\xe1" + (len(thumbnail) + 2).to_bytes(2, "big") + thumbnail
-    (tmp_path / "a.jpg").write_bytes(photo[:2] + segment + photo[2:])
-    assert image_size(tmp_path / "a.jpg") == (80, 40)
-    with pytest.raises(ValueError, match="not there"):
-        image_size(tmp_path / "b.jpg")
-
-
 def test_masks_have_two_names(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     assert find_mask(tmp_path, "sub/a.jpg") is None
-    (tmp_path / "sub" / "a.png").touch()
-    assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.png"
-    (tmp_path / "sub" / "a.jpg.png").touch()
-    assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / "a.jpg.png"
+    for name in ("a.png", "a.jpg.png"):
+        (tmp_path / "sub" / name).touch()
+        assert find_mask(tmp_path, "sub/a.jpg") == tmp_path / "sub" / name
 
 
 @pytest.mark.parametrize(
