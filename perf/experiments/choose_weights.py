@@ -23,6 +23,7 @@ import numpy as np
 from patchprint.benchmarks.bundled import matching
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
+from patchprint.common.types import Keypoints
 from patchprint.data import TrackStore
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
@@ -30,7 +31,6 @@ from patchprint.features import load
 from patchprint.matching.calibration import some_images
 from patchprint.networks import PatchNetwork, weights
 from patchprint.training.held_out import HeldOutPoints
-from patchprint.types import Keypoints
 
 STRENGTH = 1.5  # of warps and light: about what the harder half of published planar scenes shows
 WARPED = 3  # copies of a photo

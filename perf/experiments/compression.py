@@ -18,13 +18,13 @@ import torch
 from patchprint.benchmarks.oxford import Settings, score_pair
 from patchprint.common import provenance
 from patchprint.common.files import write_json
+from patchprint.common.types import Features
 from patchprint.data.builders import bundled_images
 from patchprint.features import Model, extract, load
 from patchprint.features.compress import Pca, compress
 from patchprint.features.model import DEFAULT_MODEL
 from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.average_precision import mean_average_precision
-from patchprint.types import Features
 
 
 def measure(model: Model, data: Path, keypoints: int, sequences: tuple[str, ...]) -> dict[str, Any]:

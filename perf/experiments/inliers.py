@@ -22,12 +22,12 @@ import numpy as np
 import torch
 
 from patchprint.common import files, provenance
+from patchprint.common.types import Features
 from patchprint.data.builders import bundled_images
 from patchprint.features import extract, load
 from patchprint.matching import match
 from patchprint.matching.two_view_geometry import Geometry, estimate_geometry
 from patchprint.ops.geometry import transport, wrap_angle
-from patchprint.types import Features
 
 SEQUENCES = ("bikes", "boat", "graf", "leuven", "ubc", "wall")
 PIXELS = 3.0

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from patchprint.benchmarks.pipelines import KnownCameras, KnownHomography, Truth, score_pair
 from patchprint.common import files, provenance
+from patchprint.common.types import Features
 from patchprint.data.builders.homographies import render_views
 from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
@@ -33,7 +34,6 @@ from patchprint.matching import match
 from patchprint.metrics.geometry import error_auc
 from patchprint.ops.geometry import project, relative_pose
 from patchprint.storage import feature_files
-from patchprint.types import Features
 from perf.release.train_matchability import HELD_OUT
 
 KEYPOINTS, SIDE, PIXELS = 2000, 720, 3.0

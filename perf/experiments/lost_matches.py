@@ -22,13 +22,13 @@ import torch
 
 from patchprint.common import files, provenance
 from patchprint.common.progress import progress
+from patchprint.common.types import Keypoints
 from patchprint.detectors import detect
 from patchprint.features import load
 from patchprint.interop.sequences import find_sequences
 from patchprint.metrics.correspondence import Counterparts, within_pixels
 from patchprint.ops.distances import nearest
 from patchprint.ops.geometry import transport, wrap_angle
-from patchprint.types import Keypoints
 
 KEYPOINTS, PIXELS = 2000, 4.0  # as `patchprint eval oxford` has them
 OCTAVES = (0.0, 0.25, 0.5, 1.0, float("inf"))

@@ -20,6 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from patchprint.common.files import atomic_file
+from patchprint.common.types import Features, Keypoints
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import DETECTORS
 from patchprint.detectors._matchability import WEIGHTS, MatchabilityNetwork, cut, numbers
@@ -27,7 +28,6 @@ from patchprint.features import describe_keypoints, load
 from patchprint.interop.images import limit, list_images, read_gray
 from patchprint.matching import match
 from patchprint.networks.weights import to_bytes
-from patchprint.types import Features, Keypoints
 
 TRAINING = ("notredame", "oxford-landmarks/radcliffe", "oxford-landmarks/christchurch", "sceaux")
 HELD_OUT = ("liberty", "oxford-landmarks/allsouls", "oxford-landmarks/bodleian")

@@ -25,6 +25,7 @@ from typing import Any
 
 from patchprint.common import provenance
 from patchprint.common.files import write_json
+from patchprint.common.types import Features
 from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm
 from patchprint.matching.pair_selection import MatchRule, Pair, choose_pairs
@@ -34,7 +35,6 @@ from patchprint.storage.feature_files import VECTORS, FeatureFolder
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.storage.lazy_mapping import View
 from patchprint.storage.match_folder import MatchFolder, match_folder
-from patchprint.types import Features
 
 NEIGHBORS = (20, 50, 100)
 INLIERS = (15, 30)  # of a pair that overlaps; the first is COLMAP's own limit

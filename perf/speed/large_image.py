@@ -22,9 +22,9 @@ import torch
 from patchprint import networks
 from patchprint.common import provenance
 from patchprint.common.files import write_json
+from patchprint.common.types import Keypoints
 from patchprint.detectors import detect
 from patchprint.features import extract, load
-from patchprint.types import Keypoints
 
 WIDTH, HEIGHT = 8192, 6144
 

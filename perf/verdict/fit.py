@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from patchprint.common import files, provenance
+from patchprint.common.types import Features
 from patchprint.matching.two_view_geometry import FITTED, GEOMETRIES, THRESHOLD, Evidence, estimate_geometry, weigh
-from patchprint.types import Features
 from perf.verdict.pairs import MatchedPair, different_places, matched_pairs, same_place
 from perf.verdict.photos import FIT, SEED, draw
 

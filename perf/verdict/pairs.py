@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from patchprint.common.types import Features, Matches, Pose
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
 from patchprint.interop.sequences import read_sequence
 from patchprint.interop.strecha import read_cameras, read_intrinsics
 from patchprint.matching import match
 from patchprint.ops.geometry import epipolar_errors, project
-from patchprint.types import Features, Matches, Pose
 from perf.verdict.photos import DEFAULT, DESCRIBED, SPLITS, Photo, draw
 
 Way = tuple[str, int, str]

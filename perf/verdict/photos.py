@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from patchprint.common.types import Features
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features import extract, load
 from patchprint.features.model import DEFAULT_MODEL
 from patchprint.interop.images import list_images
 from patchprint.storage import feature_files
-from patchprint.types import Features
 
 # How features are made: each model with its numbers of keypoints. What patchprint does by itself is only tested.
 DESCRIBED = {"rootsift": (500, 2000, 4096), "hardnet.small": (500, 2000), "sdgmnet": (1000,), "sdgmnet.bits": (1000,)}

@@ -28,11 +28,18 @@ if TYPE_CHECKING:
         pipelines as pipelines,
         storage as storage,
         training as training,
-        types as types,
     )
     from patchprint.benchmarks import evaluate as evaluate
     from patchprint.common.errors import UserError as UserError
     from patchprint.common.provenance import Result as Result
+    from patchprint.common.types import (
+        Features as Features,
+        Keypoints as Keypoints,
+        KeypointsLike as KeypointsLike,
+        Matches as Matches,
+        ModelId as ModelId,
+        Verdict as Verdict,
+    )
     from patchprint.data import PatchSource as PatchSource, open_source as open_source
     from patchprint.detectors import DetectSettings as DetectSettings, detect as detect
     from patchprint.features.compress import Pca as Pca, compress as compress
@@ -75,14 +82,6 @@ if TYPE_CHECKING:
     from patchprint.storage.feature_folder import describe_folder as describe_folder
     from patchprint.training import Outcome as Outcome
     from patchprint.training.config import TrainConfig as TrainConfig
-    from patchprint.types import (
-        Features as Features,
-        Keypoints as Keypoints,
-        KeypointsLike as KeypointsLike,
-        Matches as Matches,
-        ModelId as ModelId,
-        Verdict as Verdict,
-    )
 
     load_features, save_features = _feature_files.load, _feature_files.save
 
@@ -120,11 +119,11 @@ _NAMES = {
     "pipelines.training_run": "train",
     "training": "Outcome",
     "training.config": "TrainConfig",
-    "types": "Features Keypoints KeypointsLike Matches ModelId Verdict",
+    "common.types": "Features Keypoints KeypointsLike Matches ModelId Verdict",
 }
 _PACKAGES = (
     "benchmarks", "common", "data", "detectors", "features", "interop", "losses", "matching", "metrics", "networks", "ops",
-    "pipelines", "storage", "training", "types",
+    "pipelines", "storage", "training",
 )  # fmt: skip
 # By name: the module, and how it calls it.
 _HOMES: dict[str, tuple[str, str]] = {

@@ -18,7 +18,7 @@ import numpy as np
 
 from patchprint.detectors import Detector
 from patchprint.detectors.dog import find_dog
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 
 
 def find(
@@ -39,7 +39,7 @@ import numpy as np
 import torch
 
 from patchprint.detectors import Detector, keep_inside
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 
 
 def find(image: np.ndarray, max_keypoints: int | None = None, mask: np.ndarray | None = None) -> Keypoints:

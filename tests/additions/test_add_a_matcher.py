@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from patchprint.ops.distances import nearest
-from patchprint.types import Features, Matches
+from patchprint.common.types import Features, Matches
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from patchprint.benchmarks import bundled
+from patchprint.common.types import Keypoints
 from patchprint.data.builders import bundled_images as photographs, homographies
-from patchprint.types import Keypoints
 from support.benchmark_data import scores_of
 from support.fake_models import ConstantModel
 

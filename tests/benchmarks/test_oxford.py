@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from patchprint.benchmarks import PredictionCache, measure, oxford
+from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.features.model import ModelLike, PixelModel
 from patchprint.report.result_comparison import compare
-from patchprint.types import Features, Keypoints, ModelId
 from support.benchmark_data import run_of, scores_of
 from support.fake_models import BinaryPixels, ConstantModel
 from support.scenes import write_sequence

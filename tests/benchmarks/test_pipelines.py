@@ -14,7 +14,7 @@ from patchprint import cli
 from patchprint.benchmarks import BENCHMARKS, PredictionCache
 from patchprint.benchmarks._peers import PEERS
 from patchprint.benchmarks.pipelines import KnownCameras, KnownHomography, find_scenes, score_pair
-from patchprint.types import Features, Keypoints, Matches, ModelId
+from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from support.benchmark_data import run_of, scores_of
 from support.fake_models import ConstantModel
 from support.scenes import Room

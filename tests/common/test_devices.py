@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from patchprint.common.devices import choose_device, map_over_cores
+from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.features import load
 from patchprint.matching import match
-from patchprint.types import Features, Keypoints, ModelId
 
 
 def test_devices_that_are_not_there_are_named() -> None:

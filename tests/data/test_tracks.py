@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from patchprint.common import rng
+from patchprint.common.types import Keypoints
 from patchprint.data import open_source, track_files
 from patchprint.data.augment import create
 from patchprint.data.patch_source import PatchSource
 from patchprint.data.tracks import Tracks, TrackStore
 from patchprint.interop.images import encode_image
 from patchprint.ops.sampling import ImagePyramids, cut_patches
-from patchprint.types import Keypoints
 from support.synthetic_tracks import all_views
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from skimage import color, data
 
+from patchprint.common.types import Keypoints
 from patchprint.data.builders.homographies import find_again, render_views
 from patchprint.detectors import DETECTORS, detect
 from patchprint.detectors._matchability import with_matchability
 from patchprint.detectors.dog import find_dog
 from patchprint.ops.geometry import transport
-from patchprint.types import Keypoints
 
 
 def candidates(image: np.ndarray) -> Keypoints:

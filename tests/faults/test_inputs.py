@@ -25,6 +25,7 @@ from patchprint import cli, networks
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file, only_writer
+from patchprint.common.types import Keypoints
 from patchprint.data import TrackStore, track_files
 from patchprint.features import load
 from patchprint.features.extract import DescribeSettings
@@ -32,7 +33,6 @@ from patchprint.interop import colmap_sift
 from patchprint.interop.images import LONGEST_NAME, read_color, read_gray
 from patchprint.networks import weights
 from patchprint.storage import describe_jobs, feature_folder
-from patchprint.types import Keypoints
 from support import children, synthetic_tracks
 from support.checkout import environment
 from support.children import Action, Ending

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.features import draw_matches
-from patchprint.types import Features, Keypoints, Matches, ModelId
 
 BACKGROUND = (128, 128, 128)
 GRAY = np.full((40, 60), 128, np.uint8)

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import patchprint
+from patchprint.common.types import Keypoints
 from patchprint.features import DetectSettings, describe_keypoints, load, model as model_module
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork, weights
-from patchprint.types import Keypoints
 from support.known_images import correspondences, texture, turned
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from patchprint.common.errors import UserError
+from patchprint.common.types import Keypoints
 from patchprint.features.feature2d import Feature2D
 from patchprint.networks import PatchNetwork
-from patchprint.types import Keypoints
 from support.known_images import correspondences, texture, turned
 
 

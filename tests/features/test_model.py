@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from patchprint import networks
+from patchprint.common.types import Keypoints, ModelId
 from patchprint.detectors import detect
 from patchprint.features import extract, load
 from patchprint.features.compress import compress
@@ -25,7 +26,6 @@ from patchprint.matching import calibration
 from patchprint.networks import PatchNetwork, weights
 from patchprint.ops.distances import pack_bits
 from patchprint.storage.feature_folder import describe_folder
-from patchprint.types import Keypoints, ModelId
 from support.image_sets import images_of_class
 from support.known_images import texture
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Keypoints
 from patchprint.interop import colmap_models
-from patchprint.types import Keypoints
 
 OLD_SCHEMA = """
 CREATE TABLE cameras (camera_id INTEGER PRIMARY KEY, model INTEGER, width INTEGER, height INTEGER, params BLOB,

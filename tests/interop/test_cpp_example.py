@@ -13,10 +13,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from patchprint.common.types import Keypoints
 from patchprint.features import load
 from patchprint.interop.onnx import export_onnx
 from patchprint.ops.sampling import ImagePyramids, keypoint_frames, sample_patches
-from patchprint.types import Keypoints
 
 SOURCES = Path(__file__).resolve().parents[2] / "examples" / "cpp"
 INCLUDES = [Path("/usr/include"), Path("/usr/local/include")]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Keypoints
 from patchprint.interop import kornia
 from patchprint.ops.sampling import ImagePyramids, cut_patches
-from patchprint.types import Keypoints
 from support.known_images import texture
 
 

@@ -8,8 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
+from patchprint.common.types import Keypoints
 from patchprint.interop import opencv
-from patchprint.types import Keypoints
 from support.known_images import texture
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import MissingPackageError
+from patchprint.common.types import Features, Keypoints
 from patchprint.interop import opencv_features
 from patchprint.interop.images import to_gray
 from patchprint.matching import match
-from patchprint.types import Features, Keypoints
 from support.peer_images import right_matches, warped_photo
 
 Find = Callable[[np.ndarray, int], tuple[Keypoints, Tensor]]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Features, Matches
 from patchprint.matching import MATCHERS, match, verify
-from patchprint.types import Features, Matches
 from support.made_features import all_distances, descriptors, features, packed
 
 

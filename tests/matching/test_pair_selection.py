@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from patchprint.common.types import Features
 from patchprint.matching import match, pair_selection
 from patchprint.matching.pair_selection import MatchRule
-from patchprint.types import Features
 from support.made_features import descriptors, features
 
 NAMES = ["a.png", "b.png", "my c.png"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Features, Matches, Verdict
 from patchprint.matching.two_view_geometry import (
     FITTED,
     THRESHOLD,
@@ -21,7 +22,6 @@ from patchprint.matching.two_view_geometry import (
     verify,
     weigh,
 )
-from patchprint.types import Features, Matches, Verdict
 from support.two_cameras import by_chance, seen_by_two_cameras
 
 

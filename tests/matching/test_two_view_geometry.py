@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Matches
 from patchprint.matching import match, verify
 from patchprint.matching.two_view_geometry import estimate_pose
 from patchprint.metrics.geometry import pose_error
-from patchprint.types import Matches
 from support.made_features import descriptors, features
 from support.two_cameras import INTRINSICS, RELATIVE_POSE, seen_by_two_cameras
 

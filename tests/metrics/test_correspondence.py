@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Keypoints
 from patchprint.metrics import correspondence
 from patchprint.metrics.correspondence import (
     Counterparts,
@@ -18,7 +19,6 @@ from patchprint.metrics.correspondence import (
     within_pixels,
 )
 from patchprint.ops.distances import distance_matrix, pack_bits
-from patchprint.types import Keypoints
 from support.peak_memory import memory_grows_by_less_than
 
 TILT = np.array([[0.9, 0.1, 5], [-0.1, 1.1, -3], [2e-4, 1e-4, 1]])

@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
+from patchprint.common.types import Pose
 from patchprint.metrics.geometry import camera_errors, corner_error, error_auc, pose_error
-from patchprint.types import Pose
 
 
 def random_poses(count: int, seed: int) -> dict[str, Pose]:

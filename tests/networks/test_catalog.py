@@ -9,10 +9,10 @@ from torch import nn
 import patchprint
 from patchprint import losses
 from patchprint.common.errors import UserError
+from patchprint.common.types import Keypoints
 from patchprint.losses import DescriptorBatch
 from patchprint.networks import create, weights
 from patchprint.networks.hynet import HyNet
-from patchprint.types import Keypoints
 from support.network_patches import PATCH_NETWORKS, known_options, smooth_patches, trained_looking
 from support.slowness import slow_but
 

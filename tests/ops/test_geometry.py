@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Keypoints, Pose
 from patchprint.ops.geometry import (
     align_similarity,
     epipolar_errors,
@@ -20,7 +21,6 @@ from patchprint.ops.geometry import (
     rotation,
     transport,
 )
-from patchprint.types import Keypoints, Pose
 
 HOMOGRAPHY = np.array([[0.9, 0.2, 5.0], [-0.1, 1.1, -3.0], [1e-3, -5e-4, 1.0]])
 

@@ -43,7 +43,7 @@ if device.type == "cuda":  # one image is recorded, and its recording serves tho
 
 PATCHES = """
 from patchprint.ops import sampling as sampler
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 images = [torch.randint(0, 256, size, dtype=torch.uint8) for size in ((61, 83), (40, 37), (16, 16))]
 pyramids = sampler.ImagePyramids.build(images)
 count = 150

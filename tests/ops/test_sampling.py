@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Keypoints
 from patchprint.ops.sampling import ImagePyramids, cut_patches, lazy_patches, sample_patches
-from patchprint.types import Keypoints
 
 skimage_data = pytest.importorskip("skimage.data", reason="scikit-image ships the photographs used here")
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Features, Matches
 from patchprint.features import extract
 from patchprint.interop import colmap_models, hloc
 from patchprint.matching import match, verify
@@ -20,7 +21,6 @@ from patchprint.storage import match_formats
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.match_folder import read_matches
 from patchprint.storage.match_formats import as_json, check_outputs, write_matches
-from patchprint.types import Features, Matches
 
 Matched = tuple[dict[str, Features], dict[tuple[str, str], Matches], Path]
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import torch
 
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 
 
 def blob(x: float, y: float, sigma: float, width: int = 200, height: int = 160) -> np.ndarray:

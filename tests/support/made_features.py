@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from patchprint.types import Features, Keypoints, ModelId
+from patchprint.common.types import Features, Keypoints, ModelId
 
 
 def features(descriptors: torch.Tensor, xy: torch.Tensor | None = None, model: str = "m") -> Features:

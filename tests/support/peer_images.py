@@ -10,8 +10,8 @@ import numpy as np
 from skimage import data
 from torch import Tensor
 
+from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.ops.geometry import project
-from patchprint.types import Features, Keypoints, ModelId
 
 _HOMOGRAPHY = np.array([[0.95, 0.08, 6.0], [-0.05, 1.02, 4.0], [1e-4, 5e-5, 1.0]])
 

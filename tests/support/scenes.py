@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from patchprint.types import Features, Pose
+from patchprint.common.types import Features, Pose
 from support.known_images import texture
 
 HOMOGRAPHY = np.array([[0.95, 0.12, 8.0], [-0.1, 0.97, 14.0], [1e-4, -5e-5, 1.0]])

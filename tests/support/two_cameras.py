@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.ops.geometry import rotation
-from patchprint.types import Features, Keypoints, Matches, ModelId
 
 SCENES = ("flat", "general", "turning")
 FOCAL, WIDTH, HEIGHT = 800.0, 1024, 768

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import require
+from patchprint.common.types import Keypoints
 from patchprint.detectors import detect
 from patchprint.features import Model
 from patchprint.features.model import NetworkModel
@@ -21,7 +22,6 @@ from patchprint.interop.kornia import to_lafs
 from patchprint.interop.opencv_features import create_beblid
 from patchprint.networks.hynet import FilterResponseNorm2d
 from patchprint.pipelines.bench import Contender, Task
-from patchprint.types import Keypoints
 
 SIFT = "OpenCV SIFT"
 _KORNIA = ("HardNet", "HyNet", "SOSNet")

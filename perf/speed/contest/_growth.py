@@ -24,10 +24,10 @@ from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
 from patchprint.common.provenance import Result
+from patchprint.common.types import Keypoints
 from patchprint.features.model import DEFAULT_MODEL, load
 from patchprint.networks.engines import AUTO
 from patchprint.pipelines.bench import BenchImages, Ours
-from patchprint.types import Keypoints
 from perf.speed.contest._images import open_images, save_images
 
 COUNTS = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from patchprint.common.files import atomic_file
+from patchprint.common.types import Keypoints
 from patchprint.pipelines.bench import BenchImages
-from patchprint.types import Keypoints
 
 _FIELDS = ("xy", "scale", "angle", "score")  # of the keypoints of the detector
 

@@ -12,6 +12,7 @@ import torch
 
 from patchprint.common.errors import MissingPackageError, require
 from patchprint.common.registry import Registry
+from patchprint.common.types import Keypoints
 from patchprint.detectors import DETECTORS, detect
 from patchprint.features import describe_keypoints
 from patchprint.features.compress import compress
@@ -20,7 +21,6 @@ from patchprint.matching import match
 from patchprint.ops.sampling import ImagePyramids, cut_patches, keypoint_frames
 from patchprint.pipelines import bench
 from patchprint.pipelines.bench import PATCH_SCALE, PATCH_SIDE, BenchImages, Contender, Ours, Task, Work, for_each
-from patchprint.types import Keypoints
 from perf.speed.contest import _training
 from perf.speed.contest._contenders import SIFT, others, peers_of
 

@@ -10,9 +10,9 @@ import torch
 from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Run
+from patchprint.common.types import Features, Keypoints
 from patchprint.detectors import detect
 from patchprint.interop.sequences import find_sequences
-from patchprint.types import Features, Keypoints
 
 
 @dataclass(frozen=True)

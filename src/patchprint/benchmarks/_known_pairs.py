@@ -11,13 +11,13 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features, Matches
 from patchprint.interop import strecha
 from patchprint.interop.images import list_images
 from patchprint.interop.sequences import find_sequences
 from patchprint.matching.two_view_geometry import estimate_geometry, estimate_pose
 from patchprint.metrics.geometry import corner_error, pose_error
 from patchprint.ops.geometry import epipolar_errors, fundamental_matrix, project, relative_pose
-from patchprint.types import Features, Matches
 
 CAMERAS = "gt_dense_cameras"
 

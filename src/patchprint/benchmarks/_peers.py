@@ -16,13 +16,13 @@ from torch import Tensor
 
 from patchprint.common.provenance import sha256_of_file
 from patchprint.common.registry import Registry
+from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.features.model import LOWE_RATIO, ModelBase
 from patchprint.interop import lightglue, opencv_features, xfeat
 from patchprint.interop.images import read_color, read_gray
 from patchprint.matching import match
 from patchprint.networks import ModelInfo
 from patchprint.networks.network import Kind
-from patchprint.types import Features, Keypoints, Matches, ModelId
 
 Find = Callable[[np.ndarray], tuple[Keypoints, Tensor]]  # descriptors (N, D)
 _DISK_RATIO = 0.95  # what its authors match with (Tyszkiewicz et al. 2020)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
+from patchprint.common.types import Keypoints
 from patchprint.data.builders import bundled_images
 from patchprint.data.builders.homographies import ImagePair, warped_pairs
 from patchprint.data.patch_pairs import draw_pairs
@@ -25,7 +26,6 @@ from patchprint.features.track_descriptors import describe_observations
 from patchprint.metrics.average_precision import average_precision
 from patchprint.metrics.verification import curves, fpr95
 from patchprint.ops.distances import nearest
-from patchprint.types import Keypoints
 
 MAX_ERROR = 3.0  # pixels
 WARPED, WARP_SEED = 3, 2000  # copies of each image, and what they are drawn with

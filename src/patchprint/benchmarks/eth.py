@@ -21,6 +21,7 @@ from tqdm import tqdm
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores, checksum_of
 from patchprint.benchmarks._features import KeypointSettings, described, features_of
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features, Pose
 from patchprint.interop import strecha
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model, read_database
@@ -29,7 +30,6 @@ from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.images import list_images, read_gray
 from patchprint.matching import match
 from patchprint.metrics.geometry import camera_errors
-from patchprint.types import Features, Pose
 
 # ETH without ratio test: registered images, thousands of points, track length, reprojection error in pixels.
 PUBLISHED: dict[str, dict[str, tuple[int, float, float, float]]] = {

@@ -23,11 +23,11 @@ import torch
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import SequenceSettings, sequence_pairs
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features
 from patchprint.metrics.average_precision import Definition, average_precision, mean_average_precision, precision_recall
 from patchprint.metrics.correspondence import join_nearest, wholly_inside, within_overlap, within_pixels
 from patchprint.ops.distances import nearest
 from patchprint.ops.geometry import inside, project
-from patchprint.types import Features
 
 CURVE_POINTS = 50
 

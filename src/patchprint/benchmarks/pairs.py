@@ -17,11 +17,11 @@ import torch
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import SequenceSettings, sequence_pairs
+from patchprint.common.types import Features, Matches
 from patchprint.matching.two_view_geometry import estimate_geometry
 from patchprint.metrics.correspondence import reprojection_errors
 from patchprint.metrics.geometry import corner_error
 from patchprint.ops.distances import nearest
-from patchprint.types import Features, Matches
 
 
 @dataclass(frozen=True)

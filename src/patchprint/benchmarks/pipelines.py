@@ -31,6 +31,7 @@ from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._peers import PEERS, Peer, Pipeline
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features, Keypoints, Matches
 from patchprint.detectors import DetectSettings
 from patchprint.features.extract import extract
 from patchprint.features.model import LOWE_RATIO, Model, ModelBase
@@ -42,7 +43,6 @@ from patchprint.matching.two_view_geometry import estimate_geometry, estimate_po
 from patchprint.metrics.geometry import corner_error, error_auc, pose_error
 from patchprint.networks.engines import AUTO
 from patchprint.ops.geometry import epipolar_errors, fundamental_matrix, project, relative_pose
-from patchprint.types import Features, Keypoints, Matches
 
 T = TypeVar("T")
 CAMERAS = "gt_dense_cameras"

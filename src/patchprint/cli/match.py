@@ -12,12 +12,12 @@ import tyro
 from patchprint.cli.output import emit, say
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features
 from patchprint.features.extract import DescribeSettings, describe_found, find_keypoints
 from patchprint.features.model import LOWE_RATIO, load
 from patchprint.interop.images import SUFFIXES, read_gray
 from patchprint.matching.matchers import MatchSettings, match_and_verify, matchers_with_ratio
 from patchprint.storage.match_formats import as_json, check_outputs, names_of_two, write_matches
-from patchprint.types import Features
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
 _SWITCHES = ("--upright", "--no-spread", "--exif", "--force", "--json")

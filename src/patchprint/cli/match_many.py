@@ -15,13 +15,13 @@ from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
+from patchprint.common.types import Answer, Features, Matches
 from patchprint.matching.matchers import MatchSettings
 from patchprint.matching.pair_selection import MatchRule, Pair, check_pairs, choose_pairs
 from patchprint.networks.engines import AUTO
 from patchprint.storage.feature_formats import open_features
 from patchprint.storage.match_folder import match_folder
 from patchprint.storage.match_formats import check_outputs, write_matches
-from patchprint.types import Answer, Features, Matches
 
 
 def main(

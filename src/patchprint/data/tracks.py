@@ -28,7 +28,7 @@ LARGEST_SIGMA = 1e6  # pixels; no image has a keypoint as large
 
 @dataclass(frozen=True, eq=False)
 class Tracks:
-    """V observations of N points, sorted by point; positions in the convention of ``patchprint.types``.
+    """V observations of N points, sorted by point; positions in the convention of ``patchprint.common.types``.
 
     Shape:
         image (V,) int32, xy (V, 2) float32 pixels, scale (V,) float32 sigma, angle (V,) float32 radians,

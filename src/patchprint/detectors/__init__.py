@@ -18,8 +18,8 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.common.registry import FileRegistry
+from patchprint.common.types import Keypoints
 from patchprint.detectors import _tiles
-from patchprint.types import Keypoints
 
 MAX_KEYPOINTS = 4096
 FAINTEST = 1e-10  # responses below this are rounding errors in uniform areas

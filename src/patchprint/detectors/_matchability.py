@@ -19,9 +19,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from patchprint.common.devices import one_core
+from patchprint.common.types import Keypoints
 from patchprint.detectors import FAINTEST
 from patchprint.ops.sampling import ImagePyramids, cut_patches
-from patchprint.types import Keypoints
 
 WEIGHTS = Path(__file__).with_name("matchability.safetensors")
 SIDE = 16  # pixels

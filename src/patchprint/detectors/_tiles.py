@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 
 WHOLE = 8_000_000  # pixels up to which an image is searched in one piece
 PIECE = 2_000_000  # the same for the shrunk copy of an image that was tiled: about what a tile holds

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from patchprint.common.types import Keypoints
 from patchprint.detectors import Detector, keep_inside, strongest_first
 from patchprint.interop import colmap_models
-from patchprint.types import Keypoints
 
 
 def find_colmap(image: np.ndarray, max_keypoints: int | None = None, mask: np.ndarray | None = None) -> Keypoints:

@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from patchprint.common.types import Keypoints
 from patchprint.detectors import Detector, strongest_first
 from patchprint.interop import opencv
-from patchprint.types import Keypoints
 
 CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own leaves large images with few keypoints
 PUBLISHED_CONTRAST = 0.04  # OpenCV's own, which published tables on the Oxford sequences were made with

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common.errors import require
+from patchprint.common.types import Keypoints
 from patchprint.detectors import FAINTEST, Detector, keep_inside, strongest_first
 from patchprint.interop.kornia import add_shape_and_angle, to_lafs, to_tensor
-from patchprint.types import Keypoints
 
 SIGMA = 3.0  # scale given to a corner of the finest level: its patch then spans 36 px
 WINDOW = 2.0  # sigma of the window over which gradients are gathered, in pixels of a level

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from patchprint.common.errors import require
+from patchprint.common.types import Keypoints
 from patchprint.detectors import FAINTEST, Detector
 from patchprint.interop.kornia import MR_SIZE, add_shape_and_angle, to_tensor
-from patchprint.types import Keypoints
 
 MOST = 4096  # where no number is asked for: kornia fills up to a number, it has no threshold
 

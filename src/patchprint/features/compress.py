@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features, ModelId
 from patchprint.ops.distances import pack_bits
-from patchprint.types import Features, ModelId
 
 INT8_RANGE = 0.5  # components of 128-dimensional unit vectors hardly ever exceed it
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
+from patchprint.common.types import Features, Matches
 from patchprint.interop.images import ImageLike, read_color
-from patchprint.types import Features, Matches
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MAX_SIDE = 1200  # pixels of one image in the drawing

@@ -14,10 +14,10 @@ from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.progress import leave_out, note, progress
 from patchprint.common.safe_io import read_npz
+from patchprint.common.types import ModelId
 from patchprint.features.image_model import ImageModel, load_image_model
 from patchprint.features.model import ModelLike
 from patchprint.interop.images import list_images, read_color
-from patchprint.types import ModelId
 
 SUFFIX = ".npz"
 _AT_ONCE = 16  # images that are in memory at full size

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.common.registry import check_options
+from patchprint.common.types import Features, Keypoints, KeypointsLike
 from patchprint.detectors import DetectSettings, detect
 from patchprint.features.model import DEFAULT_MODEL, Model, ModelLike, load
 from patchprint.interop.images import ImageLike, limit, local_path, read_gray, turned_by_exif
 from patchprint.networks.engines import AUTO
-from patchprint.types import Features, Keypoints, KeypointsLike
 
 
 @dataclass(frozen=True, kw_only=True)

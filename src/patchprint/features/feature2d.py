@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from patchprint.common.errors import require
+from patchprint.common.types import Keypoints, KeypointsLike
 from patchprint.detectors import MAX_KEYPOINTS, detect
 from patchprint.features.model import DEFAULT_MODEL, ModelLike, load
 from patchprint.interop import images, opencv
-from patchprint.types import Keypoints, KeypointsLike
 
 
 class Feature2D:

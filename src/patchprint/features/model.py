@@ -16,12 +16,12 @@ from torch import Tensor
 
 from patchprint.common.devices import choose_device, one_core
 from patchprint.common.errors import UserError
+from patchprint.common.types import Keypoints, KeypointsLike, ModelId
 from patchprint.features.compress import sign_bits
 from patchprint.interop import opencv
 from patchprint.networks import ModelInfo, PatchNetwork, engines, weights
 from patchprint.networks.network import CHUNK_ON_CPU, Kind
 from patchprint.ops.sampling import ImagePyramids, cut_patches, lazy_patches
-from patchprint.types import Keypoints, KeypointsLike, ModelId
 
 DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common.types import Keypoints
 from patchprint.data.tracks import TrackStore
 from patchprint.features.model import Model
-from patchprint.types import Keypoints
 
 
 def describe_observations(model: Model, store: TrackStore, rows: Tensor) -> Tensor:

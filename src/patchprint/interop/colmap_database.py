@@ -20,8 +20,8 @@ import numpy as np
 from patchprint.common import files
 from patchprint.common.errors import UserError, suggest
 from patchprint.common.progress import Progress
+from patchprint.common.types import Keypoints
 from patchprint.interop.colmap_models import from_keypoints
-from patchprint.types import Keypoints
 
 T = TypeVar("T")
 Pair = tuple[str, str]

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from patchprint.common.errors import UserError, parsing, require
-from patchprint.types import Keypoints, Pose
+from patchprint.common.types import Keypoints, Pose
 
 PIXEL_CENTER = 0.5
 

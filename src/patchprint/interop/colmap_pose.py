@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.common.types import Pose
 from patchprint.interop.colmap_models import PIXEL_CENTER
-from patchprint.types import Pose
 
 MAX_ERROR = 12.0  # pixels, COLMAP's own limit for an image that it registers
 

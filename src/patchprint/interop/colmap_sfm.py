@@ -14,6 +14,7 @@ import numpy as np
 from patchprint.common.errors import UserError, suggest
 from patchprint.common.files import atomic_file, atomic_folder, claim_folder
 from patchprint.common.progress import Progress
+from patchprint.common.types import Keypoints
 from patchprint.interop.colmap_database import (
     Cameras,
     Pair,
@@ -24,7 +25,6 @@ from patchprint.interop.colmap_database import (
 )
 from patchprint.interop.colmap_models import from_keypoints, is_complete, poses_of_model, read_model
 from patchprint.interop.images import image_size
-from patchprint.types import Keypoints
 
 KEYPOINTS = 8192  # per image, COLMAP's default, which does not count second orientations
 MAX_IMAGE_SIZE = 3200  # pixels along the longer side, COLMAP's default

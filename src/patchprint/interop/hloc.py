@@ -20,9 +20,9 @@ import torch
 
 from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.files import atomic_file
+from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.interop.images import is_url, problem_of_name
 from patchprint.ops.distances import pack_bits, unpack_bits
-from patchprint.types import Features, Keypoints, Matches, ModelId
 
 _IMAGES = "images"  # attribute with the folder of the images
 _MOST_PACKED = 1100  # times that gzip, which HDF5 files are packed with, can shrink bytes

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError, require
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 
 MR_SIZE = 6.0  # kornia's default: half the side of a patch in units of sigma
 _WINDOW = 19  # pixels of the patch that kornia looks at for shapes and angles

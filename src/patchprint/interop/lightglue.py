@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError, require
-from patchprint.types import Features, Keypoints
+from patchprint.common.types import Features, Keypoints
 
 # Pixels along the longer side that images are made smaller to, as the package does it. It enlarges small ones as well, which
 # cost ALIKED accuracy on the Oxford sequences; its authors take images as they are.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from patchprint.common.errors import require
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 
 SIFT_SIGMA = 1.6  # blur of the first layer of every octave, in pixels of that octave
 LAYERS_PER_OCTAVE = 3

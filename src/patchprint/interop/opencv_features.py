@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import MissingPackageError, require
+from patchprint.common.types import Keypoints
 from patchprint.interop.opencv import normalize_sift
-from patchprint.types import Keypoints
 
 # What BEBLID multiplies the size of keypoints with, as its documentation says.
 BEBLID_SCALE = {"orb": 1.0, "sift": 6.75}

@@ -11,8 +11,8 @@ import torch
 
 from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.files import write_text
+from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.interop.opencv import from_keypoints
-from patchprint.types import Features, Keypoints, ModelId
 
 SUFFIXES = (".yml", ".yaml")
 SETTINGS = "settings.json"  # of a folder of features: how they were made

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common.errors import UserError, parsing
-from patchprint.types import Pose
+from patchprint.common.types import Pose
 
 
 def read_cameras(folder: Path) -> dict[str, Pose]:

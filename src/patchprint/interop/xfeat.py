@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import require
-from patchprint.types import Features, Keypoints
+from patchprint.common.types import Features, Keypoints
 
 MATCHER = "xfeat-lighterglue"  # the name of its weights
 

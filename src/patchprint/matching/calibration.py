@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import bundled_images, homographies
 from patchprint.detectors import detect
@@ -24,7 +25,6 @@ from patchprint.features.model import Model, ModelLike, load
 from patchprint.matching.matchers import match
 from patchprint.networks import weights
 from patchprint.ops.distances import nearest
-from patchprint.types import Features
 
 MAX_ERROR = 3.0  # pixels
 CALIBRATION_IMAGES = 6  # of the images that a network learned from: enough for a threshold in steps of 0.01

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
+from patchprint.common.types import Features, Matches
 from patchprint.matching.matchers import DEFAULT_MATCHER, MatchSettings, match_and_verify
 from patchprint.matching.two_view_geometry import Kind
 from patchprint.ops import pooling
 from patchprint.storage import image_vectors
-from patchprint.types import Features, Matches
 
 Pair = tuple[str, str]
 RULES = ("exhaustive", "sequential", "retrieval")

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from patchprint.common.errors import UserError, require
+from patchprint.common.types import Features, Keypoints, Matches, Verdict
 from patchprint.ops.geometry import epipolar_errors, homography_errors, project
-from patchprint.types import Features, Keypoints, Matches, Verdict
 
 Geometry = Literal["homography", "fundamental"]
 Kind = Literal["auto", "homography", "fundamental"]

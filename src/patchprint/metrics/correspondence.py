@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from patchprint.common.types import Keypoints
 from patchprint.ops.distances import nearest
 from patchprint.ops.geometry import jacobian, project
-from patchprint.types import Keypoints
 
 _CHUNK_CELLS = 1 << 19  # pairs of keypoints looked at together
 _OVERLAP_CHUNK = 1024  # pairs of regions whose overlap is counted together

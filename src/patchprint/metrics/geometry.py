@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from patchprint.common.types import Pose
 from patchprint.ops.geometry import align_similarity, project
-from patchprint.types import Pose
 
 
 def camera_errors(estimate: dict[str, Pose], truth: dict[str, Pose]) -> dict[str, Any]:

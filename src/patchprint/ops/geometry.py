@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.types import Keypoints, Pose
+from patchprint.common.types import Keypoints, Pose
 
 
 def project(homography: np.ndarray, xy: np.ndarray) -> np.ndarray:

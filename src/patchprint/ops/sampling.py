@@ -21,7 +21,7 @@ from torch import Tensor
 
 from patchprint.common.devices import Recording, map_over_cores, runs_kernels
 from patchprint.common.errors import UserError
-from patchprint.types import Keypoints
+from patchprint.common.types import Keypoints
 
 _SMALLEST_SIDE = 8
 _CHUNK = 2048

@@ -26,6 +26,7 @@ from patchprint.common.progress import Progress
 from patchprint.common.provenance import Result
 from patchprint.common.registry import Registry
 from patchprint.common.table import Table
+from patchprint.common.types import Keypoints
 from patchprint.data.builders import bundled_images
 from patchprint.detectors import detect
 from patchprint.features import extract, load
@@ -35,7 +36,6 @@ from patchprint.networks.engines import AUTO, MANY, available, chosen
 from patchprint.networks.network import multiply_adds
 from patchprint.networks.weights import weight_names
 from patchprint.ops.sampling import ImagePyramids, cut_patches
-from patchprint.types import Keypoints
 
 ROUNDS = 5
 SHORTEST = 0.05  # seconds of one measurement: a faster task is repeated within it

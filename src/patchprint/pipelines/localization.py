@@ -10,6 +10,7 @@ import numpy as np
 
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
+from patchprint.common.types import Features
 from patchprint.features.extract import extract
 from patchprint.interop import colmap_pose
 from patchprint.interop.colmap_pose import Localization
@@ -17,7 +18,6 @@ from patchprint.matching import match
 from patchprint.ops.distances import nearest
 from patchprint.pipelines.sfm_folder import SfmFolder
 from patchprint.storage import image_vectors
-from patchprint.types import Features
 
 NEIGHBORS = 20  # images of the model that the new one is matched with
 FEWEST_INLIERS = 15

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from patchprint.common.types import Features
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import load
 from patchprint.interop import ray_cluster
@@ -15,7 +16,6 @@ from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
 from patchprint.storage.describe_jobs import Job, describe, detect, killer, limit_threads
 from patchprint.storage.shards import Shards
-from patchprint.types import Features
 
 
 def describe_on_cluster(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from patchprint.common import files
 from patchprint.common.errors import UserError
+from patchprint.common.types import Features, Matches
 from patchprint.interop import colmap_database
 from patchprint.interop.images import is_url
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.lazy_mapping import View
-from patchprint.types import Features, Matches
 
 
 def check_images(features: Mapping[str, Features], images: Path | None = None) -> Path:

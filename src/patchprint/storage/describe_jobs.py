@@ -18,11 +18,11 @@ import torch
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import MissingPackageError, UserError, require
 from patchprint.common.progress import note
+from patchprint.common.types import Features, Keypoints
 from patchprint.features.extract import DescribeSettings, Found, describe_found, find_keypoints
 from patchprint.features.model import Model, load
 from patchprint.interop.images import read_gray
 from patchprint.storage import feature_files
-from patchprint.types import Features, Keypoints
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")

@@ -17,8 +17,8 @@ import torch
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.safe_io import inside, read_json, read_npz
+from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.storage.shards import SUFFIX, Shards
-from patchprint.types import Features, Keypoints, ModelId
 
 MANIFEST = "features.json"
 PER_SHARD = "photos_per_shard"  # in the manifest; without it every image has a file of its own

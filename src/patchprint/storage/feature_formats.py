@@ -9,10 +9,10 @@ from pathlib import Path
 from patchprint.common import files
 from patchprint.common.errors import UserError, require
 from patchprint.common.registry import Registry
+from patchprint.common.types import Features
 from patchprint.interop import hloc, opencv_files
 from patchprint.storage import colmap_output
 from patchprint.storage.feature_files import MADE_BY, FeatureFolder
-from patchprint.types import Features
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import read_npz
+from patchprint.common.types import Features
 from patchprint.ops import pooling
 from patchprint.ops.pooling import Pooling, Vocabulary
 from patchprint.storage.feature_files import VECTORS, FeatureFolder
-from patchprint.types import Features
 
 _WHAT = "a file of image vectors by patchprint"
 

@@ -21,10 +21,10 @@ from patchprint.common.errors import OtherInputsError, UserError, parsing
 from patchprint.common.lru import Lru
 from patchprint.common.progress import Progress
 from patchprint.common.safe_io import read_json
+from patchprint.common.types import Features, Matches
 from patchprint.matching.pair_selection import MatchRule, Pair, Recent
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.match_formats import matches_to_npz, read_matches
-from patchprint.types import Features, Matches
 
 if TYPE_CHECKING:
     from patchprint.interop.ray_cluster import Cluster

@@ -16,8 +16,8 @@ import torch
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.safe_io import read_npz
+from patchprint.common.types import Features, Keypoints, Matches, Verdict
 from patchprint.features import draw_matches
-from patchprint.types import Features, Keypoints, Matches, Verdict
 
 Pair = tuple[str, str]
 COLUMNS = ("image_a", "image_b", "index_a", "index_b", "x_a", "y_a", "x_b", "y_b", "distance", "inlier")

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_type_hints
 from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from patchprint.common.types import Answer
 from patchprint.features.extract import DescribeSettings
 from patchprint.matching.matchers import MatchSettings
-from patchprint.types import Answer
 from patchprint.web.session import Question, Upload
 
 Baseline = Literal["sift", "rootsift"]

@@ -23,6 +23,7 @@ import torch
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError, suggest
 from patchprint.common.lru import Lru
+from patchprint.common.types import Features, Keypoints, Matches
 from patchprint.features import extract, load
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, Model, list_models
@@ -34,7 +35,6 @@ from patchprint.ops.distances import nearest
 from patchprint.ops.geometry import epipolar_errors, homography_errors
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.storage.match_formats import MatchedImages, as_json, to_csv
-from patchprint.types import Features, Keypoints, Matches
 from patchprint.web.limits import Limits
 
 NEIGHBORS = 10

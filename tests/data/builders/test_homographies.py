@@ -12,10 +12,10 @@ pytest.importorskip("cv2")
 bundled = pytest.importorskip("patchprint.data.builders.bundled_images")
 pytest.importorskip("skimage.data")
 
+from patchprint.common.types import Keypoints  # noqa: E402
 from patchprint.data.builders import homographies  # noqa: E402
 from patchprint.data.tracks import TrackStore  # noqa: E402
 from patchprint.ops.geometry import wrap_angle  # noqa: E402
-from patchprint.types import Keypoints  # noqa: E402
 
 
 def test_transport_agrees_with_two_points_moved_one_by_one() -> None:

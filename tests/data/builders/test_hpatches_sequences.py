@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Keypoints
 from patchprint.data import open_source
 from patchprint.data.builders import hpatches_sequences
-from patchprint.types import Keypoints
 from support.scenes import write_sequence
 
 

@@ -13,6 +13,7 @@ from fuzz.mutators import Random
 from fuzz.reader import Reader
 from patchprint.common import files
 from patchprint.common.safe_io import read_npz
+from patchprint.common.types import Matches, ModelId
 from patchprint.features import embeddings
 from patchprint.features.embeddings import Embeddings
 from patchprint.interop import hloc, opencv_files
@@ -20,7 +21,6 @@ from patchprint.matching import pair_selection
 from patchprint.storage import feature_files, image_vectors, match_formats
 from patchprint.storage.match_folder import MatchFolder, match_folder, read_matches
 from patchprint.storage.shards import Shards
-from patchprint.types import Matches, ModelId
 from support import made_features
 
 

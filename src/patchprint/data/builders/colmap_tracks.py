@@ -17,6 +17,7 @@ import torch
 from patchprint.common import files
 from patchprint.common.errors import require
 from patchprint.common.progress import progress
+from patchprint.common.types import Keypoints
 from patchprint.data import manifest, track_files
 from patchprint.data.builders.sfm_scene import (
     SfmScene,
@@ -29,7 +30,6 @@ from patchprint.data.builders.sfm_scene import (
 from patchprint.data.image_bank import StreamedImages
 from patchprint.data.tracks import Tracks
 from patchprint.interop.images import read_gray
-from patchprint.types import Keypoints
 
 # Largest differences of an added view from its prediction.
 _MAX_PX, _MAX_OCTAVES, _MAX_RADIANS = 1.5, 0.33, 0.33

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError, require
 from patchprint.common.progress import progress
+from patchprint.common.types import Keypoints
 from patchprint.data import track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
 from patchprint.interop.images import encode_image, limit, list_images, read_gray, readable_images
 from patchprint.ops.geometry import rotation, transport, wrap_angle
-from patchprint.types import Keypoints
 
 MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
 MAX_SCALE_RATIO = 1.35

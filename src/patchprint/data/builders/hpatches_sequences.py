@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from patchprint.common.errors import UserError
+from patchprint.common.types import Keypoints
 from patchprint.data.builders import hpatches_patches
 from patchprint.detectors import detect
 from patchprint.interop.sequences import ImageSequence, find_sequences
 from patchprint.ops.geometry import jacobian, project, rotation
 from patchprint.ops.sampling import ImagePyramids, sample_patches
-from patchprint.types import Keypoints
 
 RADIUS = 5.0  # of a region, in sigma
 DETECTORS = ("dog-published", "hessian", "harris")

@@ -17,10 +17,10 @@ import torch
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.progress import leave_out, progress
 from patchprint.common.safe_io import inside
+from patchprint.common.types import Keypoints
 from patchprint.detectors import detect
 from patchprint.interop import colmap_models
 from patchprint.interop.images import read_gray
-from patchprint.types import Keypoints
 
 # Detectors agree to a fraction of a pixel where they find the same blob.
 NEAREST_PX = 2.0

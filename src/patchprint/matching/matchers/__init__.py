@@ -18,8 +18,8 @@ import torch
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry, option_names
+from patchprint.common.types import Features, Matches
 from patchprint.matching.two_view_geometry import verify
-from patchprint.types import Features, Matches
 
 DEFAULT_MATCHER = "mutual+ratio"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from patchprint.common.types import Features, Matches
 from patchprint.features.model import LOWE_RATIO
 from patchprint.ops.distances import Backend, nearest, nearest_inconsistent
-from patchprint.types import Features, Matches
 
 FGINN_RADIUS = 10.0  # pixels
 

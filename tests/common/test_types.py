@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.losses import DescriptorBatch
 from patchprint.ops.geometry import wrap_angle
-from patchprint.types import Features, Keypoints, Matches, ModelId
 
 
 def three() -> Keypoints:
