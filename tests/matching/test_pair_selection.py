@@ -99,7 +99,7 @@ def test_pairs_are_matched_as_two_photos_are_and_features_read_once() -> None:
 
 
 def test_no_more_photos_than_allowed_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_selection, "_KEPT", 1)
+    monkeypatch.setattr(pair_selection, "_CACHED", 1)
     stored = Read()
     pair_selection.match_pairs(stored, [("0", "1"), ("0", "2")], MatchRule("mutual"))
     assert stored.reads == ["0", "1", "0", "2"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchprint.common.errors import UserError
+from patchprint.common.lru import Lru
 from patchprint.common.progress import progress
 from patchprint.common.types import Features, Matches
 from patchprint.matching.matchers import DEFAULT_MATCHER, MatchSettings, match_and_verify
@@ -20,7 +20,7 @@ from patchprint.storage import image_vectors
 Pair = tuple[str, str]
 RULES = ("exhaustive", "sequential", "retrieval")
 OVERLAP = 15  # images that follow, for sequences
-_KEPT = 64  # images whose features stay in memory
+_CACHED = 64  # images whose features stay in memory
 
 
 def choose_pairs(
@@ -107,31 +107,24 @@ def match_pairs(
     features: Mapping[str, Features], pairs: list[Pair], rule: MatchRule | None = None, *, device: str = "cpu"
 ) -> dict[Pair, Matches]:
     """Match pairs, all in memory; `storage.match_folder` keeps many of them on disk."""
-    rule, recent = rule or MatchRule(), Recent(features)
-    return {(a, b): rule(recent[a], recent[b], device) for a, b in progress(pairs, "matching", "pair")}
+    rule, cached = rule or MatchRule(), CachedFeatures(features)
+    return {(a, b): rule(cached[a], cached[b], device) for a, b in progress(pairs, "matching", "pair")}
 
 
-class Recent(Mapping[str, Features]):
-    """LRU cache of features."""
+class CachedFeatures(Mapping[str, Features]):
+    """Features by name, with those of recent images in memory."""
 
     def __init__(self, features: Mapping[str, Features]) -> None:
-        self.features = features
-        self._recent: OrderedDict[str, Features] = OrderedDict()
+        self._features, self._recent = features, Lru[Features](_CACHED)
 
     def __getitem__(self, name: str) -> Features:
-        if name in self._recent:
-            self._recent.move_to_end(name)
-        else:
-            self._recent[name] = self.features[name]
-            if len(self._recent) > _KEPT:
-                self._recent.popitem(last=False)
-        return self._recent[name]
+        return self._recent.get(name, lambda: self._features[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.features)
+        return iter(self._features)
 
     def __len__(self) -> int:
-        return len(self.features)
+        return len(self._features)
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

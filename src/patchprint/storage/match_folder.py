@@ -22,7 +22,7 @@ from patchprint.common.lru import Lru
 from patchprint.common.progress import Progress
 from patchprint.common.safe_io import read_json
 from patchprint.common.types import Features, Matches
-from patchprint.matching.pair_selection import MatchRule, Pair, Recent
+from patchprint.matching.pair_selection import CachedFeatures, MatchRule, Pair
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.match_formats import matches_to_npz, read_matches
 
@@ -164,12 +164,12 @@ def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[
 
 def _matcher(features: Mapping[str, Features], rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
     """Return a function that matches the pairs of a shard; recently used features stay in memory between shards."""
-    recent = Recent(features)
+    cached = CachedFeatures(features)
 
     def match_shard(pairs: list[Pair]) -> bytes:
-        matches = {(a, b): rule(recent[a], recent[b], device) for a, b in pairs}
+        matches = {(a, b): rule(cached[a], cached[b], device) for a, b in pairs}
         stream = io.BytesIO()
-        matches_to_npz(recent, matches, stream)
+        matches_to_npz(cached, matches, stream)
         return stream.getvalue()
 
     return match_shard
