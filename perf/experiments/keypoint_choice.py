@@ -29,7 +29,7 @@ from patchprint.common.types import Features
 from patchprint.data.builders.homographies import render_views
 from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
-from patchprint.interop.images import limit, list_images, read_gray
+from patchprint.interop.images import limit_size, list_images, read_gray
 from patchprint.matching import match
 from patchprint.metrics.geometry import error_auc
 from patchprint.ops.geometry import project, relative_pose
@@ -121,7 +121,7 @@ def count_places(a: Features, b: Features, truth: Truth) -> dict[str, int]:
 def warped_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]:
     names = sorted(list_images(folder / "images"))
     for number in np.random.default_rng(SEED).permutation(len(names))[:count]:
-        photo = limit(read_gray(folder / "images" / names[number]), SIDE)
+        photo = limit_size(read_gray(folder / "images" / names[number]), SIDE)
         views = render_views(photo, 1, SEED + int(number))
         a, b = (describe(f"{folder.name}/{names[number]}-view{view}", each.image) for view, each in enumerate(views))
         yield a, b, KnownHomography(views[1].homography)
@@ -152,7 +152,7 @@ def real_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]:
         focal = float(np.mean([each.mean_focal_length() / times for each, times in zip(cameras, shrink, strict=True)]))
         sides = []
         for image, camera, photo, times in zip(pair, cameras, photos, shrink, strict=True):
-            found = describe(f"{folder.name}/{image.name}", limit(photo, SIDE))
+            found = describe(f"{folder.name}/{image.name}", limit_size(photo, SIDE))
             pixels = (found.keypoints.xy.double().numpy() + 0.5) * times - 0.5
             rays = np.asarray(camera.cam_from_img(pixels + PIXEL_CENTER))[:, :2]
             places = dataclasses.replace(found.keypoints, xy=found.keypoints.xy.new_tensor(focal * rays))

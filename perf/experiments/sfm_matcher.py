@@ -23,7 +23,7 @@ from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm, colmap_sift, strecha
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model
-from patchprint.interop.images import limit, list_images, read_color
+from patchprint.interop.images import limit_size, list_images, read_color
 from patchprint.matching.pair_selection import MatchRule, choose_pairs
 from patchprint.metrics.geometry import camera_errors
 from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
@@ -60,7 +60,7 @@ def _scene(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     images = work / "images"
     images.mkdir(parents=True, exist_ok=True)
     for name in list_images(folder)[: given.count]:
-        pixels = limit(read_color(folder / name), given.max_size)
+        pixels = limit_size(read_color(folder / name), given.max_size)
         cv2.imwrite(str((images / name).with_suffix(".png")), pixels[:, :, ::-1])
     truth = {
         Path(name).with_suffix(".png").name: pose

@@ -25,7 +25,7 @@ from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import DETECTORS
 from patchprint.detectors._matchability import WEIGHTS, MatchabilityNetwork, cut, numbers
 from patchprint.features import describe_keypoints, load
-from patchprint.interop.images import limit, list_images, read_gray
+from patchprint.interop.images import limit_size, list_images, read_gray
 from patchprint.matching import match
 from patchprint.networks.weights import to_bytes
 
@@ -139,7 +139,7 @@ def _together(scenes: tuple[str, ...], photos: Path, cache: Path) -> Examples:
         for count, index in enumerate(tqdm(drawn, desc=scene, unit="photo", disable=None)):
             kept = cache / scene / f"{names[index]}.npz"
             if not kept.is_file():
-                photo = limit(read_gray(photos / scene / "images" / names[index]), SIDE)
+                photo = limit_size(read_gray(photos / scene / "images" / names[index]), SIDE)
                 made = examples_of(photo, 50000 + 1000 * number + count)
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_file(kept) as temporary, open(temporary, "wb") as file:

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
 from patchprint.common.safe_io import read_json
-from patchprint.interop.images import decode_gray, limit
+from patchprint.interop.images import decode_gray, limit_size
 
 LIST = Path("results/training/wild-photos.json")
 QUALITY = 92
@@ -78,7 +78,7 @@ def git_folder(mirrors: Path, repository: str) -> Path | None:
 
 def _write(content: bytes, path: Path, longest_side: int) -> None:
     cv2 = require("cv2", extra="images")
-    picture = limit(decode_gray(content, path.name), longest_side)
+    picture = limit_size(decode_gray(content, path.name), longest_side)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as temporary:
         temporary.write_bytes(cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes())

@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 
 from patchprint.common import files, provenance
-from patchprint.common.devices import choose_device, one_core
+from patchprint.common.devices import choose_device, single_thread
 from patchprint.features import load
 from patchprint.features.extract import DescribeSettings, describe_found, find_keypoints
 from patchprint.interop.images import read_gray
@@ -81,7 +81,7 @@ def stations(photos: BenchImages, settings: DescribeSettings, folder: Path) -> d
     features = describe_found(found, model)
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
-    with one_core():
+    with single_thread():
         taken = {
             "read": median_ms(lambda: read_gray(file)),
             "detect": median_ms(lambda: find_keypoints(image, max_keypoints=settings.max_keypoints)),
@@ -106,7 +106,7 @@ def detected_per_second(photos: BenchImages, workers: int) -> float:
 
 
 def find_count(image: np.ndarray, count: int) -> int:
-    with one_core():
+    with single_thread():
         return len(find_keypoints(image, max_keypoints=count).keypoints)
 
 

@@ -1,4 +1,4 @@
-"""Time one training step on a CPU with and without keeping freed memory (``devices.kept_memory``).
+"""Time one training step on a CPU with and without keeping freed memory (``devices.keep_freed_memory``).
 
 python -m perf.speed.kept_memory --out results/speed/kept-memory.json
 
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from patchprint.common import files, provenance
-from patchprint.common.devices import kept_memory
+from patchprint.common.devices import keep_freed_memory
 from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
 from perf.speed.training_speed import synthetic_images
@@ -75,7 +75,7 @@ def measure(recipe: str, way: str, steps: int) -> dict[str, float]:
     source = synthetic_images(torch.device("cpu"))
     step = TrainStep(config, source, assembly.create(config, source.device))
     times = []
-    with kept_memory() if way == "kept" else contextlib.nullcontext():
+    with keep_freed_memory() if way == "kept" else contextlib.nullcontext():
         for _ in range(steps + 1):
             begun = time.perf_counter()
             step.run()

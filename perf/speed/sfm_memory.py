@@ -21,7 +21,7 @@ from typing import Any
 from patchprint.common import provenance
 from patchprint.common.files import write_json
 from patchprint.detectors import detect
-from patchprint.interop.colmap_sfm import MEMORY_GB, images_at_once
+from patchprint.interop.colmap_sfm import MEMORY_GB, max_parallel_images
 from patchprint.interop.images import image_size, list_images, read_gray
 
 PHOTOS = 4
@@ -80,7 +80,7 @@ def main() -> None:
             "photos": len(names),
             "size": [width, height],
             "memory_gb": MEMORY_GB,
-            "photos_at_once": images_at_once(arguments.images, names, MEMORY_GB, max(THREADS)),
+            "photos_at_once": max_parallel_images(arguments.images, names, MEMORY_GB, max(THREADS)),
         },
         model={"name": "detector colmap"},
         data={"path": str(arguments.images), "photos": names},

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from patchprint.common.devices import choose_device, map_over_cores
+from patchprint.common.devices import choose_device, parallel_map
 from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.features import load
 from patchprint.matching import match
@@ -44,7 +44,7 @@ def features() -> Features:
 def test_memory_that_is_kept_is_not_asked_for_again() -> None:
     program = """
 import resource, torch
-from patchprint.common.devices import kept_memory
+from patchprint.common.devices import keep_freed_memory
 def new_pages():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(4):
@@ -53,7 +53,7 @@ def new_pages():
 def pages_held():
     return int(open("/proc/self/statm").read().split()[1])
 before, given_back = pages_held(), new_pages()
-with kept_memory():
+with keep_freed_memory():
     kept = [new_pages() for _ in range(6)][-1]  # at first memory is taken that is to be kept
 print(given_back, kept, pages_held() - before)
 """
@@ -72,7 +72,7 @@ def test_every_item_is_done_once_and_answered_in_order(count: int) -> None:
         done.append(item)
         return item * item
 
-    assert map_over_cores(lambda: contextlib.nullcontext(square), range(count)) == [item**2 for item in range(count)]
+    assert parallel_map(lambda: contextlib.nullcontext(square), range(count)) == [item**2 for item in range(count)]
     assert sorted(done) == list(range(count))
 
 
@@ -85,7 +85,7 @@ def test_a_session_is_opened_by_each_thread_and_closed_at_the_end() -> None:
         yield lambda item: item
         closed.append(threading.current_thread().name)
 
-    map_over_cores(session, range(20))
+    parallel_map(session, range(20))
     assert 1 <= len(opened) <= torch.get_num_threads() and sorted(opened) == sorted(closed)
 
 
@@ -94,4 +94,4 @@ def test_an_error_reaches_the_caller() -> None:
         raise ValueError(f"item {item}")
 
     with pytest.raises(ValueError, match="item"):
-        map_over_cores(lambda: contextlib.nullcontext(fail), range(5))
+        parallel_map(lambda: contextlib.nullcontext(fail), range(5))

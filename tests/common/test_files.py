@@ -12,9 +12,9 @@ from patchprint.common import files
 from patchprint.common.files import (
     atomic_file,
     atomic_folder,
+    check_output_file,
     claim_folder,
-    only_writer,
-    refuse_file,
+    exclusive_writer,
     refuse_overwrite,
     write_json,
 )
@@ -60,29 +60,29 @@ def test_only_leftovers_that_nobody_holds_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".patchprint.notes").touch()  # not a name that we give
     (tmp_path / ".b.json").touch()
     with atomic_file(tmp_path / "a.json") as held:
-        files._tidied.clear()
+        files._cleaned.clear()
         write_json(tmp_path / "c.json", 1)
         assert held.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".b.json", ".patchprint.notes", "a.json", "c.json"]
 
 
 def test_a_file_that_could_not_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
-    refuse_file(tmp_path / "new" / "deep" / "a.npz", force=False)
+    check_output_file(tmp_path / "new" / "deep" / "a.npz", force=False)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "a.npz").touch()
     with pytest.raises(ValueError, match="--force"):
-        refuse_file(tmp_path / "a.npz", force=False)
-    refuse_file(tmp_path / "a.npz", force=True)
+        check_output_file(tmp_path / "a.npz", force=False)
+    check_output_file(tmp_path / "a.npz", force=True)
     with pytest.raises(ValueError, match=r"is a folder, .* name of a file in it"):
-        refuse_file(tmp_path, force=True)
+        check_output_file(tmp_path, force=True)
     with pytest.raises(ValueError, match=r"a\.npz is a file and no folder"):
-        refuse_file(tmp_path / "a.npz" / "b" / "c.npz", force=True)
+        check_output_file(tmp_path / "a.npz" / "b" / "c.npz", force=True)
 
 
 def test_no_permission_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
     with pytest.raises(PermissionError, match="no permission"):
-        refuse_file(tmp_path / "a.npz", force=False)
+        check_output_file(tmp_path / "a.npz", force=False)
 
 
 def test_existing_output_needs_force(tmp_path: Path) -> None:
@@ -97,11 +97,11 @@ def test_a_second_writer_waits_or_is_refused(tmp_path: Path) -> None:
     target, order = tmp_path / "store", []
 
     def second() -> None:
-        with only_writer(target, wait=True):
+        with exclusive_writer(target, wait=True):
             order.append("second")
 
-    with only_writer(target):
-        with pytest.raises(ValueError, match="another process is writing"), only_writer(target):
+    with exclusive_writer(target):
+        with pytest.raises(ValueError, match="another process is writing"), exclusive_writer(target):
             pass
         thread = threading.Thread(target=second)
         thread.start()

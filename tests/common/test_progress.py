@@ -59,14 +59,14 @@ def test_time_left_counts_what_is_new() -> None:
 
 def test_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
-    progress.leave_out(UserError("a.png is empty"), strict=False, report=said.append)
+    progress.skip_or_raise(UserError("a.png is empty"), strict=False, report=said.append)
     assert said == ["left out: a.png is empty"]
-    progress.leave_out(UserError("b.png is empty"), strict=False)
+    progress.skip_or_raise(UserError("b.png is empty"), strict=False)
     assert capsys.readouterr() == ("", "left out: b.png is empty\n")
     with pytest.raises(UserError, match=r"a\.png"):
-        progress.leave_out(UserError("a.png is empty"), strict=True)
+        progress.skip_or_raise(UserError("a.png is empty"), strict=True)
     with pytest.raises(MissingPackageError):
-        progress.leave_out(MissingPackageError("no such package"), strict=False)
+        progress.skip_or_raise(MissingPackageError("no such package"), strict=False)
 
 
 def test_programs_get_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from patchprint.common.errors import UserError
-from patchprint.common.safe_io import inside, leads_outside, read_json, read_npz
+from patchprint.common.safe_io import escapes_folder, read_json, read_npz, safe_join
 
 
 def test_json_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_an_array_that_announces_more_than_it_holds_takes_no_memory(tmp_path: Pa
 
 def test_names_stay_inside() -> None:
     for name in ("../a", "a/../../b", "/etc/passwd", "C:/x", "..\\a", "a\0b"):
-        assert leads_outside(name)
+        assert escapes_folder(name)
         with pytest.raises(UserError, match=r"list\.json is refused: the name .* leads out of"):
-            inside(Path("folder"), name, "list.json")
-    assert inside(Path("folder"), "sub/a..b.jpg", "list.json") == Path("folder/sub/a..b.jpg")
+            safe_join(Path("folder"), name, "list.json")
+    assert safe_join(Path("folder"), "sub/a..b.jpg", "list.json") == Path("folder/sub/a..b.jpg")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchprint.common.table import Table, best_of, format_number
+from patchprint.common.table import Table, best_cells, format_number
 
 TABLE = Table(["model", "mAP"], [["<sift>", "0.47"], ["ours", 1]], "a caption", frozenset({(1, "1")}))
 
@@ -31,6 +31,6 @@ def test_numbers() -> None:
 
 def test_the_best_is_the_smallest_or_the_largest() -> None:
     rows, values = [["a", "2.0"], ["b", "–"], ["c", "1.0"]], [2.0, None, 1.0]
-    assert best_of(1, rows, values, lower_is_better=True) == {(1, "1.0")}
-    assert best_of(1, rows, values, lower_is_better=False) == {(1, "2.0")}
-    assert best_of(1, rows[:2], values[:2], lower_is_better=True) == frozenset()
+    assert best_cells(1, rows, values, lower_is_better=True) == {(1, "1.0")}
+    assert best_cells(1, rows, values, lower_is_better=False) == {(1, "2.0")}
+    assert best_cells(1, rows[:2], values[:2], lower_is_better=True) == frozenset()

@@ -152,7 +152,7 @@ def test_with_a_cell_places_are_squares_whatever_the_scale() -> None:
 
 def test_moved_keypoints_cover_the_same_pixels_of_the_larger_image() -> None:
     for keypoints in (three(), Keypoints.from_affine(three().xy, SHAPES)):
-        moved = keypoints.moved(2.0, (10.0, -3.0))
+        moved = keypoints.rescale(2.0, (10.0, -3.0))
         assert torch.equal(moved.xy, keypoints.xy * 2 + torch.tensor([10.0, -3.0]))
         assert torch.equal(moved.angle, keypoints.angle)
         torch.testing.assert_close(moved.scale, 2 * keypoints.scale)

@@ -24,7 +24,7 @@ from faults.conftest import Typed, snapshot
 from patchprint import cli, networks
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
-from patchprint.common.files import atomic_file, only_writer
+from patchprint.common.files import atomic_file, exclusive_writer
 from patchprint.common.types import Keypoints
 from patchprint.data import TrackStore, track_files
 from patchprint.features import load
@@ -298,7 +298,7 @@ def test_l5_a_pipe_with_the_name_of_a_temporary_file_stops_nobody(tmp_path: Path
     assert (tmp_path / "out.txt").read_text() == "written"
     assert (tmp_path / ".patchprint.abcdefgh.x").is_fifo()
     os.mkfifo(tmp_path / ".folder.lock")
-    with pytest.raises(UserError, match=r"\.folder\.lock is no file but a pipe"), only_writer(tmp_path / "folder"):
+    with pytest.raises(UserError, match=r"\.folder\.lock is no file but a pipe"), exclusive_writer(tmp_path / "folder"):
         pass
     with atomic_file(tmp_path / "other") as temporary:
         temporary.write_text("still")
@@ -322,4 +322,4 @@ def test_l9_odd_ranks_are_one_sentence(
         monkeypatch.setenv("WORLD_SIZE", world)
     assert typed(f"describe photos --out f {SMALL}")[0] == "0"  # only training asks
     with pytest.raises(UserError, match=said):
-        distributed.place_by_torchrun()
+        distributed.rank_from_torchrun()

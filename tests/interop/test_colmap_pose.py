@@ -50,7 +50,7 @@ def test_points_that_fit_no_camera_give_none(seen: tuple[np.ndarray, ...]) -> No
 def test_points_of_keypoints_and_the_camera_of_a_size(tmp_path: Path) -> None:
     write_model(tmp_path, images=3, with_database=False)
     model = colmap_models.read_model(tmp_path)
-    owners = colmap_pose.known_points(model)
+    owners = colmap_pose.point_ids_by_image(model)
     assert sorted(owners) == [f"photo{number}.png" for number in range(3)]
     image = next(image for image in model.images.values() if image.name == "photo0.png")
     row = int(np.flatnonzero(owners["photo0.png"] >= 0)[0])
@@ -59,7 +59,7 @@ def test_points_of_keypoints_and_the_camera_of_a_size(tmp_path: Path) -> None:
         colmap_pose.positions(model, owners["photo0.png"][[row]])[0], model.points3D[image.points2D[row].point3D_id].xyz
     )
     photo = tmp_path / "images" / "photo0.png"
-    camera, is_known = colmap_pose.camera_of(photo, (200, 160), model)
+    camera, is_known = colmap_pose.find_camera(photo, (200, 160), model)
     assert is_known and camera.model_name == "PINHOLE"
-    camera, is_known = colmap_pose.camera_of(photo, (300, 100), model)
+    camera, is_known = colmap_pose.find_camera(photo, (300, 100), model)
     assert not is_known and camera.model_name == "SIMPLE_RADIAL"

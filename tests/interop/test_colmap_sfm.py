@@ -67,7 +67,7 @@ def test_photos_are_searched_side_by_side_as_memory_allows(tmp_path: Path) -> No
     one = colmap_sfm.BYTES_PER_PIXEL * 6e6 / 1e9
 
     def count(names: list[str], memory: float, size: int | None = None) -> int:
-        return colmap_sfm.images_at_once(tmp_path, names, memory, 16, size)
+        return colmap_sfm.max_parallel_images(tmp_path, names, memory, 16, size)
 
     assert count(["a.png", "b.jpg"], colmap_sfm.BASE_GB + 2.5 * one) == 2
     assert count(["a.png"], 0.1) == 1, "one photo must be searched"
@@ -100,9 +100,9 @@ def test_other_mappers_find_the_same_cameras(
 
 
 def test_parts_of_a_large_collection_fit_into_memory() -> None:
-    workers, photos = colmap_sfm.parts_at_once(1.0, 8)
+    workers, photos = colmap_sfm.plan_submodels(1.0, 8)
     assert workers == 1 and 50 <= photos < 500
-    workers, photos = colmap_sfm.parts_at_once(64.0, 8)
+    workers, photos = colmap_sfm.plan_submodels(64.0, 8)
     assert 1 < workers <= 8 and photos == 500
     assert workers * photos * colmap_sfm.BYTES_PER_MAPPED_PHOTO < 64e9
     with pytest.raises(ValueError, match=r"no mapper 'globl'; did you mean global"):

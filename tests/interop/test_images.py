@@ -22,7 +22,7 @@ from patchprint.interop.images import (
     list_images,
     read_color,
     read_gray,
-    size_in_header,
+    read_header_size,
 )
 from support.known_images import texture
 from support.synthetic_tracks import plane_tracks
@@ -195,10 +195,10 @@ def test_masks_have_two_names(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_headers_tell_the_size(tmp_path: Path, name: str, options: dict) -> None:
     Image.fromarray(texture(60, 83)).convert("RGB").save(tmp_path / name, **options)
-    assert size_in_header((tmp_path / name).read_bytes()) == (83, 60)
+    assert read_header_size((tmp_path / name).read_bytes()) == (83, 60)
     assert image_size(tmp_path / name) == (83, 60)
 
 
 @pytest.mark.parametrize("data", [b"", b"RIFF", b"RIFF1234WEBPVP8 ", b"hello, world, hello, world, hello"])
 def test_what_has_no_header_has_no_size(data: bytes) -> None:
-    assert size_in_header(data) is None
+    assert read_header_size(data) is None

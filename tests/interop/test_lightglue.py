@@ -45,7 +45,7 @@ def test_the_stand_in_for_torchvision_is_gone_afterwards(monkeypatch: pytest.Mon
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_Nothing("torchvision"), *sys.meta_path])
-    with lightglue.stand_in_for_torchvision():
+    with lightglue.stub_torchvision():
         import torchvision  # type: ignore[import-untyped, unused-ignore]
         from torchvision.models import resnet  # type: ignore[import-untyped, unused-ignore]
 

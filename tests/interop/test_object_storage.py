@@ -12,7 +12,7 @@ from patchprint import cli
 from patchprint.common.errors import MissingPackageError
 from patchprint.features.extract import DescribeSettings
 from patchprint.interop import object_storage
-from patchprint.interop.images import image_in, is_url, list_images, local_path, place_of, read_gray
+from patchprint.interop.images import is_url, join_image_path, list_images, local_path, path_or_url, read_gray
 from patchprint.storage.feature_folder import describe_folder
 from support.known_images import texture
 
@@ -35,10 +35,10 @@ def stored(tmp_path: Path) -> Iterator[str]:
 
 
 def test_places() -> None:
-    assert place_of("s3://bucket/photos") == "s3://bucket/photos" and place_of("photos") == Path("photos")
+    assert path_or_url("s3://bucket/photos") == "s3://bucket/photos" and path_or_url("photos") == Path("photos")
     assert is_url("s3://a") and not is_url("a/b") and not is_url(Path("a"))
-    assert image_in("s3://bucket/photos/", "a/b.png") == "s3://bucket/photos/a/b.png"
-    assert image_in("photos", "b.png") == Path("photos/b.png")
+    assert join_image_path("s3://bucket/photos/", "a/b.png") == "s3://bucket/photos/a/b.png"
+    assert join_image_path("photos", "b.png") == Path("photos/b.png")
     assert local_path("s3://a/b.png") is None and local_path("b.png") == Path("b.png")
 
 

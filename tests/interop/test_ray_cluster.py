@@ -20,7 +20,14 @@ import torch
 from patchprint import cli
 from patchprint.features.extract import DescribeSettings
 from patchprint.interop import ray_cluster
-from patchprint.interop.ray_cluster import Cluster, WorkerResources, connected, refuse_unseen, spread, worker_resources
+from patchprint.interop.ray_cluster import (
+    Cluster,
+    WorkerResources,
+    check_paths_on_nodes,
+    connect,
+    run_jobs,
+    worker_resources,
+)
 from patchprint.matching.pair_selection import choose_pairs
 from patchprint.storage import cluster, feature_files
 from patchprint.storage.describe_jobs import Job
@@ -92,7 +99,7 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
     match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster())
     assert contents(tmp_path / "matched there") == contents(tmp_path / "matched alone")
 
-    monkeypatch.setattr(ray_cluster, "connected", None)  # nobody is asked for what is done
+    monkeypatch.setattr(ray_cluster, "connect", None)  # nobody is asked for what is done
     assert len(describe_folder(photos, there.folder, SETTINGS, cluster=Cluster())) == PHOTOS
     assert match_folder(there, pairs, tmp_path / "matched there", cluster=Cluster()).missing() == []
 
@@ -150,11 +157,11 @@ def test_faults_of_workers_name_the_node(three_nodes: Any, tmp_path: Path) -> No
     host, done = socket.gethostname(), []
     expected = rf"node {host} \(.*No space left on device.*/there/x.*goes on where this stopped"
     with pytest.raises(OSError, match=expected):
-        for number, outcome in spread(ray, ["a", "b", "c", "full"], prepare, WorkerResources(0.1)):
+        for number, outcome in run_jobs(ray, ["a", "b", "c", "full"], prepare, WorkerResources(0.1)):
             done.append((number, outcome))
     assert done and set(done) <= {(0, "A"), (1, "B"), (2, "C")}, "what was done before is given out"
     with pytest.raises(ValueError, match=rf"node {host} .* does not see {tmp_path}/nowhere; put it on a disk that all"):
-        refuse_unseen(ray, tmp_path, tmp_path / "nowhere")
+        check_paths_on_nodes(ray, tmp_path, tmp_path / "nowhere")
     with pytest.raises(ValueError, match="no node of the cluster has a GPU"):
         worker_resources(ray, "cuda")
 
@@ -165,7 +172,7 @@ def test_a_job_that_kills_every_worker_ends_the_work(three_nodes: Any, monkeypat
 
     monkeypatch.setattr(ray_cluster, "MAX_RETRIES", 1)
     with pytest.raises(OSError, match=r"a worker died 2 times with the same job.*goes on where this stopped"):
-        list(spread(ray, [0], prepare))
+        list(run_jobs(ray, [0], prepare))
 
 
 def test_workers_share_gpus() -> None:
@@ -197,7 +204,7 @@ def test_other_versions_are_refused(three_nodes: Any, monkeypatch: pytest.Monkey
         pytest.raises(
             ValueError, match=r"node .* has patchprint 0\.\d.*, and here it is 9\.9; install patchprint==9\.9"
         ),
-        connected(Cluster()),
+        connect(Cluster()),
     ):
         pass
 

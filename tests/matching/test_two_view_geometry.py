@@ -53,7 +53,7 @@ def test_relative_pose_is_found_among_wrong_matches(scene: str) -> None:
 def test_relative_pose_of_two_kinds_of_cameras() -> None:
     """The second image enlarged twice, with a camera matrix that says so."""
     a, b, matches = seen_by_two_cameras("general", 200, outliers=0.2, noise=0.3, seed=1)
-    larger = dataclasses.replace(b, keypoints=b.keypoints.moved(2.0, (0.0, 0.0)))
+    larger = dataclasses.replace(b, keypoints=b.keypoints.rescale(2.0, (0.0, 0.0)))
     found = estimate_pose(a, larger, matches, INTRINSICS, np.diag([2.0, 2.0, 1.0]) @ INTRINSICS)
     error = pose_error(found, *RELATIVE_POSE)
     assert error is not None and error < 2.0

@@ -28,7 +28,7 @@ from patchprint.ops import sampling as sampler
 sizes = ((37, 83), (20, 37), (16, 16), (15, 200), (70, 90), (16, 600))
 images = [torch.randint(0, 256, size, dtype=torch.uint8) for size in sizes]
 expected = sampler.ImagePyramids.build(images)
-sampler.runs_kernels = lambda device: True
+sampler.supports_triton = lambda device: True
 found = sampler.ImagePyramids.build(images, device)
 for name in ("offset", "width", "height", "num_levels"):
     assert torch.equal(getattr(found, name).cpu(), getattr(expected, name)), name
@@ -50,9 +50,9 @@ count = 150
 keypoints = Keypoints(torch.rand(count, 2) * 100 - 10, torch.exp(torch.randn(count)), torch.rand(count) * 6)
 image = torch.randint(0, 3, (count,))
 for size in (16, 32):
-    sampler.runs_kernels = lambda device: False
+    sampler.supports_triton = lambda device: False
     expected = sampler.cut_patches(pyramids, image, keypoints, 12.0, size)
-    sampler.runs_kernels = lambda device: True
+    sampler.supports_triton = lambda device: True
     found = sampler.cut_patches(pyramids.to(device), image.to(device), keypoints, 12.0, size).cpu()
     assert torch.allclose(found, expected, atol=1e-4), (found - expected).abs().max()
     alone = sampler.cut_patches(pyramids.to(device), int(image[7]), keypoints[7:8], 12.0, size).cpu()

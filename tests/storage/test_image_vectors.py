@@ -24,11 +24,13 @@ def folder(described: Path, tmp_path: Path) -> Path:
 
 def test_vectors_are_kept_with_the_features(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features = FeatureFolder(folder)
-    assert image_vectors.of(features, keep=False).names == list(features) and not (folder / VECTORS).exists()
-    made = image_vectors.of(features)
+    assert (
+        image_vectors.load_or_compute(features, keep=False).names == list(features) and not (folder / VECTORS).exists()
+    )
+    made = image_vectors.load_or_compute(features)
     pairs = choose_pairs(features, "retrieval", 1)
     monkeypatch.setattr(pooling, "learn_pooling", None)
-    kept = image_vectors.of(FeatureFolder(folder))
+    kept = image_vectors.load_or_compute(FeatureFolder(folder))
     assert torch.equal(kept.vectors, made.vectors) and kept.rows(["view 2.png", "view 0.png"]) == [2, 0]
     assert choose_pairs(features, "retrieval", 1) == pairs
     again = torch.stack([kept.pooling(item.descriptors) for item in features.values()])
@@ -37,11 +39,11 @@ def test_vectors_are_kept_with_the_features(folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("other", ["names", "seed", "damaged"])
 def test_other_vectors_are_replaced(other: str, folder: Path) -> None:
-    made = image_vectors.of(FeatureFolder(folder))
+    made = image_vectors.load_or_compute(FeatureFolder(folder))
     if other == "damaged":
         (folder / VECTORS).write_bytes(b"no vectors")
     else:
         values = dict(np.load(folder / VECTORS))
         values[other] = values["names"][::-1] if other == "names" else np.array(7)
         np.savez(folder / VECTORS, vectors=-values.pop("vectors"), **values)
-    assert torch.equal(image_vectors.of(FeatureFolder(folder)).vectors, made.vectors)
+    assert torch.equal(image_vectors.load_or_compute(FeatureFolder(folder)).vectors, made.vectors)

@@ -27,7 +27,7 @@ import torch
 import patchprint
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
-from patchprint.common.progress import leave_out
+from patchprint.common.progress import skip_or_raise
 from patchprint.common.provenance import Result, record, sha256_of_file, sha256_of_folder
 from patchprint.common.safe_io import read_npz
 from patchprint.features.image_model import ImageModel, load_image_model
@@ -184,7 +184,7 @@ class Run:
             try:
                 yield key, read(key)
             except UserError as error:
-                leave_out(error, self.strict)
+                skip_or_raise(error, self.strict)
                 self.skipped.append(f"{path.parent.name}/{path.name}")
 
     def key(self, what: str, of_model: bool = True, ignoring: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import tyro
 
 from patchprint.cli.output import emit, say
 from patchprint.common.errors import UserError
-from patchprint.common.files import refuse_file, write_json
+from patchprint.common.files import check_output_file, write_json
 from patchprint.pipelines.bench import ROUNDS, STAGES, bench, read_images, stage_table
 
 
@@ -46,7 +46,7 @@ def main(
     if out is not None:
         if out.suffix != ".json":
             raise UserError(f"--out {out} does not end in .json; patchprint report draws the result")
-        refuse_file(out, force)
+        check_output_file(out, force)
     read = read_images(data, images, megapixels, max_keypoints)
     result = bench(read, stages=stages, models=models, engines=engines, rounds=rounds, device=device)
     if out is not None:

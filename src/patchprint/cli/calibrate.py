@@ -12,7 +12,7 @@ from patchprint.cli.output import emit
 from patchprint.common.errors import UserError
 from patchprint.common.provenance import record
 from patchprint.features import load
-from patchprint.interop.images import list_images, read_gray, readable_images
+from patchprint.interop.images import filter_readable, list_images, read_gray
 from patchprint.matching import calibration
 
 
@@ -65,7 +65,7 @@ def main(
 
 
 def _read_images(folder: Path, strict: bool) -> list[np.ndarray]:
-    names = readable_images(folder, list_images(folder), strict)
+    names = filter_readable(folder, list_images(folder), strict)
     if not names:
         raise UserError(f"none of the images in {folder} could be read")
     return [read_gray(folder / name) for name in names]

@@ -23,7 +23,7 @@ def _build_command(kind: str) -> Callable[..., None]:
     def command(src: Path, out: Path, *, force: bool, json: bool, **options: Any) -> None:
         for read in filter(None, (src, *map(options.get, ("images", "sparse", "database")))):
             files.refuse_overlap(out, read)
-        files.refuse_folder(out, manifest.MADE_BY, force)
+        files.check_output_folder(out, manifest.MADE_BY, force)
         build(src, out, force=force, **options)
         facts = describe(out)
         emit(facts, json, as_text(facts))

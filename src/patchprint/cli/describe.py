@@ -16,7 +16,7 @@ from patchprint.common.progress import json_lines
 from patchprint.features import embeddings
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.image_model import ImageModel, load_any
-from patchprint.interop.images import list_images, place_of, unusable_names
+from patchprint.interop.images import list_images, path_or_url, unusable_names
 from patchprint.matching.pair_selection import check_pairs, choose_pairs, match_pairs
 from patchprint.storage import colmap_output, feature_formats
 from patchprint.storage.feature_folder import describe_folder
@@ -58,7 +58,7 @@ def main(
         json: print the result as JSON
     """
     cluster, engine = where_and_how(describe.engine, address)
-    place, there = place_of(images), device_there(describe.device, cluster)
+    place, there = path_or_url(images), device_there(describe.device, cluster)
     here = there if cluster is None else "cpu"
     model = load_any(describe.model, here, engine=engine)
     if isinstance(model, ImageModel):
@@ -75,7 +75,7 @@ def main(
         _check_match(place, out, format, pairs)
     # Single-file formats are made of the same per-image files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
-    with json_lines(progress), files.only_writer(parts):
+    with json_lines(progress), files.exclusive_writer(parts):
         features = describe_folder(
             place,
             parts,
@@ -141,7 +141,7 @@ def _describe_whole_images(
             f"{model.info.name} describes whole images, which are written to one file: leave --format out, and give --out a "
             f"name that ends in {embeddings.SUFFIX}"
         )
-    files.refuse_file(out, force)
+    files.check_output_file(out, force)
     found = embeddings.embed_folder(images, model, exif=exif, report=say, strict=strict)
     embeddings.save(found, out)
     result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}

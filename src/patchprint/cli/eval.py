@@ -13,7 +13,7 @@ from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, m
 from patchprint.cli.output import emit
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
-from patchprint.common.files import cache_folder, refuse_file, write_json
+from patchprint.common.files import cache_folder, check_output_file, write_json
 from patchprint.common.table import Table, format_number
 from patchprint.features.model import Model, ModelBase
 from patchprint.networks.engines import EXACT
@@ -131,7 +131,7 @@ def _check(benchmark: Benchmark, common: Common) -> None:
     if common.trained_on and (name != "ubc" or len(common.trained_on) != len(common.model)):
         raise UserError("--trained-on belongs to ubc and is given once for each --model")
     if common.report is not None:
-        refuse_file(common.report, common.force)
+        check_output_file(common.report, common.force)
     many = len(common.model) * max(1, len(common.data)) > 1
     if many and common.out is not None and common.out.suffix == ".json":
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
@@ -152,7 +152,7 @@ def _targets(common: Common, name: str, model: ModelBase) -> dict[str, Path | No
     """The result file of every data set; UserError where one cannot be written."""
     targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
     for target in filter(None, targets.values()):
-        refuse_file(target, common.force)
+        check_output_file(target, common.force)
     return targets
 
 

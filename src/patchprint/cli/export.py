@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from patchprint.cli.output import emit
 from patchprint.common.errors import UserError
-from patchprint.common.files import refuse_file
+from patchprint.common.files import check_output_file
 from patchprint.features.model import BASELINES
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.networks import PatchNetwork, create
@@ -41,7 +41,7 @@ def main(
     """
     if out.suffix.lower() != ".onnx":
         raise UserError(f"{out}: networks are written as .onnx; give --out a name that ends so")
-    refuse_file(out, force)
+    check_output_file(out, force)
     if model in BASELINES:
         raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
     network = create(model).eval() if untrained else load_network(model)

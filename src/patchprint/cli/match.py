@@ -17,7 +17,7 @@ from patchprint.features.extract import DescribeSettings, describe_found, find_k
 from patchprint.features.model import LOWE_RATIO, load
 from patchprint.interop.images import SUFFIXES, read_gray
 from patchprint.matching.matchers import MatchSettings, match_and_verify, matchers_with_ratio
-from patchprint.storage.match_formats import as_json, check_outputs, names_of_two, write_matches
+from patchprint.storage.match_formats import as_json, check_outputs, relative_names, write_matches
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
 _SWITCHES = ("--upright", "--no-spread", "--exif", "--force", "--json")
@@ -69,7 +69,7 @@ def main(
         raise UserError(
             "a cluster matches many images: describe a folder, and match its features; leave --engine ray out"
         )
-    folder, pair = names_of_two(a, b)
+    folder, pair = relative_names(a, b)
     check_outputs(out, force, images=folder, two=True)
     if any(path.suffix.lower() == ".db" for path in out):
         _check_database(describe, a, pair)
@@ -125,7 +125,7 @@ def write_each(out: Sequence[Path], write: Callable[[Path], None]) -> None:
 def _check_database(describe: DescribeSettings, a: Path, pair: tuple[str, str]) -> None:
     from patchprint.storage import colmap_output
 
-    colmap_output.refuse_turned(describe.exif)
+    colmap_output.refuse_exif_rotation(describe.exif)
     if pair[0] == pair[1]:
         raise UserError(f"{a} is given twice; a COLMAP database holds no matches of an image with itself")
 

@@ -76,7 +76,7 @@ def main(
     # Matches are kept in a folder, from which single files are written when it is complete.
     parts = folders[0] if folders else single[0].with_name(f".{single[0].name}.parts")
     rule = MatchRule(matching.matcher, matching.ratio, geometry)
-    with json_lines(progress), files.only_writer(parts):
+    with json_lines(progress), files.exclusive_writer(parts):
         disposable = not folders
         matches = match_folder(
             stored,

@@ -24,9 +24,9 @@ def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str
         return None, engine
     if importlib.util.find_spec("ray") is None:  # imported later, when its settings are known
         require("ray", extra="cluster")
-    from patchprint.interop.ray_cluster import Cluster, refuse_silent
+    from patchprint.interop.ray_cluster import Cluster, check_address
 
-    refuse_silent(address)  # before anything is written
+    check_address(address)  # before anything is written
     return Cluster(address), computed or AUTO
 
 

@@ -9,7 +9,7 @@ import tyro
 
 from patchprint.cli.output import emit
 from patchprint.common.errors import UserError
-from patchprint.common.files import refuse_file
+from patchprint.common.files import check_output_file
 from patchprint.report.embedded_images import SUFFIXES
 from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
@@ -40,7 +40,7 @@ def main(
     for source in sources:
         if not source.exists():
             raise UserError(f"there is no {source}; name result files or folders of runs")
-    refuse_file(out, force)
+    check_output_file(out, force)
     runs = read_runs([source for source in sources if source.is_dir()])
     images = [source for source in sources if source.suffix.lower() in SUFFIXES and not source.is_dir()]
     benches, files = read_benches([each for each in sources if not each.is_dir() and each not in images])

@@ -42,7 +42,7 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
     return torch.device(name)
 
 
-def runs_kernels(device: torch.device) -> bool:
+def supports_triton(device: torch.device) -> bool:
     """Whether kernels written in Triton run there; it comes with PyTorch's builds for NVIDIA GPUs on Linux."""
     return device.type == "cuda" and _has_triton()
 
@@ -53,7 +53,7 @@ def _has_triton() -> bool:
 
 
 @contextlib.contextmanager
-def one_core() -> Iterator[None]:
+def single_thread() -> Iterator[None]:
     """Limit PyTorch to one thread, for work so short that threads would mostly wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -63,14 +63,14 @@ def one_core() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def map_over_cores(
+def parallel_map(
     session: Callable[[], AbstractContextManager[Callable[[Item], Result]]], items: Sequence[Item]
 ) -> list[Result]:
     """What the function of a session gives for each item, in their order; as many threads as PyTorch would take."""
     workers = min(torch.get_num_threads(), len(items))
     if workers == 1:
         found = []
-        with one_core(), session() as compute:  # so that an item gives the same bits alone and among others
+        with single_thread(), session() as compute:  # so that an item gives the same bits alone and among others
             for item in items:
                 found.append(compute(item))
         return found
@@ -123,7 +123,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
-def kept_memory() -> Iterator[None]:
+def keep_freed_memory() -> Iterator[None]:
     """Keep freed memory in the process for reuse, until the end (glibc only; elsewhere a no-op).
 
     Otherwise each large tensor is new memory, whose pages the system has to clear; results/speed/kept-memory.json has what

@@ -23,7 +23,7 @@ def start(device: str) -> torch.device:
     if chosen.type == "cuda":
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", chosen.index or 0)))
         torch.cuda.set_device(chosen)
-    if place_by_torchrun()[1] > 1 and not dist.is_initialized():
+    if rank_from_torchrun()[1] > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     return chosen
 
@@ -34,20 +34,20 @@ def stop() -> None:
         dist.destroy_process_group()
 
 
-def are_several() -> bool:
+def is_distributed() -> bool:
     """Whether a process group is initialized."""
     return dist.is_available() and dist.is_initialized()
 
 
 def rank() -> int:
-    return dist.get_rank() if are_several() else 0
+    return dist.get_rank() if is_distributed() else 0
 
 
 def world_size() -> int:
-    return dist.get_world_size() if are_several() else 1
+    return dist.get_world_size() if is_distributed() else 1
 
 
-def place_by_torchrun() -> tuple[int, int]:
+def rank_from_torchrun() -> tuple[int, int]:
     """Rank and number of the processes that torchrun started, whether they have joined each other or not; else (0, 1)."""
     found = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
     for name, text in found.items():

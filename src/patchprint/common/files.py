@@ -28,7 +28,7 @@ except ImportError:  # Windows: one writer at a time is then up to the caller
 MARKER = ".patchprint"  # how the names begin that patchprint gives for itself
 TEMPORARY = re.compile(re.escape(MARKER) + r"\.[a-z0-9_]{8}\..+")  # .patchprint.RANDOM.NAME of `atomic_file`
 _LEFTOVER = re.compile(r"\.(.+?)\.(?:new|old|lock)")  # .NAME.new, .NAME.old, .NAME.lock: what killed writers leave
-_tidied: set[Path] = set()  # folders in which this process has looked for what killed writers left
+_cleaned: set[Path] = set()  # folders in which this process has looked for what killed writers left
 
 
 def refuse_overwrite(path: str | Path, force: bool) -> None:
@@ -37,7 +37,7 @@ def refuse_overwrite(path: str | Path, force: bool) -> None:
         raise UserError(f"{path} exists already; give another --out, or --force to replace it")
 
 
-def refuse_file(path: str | Path, force: bool) -> None:
+def check_output_file(path: str | Path, force: bool) -> None:
     """Raise where `atomic_file` would fail or replace something, so that hours of work do not end with it."""
     path = Path(path)
     if path.is_dir():
@@ -114,9 +114,9 @@ def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterat
     ``force`` replaces an old folder of ``made_by``; if that is interrupted, the next writer puts ``.NAME.old`` back.
     """
     path = Path(path).resolve()
-    new, old = beside(path, "new"), beside(path, "old")
-    with only_writer(path), saying_what_failed(path):
-        _settle(path)
+    new, old = _sibling(path, "new"), _sibling(path, "old")
+    with exclusive_writer(path), name_failed_path(path):
+        _recover(path)
         _refuse_replacing(path, made_by, force)
         try:
             new.mkdir()
@@ -135,7 +135,7 @@ def atomic_folder(path: str | Path, made_by: str, force: bool = False) -> Iterat
         finally:
             # Never hides the error that led here; what cannot be removed now is removed by the next writer.
             with contextlib.suppress(OSError):
-                _settle(path)
+                _recover(path)
 
 
 def claim_folder(
@@ -182,11 +182,11 @@ def remove_folder(path: str | Path) -> None:
         path.rmdir()
 
 
-def refuse_folder(path: str | Path, made_by: str, force: bool) -> None:
+def check_output_folder(path: str | Path, made_by: str, force: bool) -> None:
     """Raise UserError where `atomic_folder` would, so that hours of work do not end with it."""
     if Path(path).parent.exists():
-        with only_writer(path):
-            _settle(Path(path).resolve())
+        with exclusive_writer(path):
+            _recover(Path(path).resolve())
             _refuse_replacing(Path(path), made_by, force)
 
 
@@ -205,7 +205,7 @@ def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
         return  # empty, or killed while its marker was written
     if found is None or made_by not in (None, found["made_by"]):
         raise UserError(f"{folder} was not made by {maker}, so it is not removed; give another --out, or move it away")
-    foreign = next(_foreign_files(folder), None)
+    foreign = next(_find_foreign(folder), None)
     if foreign is not None:
         raise UserError(
             f"{folder} holds {foreign.relative_to(folder)}, which {maker} did not write, so it is not removed; move that "
@@ -213,7 +213,7 @@ def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
         )
 
 
-def _foreign_files(folder: Path) -> Iterator[Path]:
+def _find_foreign(folder: Path) -> Iterator[Path]:
     """Yield what lies in a marked folder and is not in the contents of its marker."""
     marker = _read_marker(folder)
     contents = set(marker["contents"]) if marker else set()
@@ -235,7 +235,7 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
             elif entry != folder / MARKER and not is_own(entry):
                 yield entry
             elif is_folder:
-                yield from _foreign_files(entry)
+                yield from _find_foreign(entry)
 
     return walk(folder)
 
@@ -251,9 +251,9 @@ def _empty(folder: Path) -> None:
     (folder / MARKER).unlink(missing_ok=True)
 
 
-def _settle(path: Path) -> None:
+def _recover(path: Path) -> None:
     """Finish or undo the replacement of ``path`` that stopped half-way."""
-    new, old = beside(path, "new"), beside(path, "old")
+    new, old = _sibling(path, "new"), _sibling(path, "old")
     remove_folder(new)
     if _read_marker(old) is not None:
         # Without a folder in its place the old one is needed; else it is renamed before it is deleted.
@@ -275,7 +275,7 @@ def _read_marker(folder: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def saying_what_failed(path: Path) -> Iterator[None]:
+def name_failed_path(path: Path) -> Iterator[None]:
     """Make errors of a full disk, which name no file or a temporary one, name ``path``."""
     try:
         yield
@@ -309,14 +309,14 @@ def _new_file(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _temporary(path: Path, make: Callable[[Path], Path]) -> Iterator[Path]:
-    """A file or folder beside ``path``, removed in the end; locked, so that `_tidy` takes no living one for a leftover."""
-    with saying_what_failed(path):
+    """Yield a locked temporary file or folder beside ``path``, removed in the end; unlocked ones count as leftovers."""
+    with name_failed_path(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _tidy(path.parent)
+        _remove_leftovers(path.parent)
         while True:
             temporary = make(path)
             try:
-                lock = lock_of(temporary)
+                lock = _lock(temporary)
             except FileNotFoundError:  # another process tidied up before we had the lock
                 continue
             if lock is None or temporary.exists():
@@ -330,16 +330,16 @@ def _temporary(path: Path, make: Callable[[Path], Path]) -> Iterator[Path]:
                 os.close(lock)
 
 
-def _tidy(folder: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of killed writers: those that nobody holds. Once in a process, since folders can be long."""
     folder = folder.resolve()
-    if folder in _tidied:
+    if folder in _cleaned:
         return
-    _tidied.add(folder)
+    _cleaned.add(folder)
     for entry in folder.glob(f"{MARKER}.*"):
         if TEMPORARY.fullmatch(entry.name):
             with contextlib.suppress(OSError):  # it is somebody else's to remove
-                lock = lock_of(entry, wait=False)
+                lock = _lock(entry, wait=False)
                 if lock is not None:
                     _remove(entry)
                     os.close(lock)
@@ -353,7 +353,7 @@ def _remove(temporary: Path) -> None:
 
 
 @contextlib.contextmanager
-def only_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
+def exclusive_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
     """Hold the lock file beside ``path``; where another process holds it, ``wait`` for it or raise UserError.
 
     A folder whose parent cannot be written, such as a mounted volume, is not locked.
@@ -363,7 +363,7 @@ def only_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
     if fcntl is None or not os.access(path.parent, os.W_OK):
         yield
         return
-    lock = beside(path, "lock")
+    lock = _sibling(path, "lock")
     with contextlib.closing(_take_lock(lock, path, wait)) as stream:
         try:
             yield
@@ -372,7 +372,7 @@ def only_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
                 lock.unlink(missing_ok=True)
 
 
-def lock_of(temporary: Path, wait: bool = True) -> int | None:
+def _lock(temporary: Path, wait: bool = True) -> int | None:
     """Return an open descriptor that holds the lock of a file or folder; None where it cannot be locked."""
     if fcntl is None:
         return None
@@ -414,5 +414,5 @@ def _is_lockable(descriptor: int) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
-def beside(path: Path, role: str) -> Path:
+def _sibling(path: Path, role: str) -> Path:
     return path.with_name(f".{path.name}.{role}")

@@ -146,7 +146,7 @@ def note(message: object) -> None:
     tqdm.write(str(message), file=sys.stderr)
 
 
-def leave_out(error: Exception, strict: bool, report: Callable[[str], None] = note) -> None:
+def skip_or_raise(error: Exception, strict: bool, report: Callable[[str], None] = note) -> None:
     """Report an input that cannot be used and go on; with ``strict``, raise the error."""
     if strict or isinstance(error, MissingPackageError):
         raise error

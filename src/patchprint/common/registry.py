@@ -45,7 +45,7 @@ class Registry(Mapping[str, T]):
         """Call the entry, after its options were checked by name."""
         entry: Any = self[name]
         check_options(f"{self.kind} {name!r}", options, option_names(entry))
-        check_kinds(f"{self.kind} {name!r}", options, entry)
+        check_option_types(f"{self.kind} {name!r}", options, entry)
         return entry(**options)
 
 
@@ -63,7 +63,7 @@ def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> Non
             raise UserError(f"{owner} has no option {name!r}; {suggest(name, names)}")
 
 
-def check_kinds(owner: str, given: Mapping[str, Any], function: Callable[..., Any]) -> None:
+def check_option_types(owner: str, given: Mapping[str, Any], function: Callable[..., Any]) -> None:
     """Raise UserError for the first option that is a text where its default is a number, or the other way round."""
     for name, parameter in inspect.signature(function).parameters.items():
         value, usual = given.get(name), parameter.default

@@ -48,7 +48,7 @@ def read_npz(path: str | Path, what: str, data: bytes | None = None) -> dict[str
         return {member.filename.removesuffix(".npy"): _array(bundle.read(member)) for member in members}
 
 
-def leads_outside(name: str) -> bool:
+def escapes_folder(name: str) -> bool:
     """Whether a name in a file would be a path outside of the folder it belongs to."""
     slashed = name.replace("\\", "/")
     # C:x is a path of a drive on Windows alone, "A: first.jpg" a name elsewhere; C:/x is never meant as a name.
@@ -57,9 +57,9 @@ def leads_outside(name: str) -> bool:
     return is_absolute or "\0" in name or ".." in slashed.split("/")
 
 
-def inside(folder: Path, name: Any, where: object) -> Path:
+def safe_join(folder: Path, name: Any, where: object) -> Path:
     """``folder / name`` for a name that stands in the file ``where``; UserError where it would lie elsewhere."""
-    if not isinstance(name, str) or not name or leads_outside(name):
+    if not isinstance(name, str) or not name or escapes_folder(name):
         raise UserError(f"{where} is refused: the name {name!r} in it leads out of {folder}")
     return folder / name
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 STOPPED = 143  # exit code of a process that SIGTERM ended
 
 
-class AskedToStop(threading.Event):
+class StopEvent(threading.Event):
     """Set by SIGTERM or Ctrl-C."""
 
     by_keyboard = False
@@ -32,9 +32,9 @@ def sigterm_as_exit() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def stop_as_event() -> Iterator[AskedToStop]:
+def stop_as_event() -> Iterator[StopEvent]:
     """Set the event on SIGTERM and Ctrl-C, so that work can finish; a second Ctrl-C raises at once."""
-    asked = AskedToStop()
+    asked = StopEvent()
 
     def interrupt() -> None:
         if asked.is_set():

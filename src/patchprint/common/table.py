@@ -110,7 +110,7 @@ def _css(name: str) -> str:
     return f' class="{name}"' if name else ""
 
 
-def best_of(
+def best_cells(
     column: int, rows: Sequence[Sequence[str]], values: Sequence[float | None], lower_is_better: bool
 ) -> frozenset[tuple[int, str]]:
     """Return the part of ``Table.best`` for one column, whose cells show ``values``; none where there are not two of them."""

@@ -129,7 +129,7 @@ class Keypoints:
         )
 
     @staticmethod
-    def given(keypoints: KeypointsLike) -> Keypoints:
+    def validate(keypoints: KeypointsLike) -> Keypoints:
         """Validate keypoints from a user: Keypoints or a list of ``cv2.KeyPoint``, all numbers finite."""
         if isinstance(keypoints, (list, tuple)) and all(hasattr(each, "pt") for each in keypoints):
             keypoints = Keypoints.from_opencv(keypoints)
@@ -173,7 +173,7 @@ class Keypoints:
         """Set all angles to zero; affine shape is dropped, since its rotation part carries the angle."""
         return dataclasses.replace(self, angle=torch.zeros_like(self.angle), affine=None)
 
-    def moved(self, factor: float, offset: tuple[float, float]) -> Keypoints:
+    def rescale(self, factor: float, offset: tuple[float, float]) -> Keypoints:
         """Convert keypoints of a crop or a smaller copy to coordinates of the image: ``xy * factor + offset``."""
         affine = None if self.affine is None else self.affine * factor
         return dataclasses.replace(
@@ -255,9 +255,9 @@ class Features:
             f"in {source} of {width}x{height})"
         )
 
-    def checked(self) -> Features:
+    def validate(self) -> Features:
         """These features, which come out of a file; UserError where their numbers cannot be those of an image."""
-        Keypoints.given(self.keypoints)
+        Keypoints.validate(self.keypoints)
         if not 1 <= min(self.image_size) <= max(self.image_size) <= _LARGEST:
             raise UserError(
                 f"the image of the features is {self.image_size[0]} pixels wide and {self.image_size[1]} high"

@@ -16,7 +16,7 @@ import numpy as np
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.provenance import sha256_of_file
-from patchprint.common.safe_io import inside, read_json
+from patchprint.common.safe_io import read_json, safe_join
 
 VERSION = 3  # 2: every store says its patch scale; 3: a published test part is "test", not "val"
 LARGEST_SCALE = 10_000.0  # sigma; such a patch is wider than any image
@@ -53,7 +53,7 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
         if kind is not None and found != kind:
             raise UserError(f"{folder} holds {found!r}, expected {kind!r}")
         for name, entry in listing.items():
-            file, size = inside(folder, name, path), entry["bytes"]
+            file, size = safe_join(folder, name, path), entry["bytes"]
             if not file.is_file() or file.stat().st_size != size:
                 raise UserError(f"{file} is missing or not {size} bytes long, as {path} says; {REMEDY}")
         scale = manifest["patch_scale"] if found in LISTS else 1.0

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from patchprint.common.devices import one_core
+from patchprint.common.devices import single_thread
 from patchprint.common.types import Keypoints
 from patchprint.detectors import FAINTEST
 from patchprint.ops.sampling import ImagePyramids, cut_patches
@@ -88,7 +88,7 @@ def with_matchability(image: np.ndarray, keypoints: Keypoints) -> Keypoints:
     if len(keypoints) == 0:
         return keypoints
     assert keypoints.score is not None
-    with one_core():
+    with single_thread():
         inputs = (cut(image, keypoints), keypoints.scale, keypoints.score)
         log_odds = torch.cat(
             [_network()(*parts) for parts in zip(*(each.split(_CHUNK) for each in inputs), strict=True)]

@@ -43,7 +43,7 @@ def search_in_tiles(
             y, x = max(top - MARGIN, 0), max(left - MARGIN, 0)
             window = np.s_[y : top + TILE + MARGIN, x : left + TILE + MARGIN]
             found = search(np.ascontiguousarray(image[window]), None if mask is None else np.asarray(mask)[window])
-            found = found.moved(1.0, (x, y))
+            found = found.rescale(1.0, (x, y))
             corner = torch.tensor([left - 0.5, top - 0.5])
             in_core = ((found.xy >= corner) & (found.xy < corner + TILE)).all(1)
             parts.append(keep(found[in_core & (found.scale > above) & (found.scale <= LARGEST_IN_TILE)]))
@@ -54,7 +54,7 @@ def search_in_tiles(
         coarse = coarse[coarse.scale > least]
     else:
         coarse = search_in_tiles(shrunk, coarse_mask, search, above=least)
-    return Keypoints.concatenate([*parts, coarse.moved(SHRINK, ((SHRINK - 1) / 2, (SHRINK - 1) / 2))])
+    return Keypoints.concatenate([*parts, coarse.rescale(SHRINK, ((SHRINK - 1) / 2, (SHRINK - 1) / 2))])
 
 
 def _shrink(image: np.ndarray) -> np.ndarray:

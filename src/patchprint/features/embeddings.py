@@ -12,7 +12,7 @@ from torch import Tensor
 
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
-from patchprint.common.progress import leave_out, note, progress
+from patchprint.common.progress import note, progress, skip_or_raise
 from patchprint.common.safe_io import read_npz
 from patchprint.common.types import ModelId
 from patchprint.features.image_model import ImageModel, load_image_model
@@ -55,7 +55,7 @@ def embed_folder(
             try:
                 readable[name] = read_color(folder / name, exif)
             except (UserError, OSError) as error:
-                leave_out(error, strict, report)
+                skip_or_raise(error, strict, report)
         kept += readable
         parts.append(describer.describe_images(list(readable.values())))
     if not kept:

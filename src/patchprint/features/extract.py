@@ -17,7 +17,7 @@ from patchprint.common.registry import check_options
 from patchprint.common.types import Features, Keypoints, KeypointsLike
 from patchprint.detectors import DetectSettings, detect
 from patchprint.features.model import DEFAULT_MODEL, Model, ModelLike, load
-from patchprint.interop.images import ImageLike, limit, local_path, read_gray, turned_by_exif
+from patchprint.interop.images import ImageLike, is_rotated_by_exif, limit_size, local_path, read_gray
 from patchprint.networks.engines import AUTO
 
 
@@ -90,7 +90,7 @@ def describe_keypoints(
     image: ImageLike, keypoints: KeypointsLike, *, model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu"
 ) -> Features:
     """Describe given keypoints of an image; the arguments are those of `extract`."""
-    found = Found(read_gray(image), Keypoints.given(keypoints), path=local_path(image))
+    found = Found(read_gray(image), Keypoints.validate(keypoints), path=local_path(image))
     return describe_found(found, load(model, device=device))
 
 
@@ -126,7 +126,7 @@ def find_keypoints(
     allowed = read_gray(mask, settings.exif) if isinstance(mask, str | Path) else mask
     pixels, factor = whole, 1.0
     if settings.max_size is not None and settings.max_size < max(whole.shape):
-        pixels, factor = limit(whole, settings.max_size), max(whole.shape) / settings.max_size
+        pixels, factor = limit_size(whole, settings.max_size), max(whole.shape) / settings.max_size
         allowed = None if allowed is None else _smaller_mask(np.asarray(allowed), whole.shape, pixels.shape)
     if keypoints is None:
         found = detect(
@@ -138,14 +138,14 @@ def find_keypoints(
             upright=settings.upright,
         )
     else:
-        given = Keypoints.given(keypoints)
-        if "exif" not in fields and isinstance(image, (str, Path)) and turned_by_exif(image):
+        given = Keypoints.validate(keypoints)
+        if "exif" not in fields and isinstance(image, (str, Path)) and is_rotated_by_exif(image):
             raise UserError(
                 f"{image} is rotated by its EXIF orientation: give exif=True if the keypoints were found in the rotated "
                 "image that cv2.imread returns, or exif=False if in the stored pixels"
             )
         _refuse_outside(given, whole)
-        found = given.moved(1 / factor, _shift(1 / factor)) if factor != 1 else given
+        found = given.rescale(1 / factor, _shift(1 / factor)) if factor != 1 else given
         found = found.upright() if settings.upright else found
     return Found(pixels, found, factor, (whole.shape[1], whole.shape[0]), local_path(image))
 
@@ -158,7 +158,7 @@ def describe_found(found: Found, model: Model) -> Features:
 def _features(found: Found, descriptors: Tensor, model: Model) -> Features:
     keypoints, (height, width) = found.keypoints, found.pixels.shape
     if found.factor != 1:
-        keypoints = keypoints.moved(found.factor, _shift(found.factor))
+        keypoints = keypoints.rescale(found.factor, _shift(found.factor))
     return Features(keypoints, descriptors, found.size or (width, height), found.path, model.id, model.ratio)
 
 

@@ -51,7 +51,7 @@ class Feature2D:
 
     def compute(self, image: np.ndarray, keypoints: KeypointsLike) -> tuple[list[Any], np.ndarray]:
         """Describe keypoints; returns them, unchanged and in order, and (N, D) float32 or (N, D // 8) uint8."""
-        found = Keypoints.given(keypoints)
+        found = Keypoints.validate(keypoints)
         given = opencv.from_keypoints(found) if isinstance(keypoints, Keypoints) else list(keypoints)
         if self.upright:
             found = found.upright()

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.common.devices import choose_device, one_core
+from patchprint.common.devices import choose_device, single_thread
 from patchprint.common.errors import UserError
 from patchprint.common.types import Keypoints, KeypointsLike, ModelId
 from patchprint.features.compress import sign_bits
@@ -105,7 +105,7 @@ class Model(ModelBase, ABC):
 
     def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
         """Describe keypoints of an image, uint8 (H, W); the width is right for N = 0 too."""
-        keypoints = Keypoints.given(keypoints)
+        keypoints = Keypoints.validate(keypoints)
         return self._describe_in(self._pyramids([image]), 0, keypoints)
 
     def describe_many(self, images: Sequence[np.ndarray], keypoints: Sequence[KeypointsLike]) -> list[Tensor]:
@@ -142,7 +142,7 @@ class Model(ModelBase, ABC):
 
     def _pyramids(self, images: Sequence[np.ndarray]) -> ImagePyramids:
         device = self._sampling_device()
-        with one_core() if device.type == "cpu" else contextlib.nullcontext():
+        with single_thread() if device.type == "cpu" else contextlib.nullcontext():
             return ImagePyramids.build(images, device)
 
     def _sampling_device(self) -> torch.device:
@@ -205,7 +205,7 @@ class NetworkModel(Model):
         return self._computing().describe(patches)
 
     def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
-        keypoints = Keypoints.given(keypoints)
+        keypoints = Keypoints.validate(keypoints)
         if len(keypoints) == 0 or self._sampling_device().type != "cpu":
             return super().describe_keypoints(image, keypoints)
         rows, cuts = lazy_patches(self._pyramids([image]), keypoints, self.patch_scale, self.input_size, CHUNK_ON_CPU)
@@ -215,7 +215,7 @@ class NetworkModel(Model):
     def describe_many(self, images: Sequence[np.ndarray], keypoints: Sequence[KeypointsLike]) -> list[Tensor]:
         if self._sampling_device().type == "cpu":  # one image keeps all cores busy
             return super().describe_many(images, keypoints)
-        return self._describe_batches(images, [Keypoints.given(each) for each in keypoints])
+        return self._describe_batches(images, [Keypoints.validate(each) for each in keypoints])
 
     def _describe_batches(self, images: Sequence[np.ndarray], given: Sequence[Keypoints]) -> list[Tensor]:
         """Describe keypoints of several images, with the patches of as many of them together as memory allows."""
@@ -260,7 +260,7 @@ class SiftModel(Model):
         return torch.from_numpy(opencv.sift_patches(_to_uint8(patches), self.root))
 
     def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
-        keypoints = Keypoints.given(keypoints)
+        keypoints = Keypoints.validate(keypoints)
         if keypoints.affine is not None:  # OpenCV knows round keypoints only: straighten the ellipse first
             return Model.describe_keypoints(SmoothedSiftModel(self.root), image, keypoints)
         return torch.from_numpy(opencv.sift_descriptors(image, keypoints, self.root))

@@ -158,7 +158,7 @@ def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
 @contextlib.contextmanager
 def writing(database: str | Path) -> Iterator[None]:
     """Wait for other writers, which SQLite would refuse; turn errors of a full disk into OSError with the file name."""
-    with files.only_writer(database, wait=True):
+    with files.exclusive_writer(database, wait=True):
         try:
             yield
         except (RuntimeError, sqlite3.OperationalError) as error:

@@ -136,7 +136,7 @@ def _database_image(
     if not isinstance(data, bytes) or len(data) != rows * columns * 4:
         raise UserError(f"it is damaged: the keypoints of {name} are not the bytes of {rows} rows")
     keypoints = to_keypoints(np.frombuffer(data, np.float32).reshape(rows, columns))
-    return DatabaseImage(image_id, name, (width, height), Keypoints.given(keypoints))
+    return DatabaseImage(image_id, name, (width, height), Keypoints.validate(keypoints))
 
 
 @contextlib.contextmanager

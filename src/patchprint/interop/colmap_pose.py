@@ -32,7 +32,7 @@ class Localization:
     inliers: np.ndarray
 
 
-def known_points(model: Any) -> dict[str, np.ndarray]:
+def point_ids_by_image(model: Any) -> dict[str, np.ndarray]:
     """Ids of the 3D points of all keypoints, (N,) int64, -1 for none, by name of the registered image."""
     ids = {}
     for image in model.images.values():
@@ -47,7 +47,7 @@ def positions(model: Any, ids: np.ndarray) -> np.ndarray:
     return np.array([model.points3D[int(number)].xyz for number in ids], np.float64).reshape(-1, 3)
 
 
-def camera_of(path: Path, size: tuple[int, int], model: Any) -> tuple[Any, bool]:
+def find_camera(path: Path, size: tuple[int, int], model: Any) -> tuple[Any, bool]:
     """The camera of an image, and whether its focal length is known.
 
     It is the camera of the model's images of this size, if they have a single one; else from EXIF; else COLMAP's guess.

@@ -111,7 +111,7 @@ def extend(
     return read_model(work / "sparse")
 
 
-def images_at_once(
+def max_parallel_images(
     image_folder: str | Path, names: Iterable[str], memory_gb: float, most: int, max_image_size: int | None = None
 ) -> int:
     """How many images fit into the memory while keypoints are detected in parallel, at least 1 and at most ``most``.
@@ -130,7 +130,7 @@ def images_at_once(
     return max(1, min(most, int((memory_gb - BASE_GB) * 1e9 / (BYTES_PER_PIXEL * largest))))
 
 
-def parts_at_once(memory_gb: float, most: int) -> tuple[int, int]:
+def plan_submodels(memory_gb: float, most: int) -> tuple[int, int]:
     """How many parts of a large collection fit into the memory in parallel, and the images of each."""
     photos = max(_SMALLEST_PART, int((memory_gb - BASE_GB) * 1e9 / BYTES_PER_MAPPED_PHOTO))
     workers = max(1, min(most, photos // _LARGEST_PART))
@@ -264,7 +264,7 @@ def _run_large_mapper(
         options = pycolmap.HierarchicalPipelineOptions()
         options.incremental_options.min_model_size = SMALLEST_MODEL
         options.incremental_options.random_seed = seed
-        workers, photos = parts_at_once(memory_gb, os.cpu_count() or 1)
+        workers, photos = plan_submodels(memory_gb, os.cpu_count() or 1)
         options.num_workers, options.clustering_options.leaf_max_num_images = workers, photos
         options.clustering_options.image_overlap = min(options.clustering_options.image_overlap, photos // 4)
         return pycolmap.hierarchical_mapping(database, image_folder, out, options)

@@ -48,7 +48,7 @@ def sift_reconstruction(
     Args:
         names: images to use, relative to ``image_folder``; all by default.
         pairs: which are matched.
-        threads: images in which keypoints are detected at a time, each of which takes memory (`images_at_once`).
+        threads: images in which keypoints are detected at a time, each of which takes memory (`max_parallel_images`).
     """
     from patchprint.interop.colmap_models import pycolmap
 

@@ -21,7 +21,7 @@ import torch
 from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.files import atomic_file
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
-from patchprint.interop.images import is_url, problem_of_name
+from patchprint.interop.images import find_name_problem, is_url
 from patchprint.ops.distances import pack_bits, unpack_bits
 
 _IMAGES = "images"  # attribute with the folder of the images
@@ -57,7 +57,7 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
             )
         images = _attribute(store, _IMAGES, b"").decode()
         for name in names:
-            problem = problem_of_name(name)
+            problem = find_name_problem(name)
             if problem is not None:
                 raise UserError(f"{path}: the name {name!r} in it has {problem}")
             place = Path(images) / name if images and not is_url(images) else None
@@ -183,7 +183,7 @@ def _read_group(group: Any, place: Path | None) -> Features:
     ratio = _attribute(group, "ratio", None)
     keypoints = Keypoints(xy, scale, angle, score, affine)
     ratio = None if ratio is None else float(ratio)
-    return Features(keypoints, descriptors, (width, height), place, model, ratio).checked()
+    return Features(keypoints, descriptors, (width, height), place, model, ratio).validate()
 
 
 def _read(group: Any, name: str) -> np.ndarray:

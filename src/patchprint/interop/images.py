@@ -17,8 +17,8 @@ import numpy as np
 from torch import Tensor
 
 from patchprint.common.errors import UserError, require
-from patchprint.common.progress import leave_out, note
-from patchprint.common.safe_io import leads_outside
+from patchprint.common.progress import note, skip_or_raise
+from patchprint.common.safe_io import escapes_folder
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
 LONGEST_NAME = 240  # bytes; file systems have 255, and what is named after an image has an ending more
@@ -118,7 +118,7 @@ def to_gray(rgb: np.ndarray | Tensor) -> np.ndarray | Tensor:
     return np.rint(gray).astype(np.uint8) if rgb.dtype == np.uint8 else gray
 
 
-def limit(image: np.ndarray, max_side: int) -> np.ndarray:
+def limit_size(image: np.ndarray, max_side: int) -> np.ndarray:
     """Shrink an image (H, W) or (H, W, C) where one of its sides is longer than ``max_side``; both sides by one factor."""
     factor = max_side / max(image.shape)
     if factor >= 1:
@@ -132,13 +132,13 @@ def limit(image: np.ndarray, max_side: int) -> np.ndarray:
 
 def image_size(path: str | Path) -> tuple[int, int]:
     """Read width and height of an image; JPEG, PNG, BMP and WebP files say it in their header, others are decoded."""
-    if announced := size_in_header(_contents(path)):
+    if announced := read_header_size(_contents(path)):
         return announced
     height, width = read_gray(path).shape
     return width, height
 
 
-def size_in_header(data: bytes) -> tuple[int, int] | None:
+def read_header_size(data: bytes) -> tuple[int, int] | None:
     """Return the width and height in the header of a JPEG, PNG, BMP or WebP file; None for other files.
 
     Pillow is not used here: it refuses large aerial images, and takes memory for the whole canvas of a WebP file.
@@ -178,7 +178,7 @@ def unusable_names(folder: str | Path) -> list[str]:
     return list(_images_below(folder)[1])
 
 
-def readable_images(folder: str | Path, names: Iterable[str], strict: bool = False) -> list[str]:
+def filter_readable(folder: str | Path, names: Iterable[str], strict: bool = False) -> list[str]:
     """Select the images that can be read; the others are named on stderr, or with ``strict`` the first is an error."""
     kept = []
     for name in names:
@@ -186,7 +186,7 @@ def readable_images(folder: str | Path, names: Iterable[str], strict: bool = Fal
             read_gray(Path(folder) / name)
             kept.append(name)
         except (UserError, OSError) as error:
-            leave_out(error, strict)
+            skip_or_raise(error, strict)
     return kept
 
 
@@ -201,12 +201,12 @@ def is_url(place: object) -> bool:
     return isinstance(place, str) and "://" in place
 
 
-def place_of(text: str) -> str | Path:
+def path_or_url(text: str) -> str | Path:
     """Convert a command-line argument to a path, unless it is a URL."""
     return text if is_url(text) else Path(text)
 
 
-def image_in(folder: str | Path, name: str) -> str | Path:
+def join_image_path(folder: str | Path, name: str) -> str | Path:
     """Join a folder or URL and the name of an image of `list_images`."""
     return f"{str(folder).rstrip('/')}/{name}" if is_url(folder) else Path(folder) / name
 
@@ -216,16 +216,16 @@ def local_path(image: ImageLike) -> Path | None:
     return Path(image) if isinstance(image, (str, Path)) and not is_url(image) else None
 
 
-def turned_by_exif(image: str | Path) -> bool:
+def is_rotated_by_exif(image: str | Path) -> bool:
     """Whether the EXIF orientation of a file changes what is seen of it."""
     return not np.array_equal(read_gray(image, exif=True), read_gray(image))
 
 
-def problem_of_name(name: str) -> str | None:
+def find_name_problem(name: str) -> str | None:
     """Say why lists and databases of names, or files named after images, cannot have this name; None where they can."""
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         return "a line break or bytes that are no UTF-8 in its name"
-    if leads_outside(name):
+    if escapes_folder(name):
         return "a name that would be a path outside of it"
     if max(len(part.encode()) for part in name.split("/")) > LONGEST_NAME:
         return f"a name of more than {LONGEST_NAME} bytes"
@@ -245,7 +245,7 @@ def _images_below(folder: str | Path) -> tuple[list[str], dict[str, str]]:
         for name in found
         if Path(name).suffix.lower() in SUFFIXES and not any(part.startswith(".") for part in name.split("/"))
     )
-    unusable = {name: problem for name in names if (problem := problem_of_name(name))}
+    unusable = {name: problem for name in names if (problem := find_name_problem(name))}
     return [name for name in names if name not in unusable], unusable
 
 
@@ -317,7 +317,7 @@ def _decode(data: bytes, name: str, exif: bool, mode: str) -> np.ndarray:
         raise UserError(f"{name} is empty (0 bytes); expected an image")
     if _is_cut_short(data):
         raise UserError(f"{name} is cut short; copy or download it again")
-    width, height = size_in_header(data) or (0, 0)
+    width, height = read_header_size(data) or (0, 0)
     if width * height > _MAX_PIXELS_PER_BYTE * len(data):
         raise UserError(f"{name} announces {width}x{height} pixels, more than its {len(data)} bytes can hold")
     cv2 = require("cv2", extra="images")

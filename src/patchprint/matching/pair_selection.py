@@ -48,7 +48,7 @@ def choose_pairs(
         ordered, reach = sorted(names, key=_by_number), (neighbors or OVERLAP) + 1
         return [(a, b) for start, a in enumerate(ordered) for b in ordered[start + 1 : start + reach]]
     if pairs == "retrieval":
-        known = image_vectors.of(features, seed)
+        known = image_vectors.load_or_compute(features, seed)
         return pooling.similar_pairs(
             known.names, lambda name: features[name].descriptors, neighbors or pooling.NEIGHBORS, seed, known.vectors
         )

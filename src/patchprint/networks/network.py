@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError
-from patchprint.common.registry import LazyRegistry, check_kinds, check_options
+from patchprint.common.registry import LazyRegistry, check_option_types, check_options
 from patchprint.networks.blocks import at_least_float32, create_head
 from patchprint.ops.distances import pack_bits
 
@@ -249,7 +249,7 @@ def create(name: str, **options: Any) -> PatchNetwork:
     """
     signature = inspect.signature(NETWORKS[name])
     check_options(f"network {name!r}", options, signature.parameters)
-    check_kinds(f"network {name!r}", options, NETWORKS[name])
+    check_option_types(f"network {name!r}", options, NETWORKS[name])
     for option in ("dim", "width", "input_size"):
         size = options.get(option, 1)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.devices import runs_kernels
+from patchprint.common.devices import supports_triton
 from patchprint.common.errors import UserError, require
 
 Backend = Literal["auto", "torch", "faiss"]
@@ -182,7 +182,7 @@ def _with_kernel(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]
 def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     bits = queries.dtype == torch.uint8
     is_large = len(queries) * len(base) >= _KERNEL_CELLS
-    if runs_kernels(queries.device) and is_large and not bits and k <= 2 <= len(base):
+    if supports_triton(queries.device) and is_large and not bits and k <= 2 <= len(base):
         return _with_kernel(queries, base, k)
     queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.common.devices import Recording, map_over_cores, runs_kernels
+from patchprint.common.devices import Recording, parallel_map, supports_triton
 from patchprint.common.errors import UserError
 from patchprint.common.types import Keypoints
 
@@ -56,7 +56,7 @@ class ImagePyramids:
         sizes = [_level_sizes(*image.shape) for image in given]
         with_gradient = any(image.requires_grad for image in given)
         few_pixels = len(given) == 1 and given[0].numel() <= _MOST_PIXELS_RECORDED
-        if few_pixels and not with_gradient and runs_kernels(torch.device(device)):
+        if few_pixels and not with_gradient and supports_triton(torch.device(device)):
             with _turn:  # small kernels take less time than queueing them: they are recorded for images of one size
                 recording, tables = _recording(*given[0].shape, torch.device(device))
                 return ImagePyramids(recording(given[0]).clone(), *tables)
@@ -180,7 +180,7 @@ def cut_patches(
     # In one tensor, since each copy to a GPU takes its time.
     place = torch.cat([keypoints.xy, keypoint_frames(keypoints, patch_scale).flatten(1)], 1).to(pyramids.device)
     learns = place.requires_grad or pyramids.pixels.requires_grad
-    if runs_kernels(pyramids.device) and size & (size - 1) == 0 and not learns:
+    if supports_triton(pyramids.device) and size & (size - 1) == 0 and not learns:
         from patchprint.ops import sampling_kernel
 
         tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)
@@ -194,7 +194,7 @@ def cut_patches(
         patches[rows] = sample_patches(pyramids, image[rows], center, frame, size)
 
     if pyramids.device.type == "cpu" and not learns:
-        map_over_cores(
+        parallel_map(
             lambda: contextlib.nullcontext(cut), _of_one_size(keypoints).split(max(_CHUNK_PIXELS // size**2, 1))
         )
     else:
@@ -274,7 +274,7 @@ def _halve_into(pixels: Tensor, image: Tensor) -> None:
     first, *rest = (part.view(size) for part, size in zip(pixels.split([h * w for h, w in sizes]), sizes, strict=True))
     current = first.copy_(image)
     for level in rest:
-        if runs_kernels(current.device):
+        if supports_triton(current.device):
             from patchprint.ops import sampling_kernel
 
             current = sampling_kernel.halve(current, level)

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from patchprint.common.provenance import Result
-from patchprint.common.table import Table, best_of
+from patchprint.common.table import Table, best_cells
 from patchprint.interop.colmap_models import read_model
 from patchprint.pipelines.adapt_judge import VERDICTS
 from patchprint.pipelines.adaptation import reconstruction_in
@@ -45,7 +45,7 @@ def _table(result: Result) -> Table:
         rows,
         f"Matches a pair that agree with one geometry, on the same keypoints for all descriptors, in {result.data['pairs']} "
         "pairs of images, of which training never saw at least one.",
-        best_of(1, rows, values, lower_is_better=False),
+        best_cells(1, rows, values, lower_is_better=False),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from patchprint.common import provenance
 from patchprint.common.errors import UserError, require
-from patchprint.common.files import refuse_file
+from patchprint.common.files import check_output_file
 from patchprint.common.provenance import Result
 from patchprint.data.builders import colmap_tracks, image_folder
 from patchprint.data.tracks import Tracks, TrackStore
@@ -86,7 +86,7 @@ def adapt(
     settings, folder, out, started = settings or AdaptSettings(), Path(images), Path(out), time.monotonic()
     work = Path(work) if work is not None else out.with_suffix(".work")
     for written in (out, *map(out.with_suffix, BESIDE)):
-        refuse_file(written, force)
+        check_output_file(written, force)
     if out.suffix != ".safetensors":
         raise UserError(f"--out {out}: weights are written as .safetensors")
     start = load(settings.model)

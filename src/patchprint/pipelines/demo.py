@@ -16,7 +16,7 @@ import torch
 from patchprint.benchmarks import BENCHMARKS, Run, bundled as benchmark, measure
 from patchprint.common import files, provenance
 from patchprint.common.provenance import Result, origin
-from patchprint.common.table import Table, best_of
+from patchprint.common.table import Table, best_cells
 from patchprint.data.builders import bundled_images
 from patchprint.data.builders.homographies import warped_pairs
 from patchprint.detectors import detect
@@ -180,9 +180,9 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
 
 def _table(scores: dict[str, dict[str, Any]]) -> Table:
     rows = table_rows(scores)
-    best = best_of(1, rows, [score["fpr95"] for score in scores.values()], lower_is_better=True)
-    best |= best_of(2, rows, [score["matching_ap"] for score in scores.values()], lower_is_better=False)
-    best |= best_of(3, rows, [score["stereo"]["ap"] for score in scores.values()], lower_is_better=False)
+    best = best_cells(1, rows, [score["fpr95"] for score in scores.values()], lower_is_better=True)
+    best |= best_cells(2, rows, [score["matching_ap"] for score in scores.values()], lower_is_better=False)
+    best |= best_cells(3, rows, [score["stereo"]["ap"] for score in scores.values()], lower_is_better=False)
     return Table(
         ["descriptor", "FPR95, held out", "matching AP, held out", "matching AP, stereo", "correct, stereo"],
         rows,

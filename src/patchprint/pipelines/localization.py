@@ -73,7 +73,7 @@ def localize(
         max_size=settings.max_size,
     )
     keypoint, point = _correspondences(features, scene, neighbors, device, seed)
-    camera, is_known = colmap_pose.camera_of(path, features.image_size, scene.model)
+    camera, is_known = colmap_pose.find_camera(path, features.image_size, scene.model)
     xy = features.keypoints.xy.numpy()[keypoint].astype(np.float64)
     found = colmap_pose.estimate_pose(xy, colmap_pose.positions(scene.model, point), camera, is_known, seed)
     inliers = 0 if found is None else int(found.inliers.sum())
@@ -89,7 +89,7 @@ def _correspondences(
     features: Features, scene: SfmFolder, neighbors: int, device: str, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Matches of keypoints of the image (M,) with ids of 3D points of the model (M,), without duplicates."""
-    points_of = colmap_pose.known_points(scene.model)
+    points_of = colmap_pose.point_ids_by_image(scene.model)
     names = _most_similar(features, [name for name in scene.features if name in points_of], scene, neighbors, seed)
     matches = []
     for name in progress(names, "matching", "photo"):
@@ -104,7 +104,7 @@ def _most_similar(features: Features, names: list[str], scene: SfmFolder, neighb
     """Names of the images of the model that look most like this one."""
     if len(names) <= neighbors:
         return names
-    known = image_vectors.of(scene.features, seed, keep=False)
+    known = image_vectors.load_or_compute(scene.features, seed, keep=False)
     rows = known.rows(names)
     _, index = nearest(known.pooling(features.descriptors)[None], known.vectors[rows], neighbors)
     return [names[number] for number in index[0].tolist()]

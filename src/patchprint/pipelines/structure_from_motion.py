@@ -70,7 +70,7 @@ class SfmSettings:
         colmap_sfm.check_mapper(self.mapper)
         if self.workers < 1:
             raise UserError(f"at least 1 worker is needed, got {self.workers}")
-        colmap_sfm.images_at_once("", (), self.memory, 1)  # checks the memory
+        colmap_sfm.max_parallel_images("", (), self.memory, 1)  # checks the memory
 
 
 def sfm(
@@ -115,11 +115,11 @@ def sfm(
         require(package, extra="sfm" if package == "pycolmap" else "images")
     check_pairs([*(() if base is None else base.features), *names], settings.pairs, settings.neighbors)
     load_describer(settings.describe, images, names, masks)
-    with files.only_writer(out):
+    with files.exclusive_writer(out):
         files.claim_folder(out, MADE_BY, CONTENTS, force=force)
         started = time.monotonic()
         with recorded_calls(out / CALLS, started) as calls:
-            workers = colmap_sfm.images_at_once(images, names, settings.memory, settings.workers)
+            workers = colmap_sfm.max_parallel_images(images, names, settings.memory, settings.workers)
             if workers < settings.workers:
                 report(
                     f"{workers} workers instead of {settings.workers}, so that memory stays below {settings.memory:g} GB"

@@ -8,7 +8,7 @@ from typing import Any
 
 from patchprint.benchmarks.ubc import hardest_from_json
 from patchprint.common.provenance import origin
-from patchprint.common.table import Table, best_of, format_number
+from patchprint.common.table import Table, best_cells, format_number
 from patchprint.report import training_page
 from patchprint.report.angles import angle_sections
 from patchprint.report.charts import Bars, Chart, Line
@@ -101,7 +101,7 @@ def _table(comparison: Comparison) -> Table:
     best = frozenset[tuple[int, str]]()
     for column, name in enumerate(comparison.columns):
         ours = [None if label.startswith(PUBLISHED) else values[column] for label, values in comparison.rows]
-        best |= best_of(column + 1, rows, ours, name in lower)
+        best |= best_cells(column + 1, rows, ours, name in lower)
     words = [f"Settings: {comparison.settings}." if comparison.settings else ""]
     words += [f"Lower is better: {', '.join(lower)}." if lower else ""]
     published = frozenset(label for label, _ in comparison.rows if label.startswith(PUBLISHED))

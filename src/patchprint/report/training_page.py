@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common.provenance import machine_name, origin
-from patchprint.common.table import Table, best_of, format_number
+from patchprint.common.table import Table, best_cells, format_number
 from patchprint.report.angles import angle_sections
 from patchprint.report.charts import LONG, Chart, Line
 from patchprint.report.example_images import example_sections
@@ -163,7 +163,7 @@ def _table(runs: Sequence[Run], measured: Sequence[str]) -> Table:
         for run, values in zip(runs, least, strict=True)
     ]
     best = frozenset[tuple[int, str]]().union(
-        *(best_of(column, rows, values, True) for column, values in enumerate(zip(*least, strict=True), start=3))
+        *(best_cells(column, rows, values, True) for column, values in enumerate(zip(*least, strict=True), start=3))
     )
     header = ["run", "recipe", "steps", *map(title_of, measured)]
     return Table(header, rows, "Of what was measured, the least over the run; lower is better.", best)

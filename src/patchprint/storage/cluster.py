@@ -14,7 +14,7 @@ from patchprint.interop import ray_cluster
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
-from patchprint.storage.describe_jobs import Job, describe, detect, killer, limit_threads
+from patchprint.storage.describe_jobs import Job, crash_error, describe, detect, limit_threads
 from patchprint.storage.shards import Shards
 
 
@@ -32,19 +32,19 @@ def describe_on_cluster(
     for name in jobs:
         blocks.setdefault(shards.number(name), []).append(name)
     numbers, work = list(blocks), [[jobs[name] for name in names] for names in blocks.values()]
-    with ray_cluster.connected(cluster) as ray:
+    with ray_cluster.connect(cluster) as ray:
         resources = ray_cluster.worker_resources(ray, settings.device)
-        ray_cluster.refuse_unseen(ray, *seen)
+        ray_cluster.check_paths_on_nodes(ray, *seen)
         settings = replace(settings, device="cuda", engine=AUTO) if resources.gpus else replace(settings, device="cpu")
         prepare = partial(_block_describer, settings, int(resources.cores))
         lost: list[int] = []
-        for index, made in ray_cluster.spread(ray, work, prepare, resources, lost.append):
+        for index, made in ray_cluster.run_jobs(ray, work, prepare, resources, lost.append):
             yield _write(shards, numbers[index], blocks[numbers[index]], made)
         # A single image may be the reason that a shard killed its workers.
         for index in lost:
             single, killed = [[job] for job in work[index]], list[int]()
-            outcomes: list[bytes | Exception] = [killer(job) for job in work[index]]
-            for place, (outcome,) in ray_cluster.spread(ray, single, prepare, resources, killed.append):
+            outcomes: list[bytes | Exception] = [crash_error(job) for job in work[index]]
+            for place, (outcome,) in ray_cluster.run_jobs(ray, single, prepare, resources, killed.append):
                 outcomes[place] = outcome
             if len(killed) == len(single) > 1:
                 raise OSError(

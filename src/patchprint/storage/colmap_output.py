@@ -26,7 +26,7 @@ def check_images(features: Mapping[str, Features], images: Path | None = None) -
 
     if images is None and isinstance(features, FeatureFolder):
         refuse_url(features.manifest["photos_folder"])
-        refuse_turned(features.manifest["settings"]["exif"])
+        refuse_exif_rotation(features.manifest["settings"]["exif"])
         images = Path(features.manifest["photos_folder"])
     if images is None:
         images = _common_folder(features)
@@ -52,7 +52,7 @@ def refuse_url(images: str | Path) -> None:
         raise UserError(f"COLMAP reads images from files, and these are at {images}; copy them to a folder")
 
 
-def refuse_turned(exif: bool) -> None:
+def refuse_exif_rotation(exif: bool) -> None:
     """Raise UserError for keypoints of images that were rotated by EXIF."""
     if exif:
         raise UserError("COLMAP reads images as they are stored, not rotated by EXIF; describe them without --exif")

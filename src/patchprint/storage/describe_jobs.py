@@ -52,7 +52,7 @@ def detect(job: Job, settings: DescribeSettings) -> Found | Exception:
             max_size=settings.max_size,
         )
     except (ValueError, OSError, _opencv_error()) as error:
-        return _naming_image(error, job)
+        return _name_image(error, job)
 
 
 def describe(job: Job, found: Found | Exception, model: Model) -> Features | Exception:
@@ -62,7 +62,7 @@ def describe(job: Job, found: Found | Exception, model: Model) -> Features | Exc
     try:
         return describe_found(found, model)
     except (ValueError, OSError, _opencv_error()) as error:
-        return _naming_image(error, job)
+        return _name_image(error, job)
 
 
 def save(job: Job, features: Features | Exception) -> Exception | None:
@@ -98,7 +98,7 @@ def run_jobs(jobs: list[Job], settings: DescribeSettings, workers: int, in_hand:
         in_hand.unlink(missing_ok=True)
 
 
-def killer(job: Job) -> UserError:
+def crash_error(job: Job) -> UserError:
     """The error of an image that killed a process that worked on it alone."""
     return UserError(
         f"{job.image}: the process that worked on it alone was killed: it is damaged, or there is too little memory"
@@ -115,7 +115,7 @@ def _run_job(job: Job, settings: DescribeSettings, model: Model) -> Exception | 
     return save(job, describe(job, detect(job, settings), model))
 
 
-def _naming_image(error: Exception, job: Job) -> Exception:
+def _name_image(error: Exception, job: Job) -> Exception:
     is_named = Path(job.image).name in str(error) or isinstance(error, MissingPackageError)
     return error if is_named else UserError(f"{job.image}: {error}")
 
@@ -167,7 +167,7 @@ def _run_in_processes(
 def _run_one_by_one(
     jobs: list[Job], settings: DescribeSettings, function: Callable[[Job], Outcome | Exception]
 ) -> Iterator[Outcome | Exception]:
-    """Run a function on each image in one child process; an image that kills it has `killer` as its error."""
+    """Run a function on each image in one child process; an image that kills it has `crash_error` as its error."""
     with contextlib.ExitStack() as stack:
         pool: ProcessPoolExecutor | None = None
         for job in jobs:
@@ -184,7 +184,7 @@ def _run_one_by_one(
                 yield pool.submit(function, job).result()
             except BrokenProcessPool:
                 pool = None
-                yield killer(job)
+                yield crash_error(job)
 
 
 def _map_ahead(

@@ -16,7 +16,7 @@ import torch
 
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
-from patchprint.common.safe_io import inside, read_json, read_npz
+from patchprint.common.safe_io import read_json, read_npz, safe_join
 from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.storage.shards import SUFFIX, Shards
 
@@ -61,7 +61,7 @@ def load(path: str | Path, data: bytes | None = None) -> Features:
             Path(image) if image else None,
             ModelId(name, sha256),
             None if math.isnan(ratio) else ratio,
-        ).checked()
+        ).validate()
 
 
 class FeatureFolder(Mapping[str, Features]):
@@ -79,7 +79,7 @@ class FeatureFolder(Mapping[str, Features]):
         if not isinstance(photos, list) or not isinstance(settings, dict) or not isinstance(size, int | None):
             raise UserError(f"{path} is damaged: it lists no images or no settings; describe the images again")
         for name in photos:
-            inside(self.folder, name, path)
+            safe_join(self.folder, name, path)
         self.shards = None if size is None else Shards(self.folder, photos, size)
         self._in_shard = self.shards.all_members() if self.shards else set()
         self.names = [name for name in photos if name in self._in_shard or self._alone(name).is_file()]

@@ -12,10 +12,10 @@ from pathlib import Path
 from patchprint.common import files
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
-from patchprint.common.progress import Progress, leave_out, note
+from patchprint.common.progress import Progress, note, skip_or_raise
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import Model, NetworkModel, load
-from patchprint.interop.images import find_mask, image_in, is_url, list_images
+from patchprint.interop.images import find_mask, is_url, join_image_path, list_images
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.networks.network import multiply_adds
@@ -85,7 +85,9 @@ def describe_folder(
         _copy(known, out)
     there = FeatureFolder(out)
     jobs = {
-        name: Job(image_in(images, name), find_mask(mask_folder, name) if mask_folder else None, out / f"{name}.npz")
+        name: Job(
+            join_image_path(images, name), find_mask(mask_folder, name) if mask_folder else None, out / f"{name}.npz"
+        )
         for name in names
         if name not in there
     }
@@ -108,7 +110,7 @@ def describe_folder(
             wrong = [problem for problem in problems if problem is not None]
             counter.update(len(problems), len(wrong))
             for problem in wrong:
-                leave_out(problem, strict, report)
+                skip_or_raise(problem, strict, report)
     if there.shards is not None:
         for number in range(len(there.shards)):
             there.shards.pack(number)

@@ -40,13 +40,13 @@ def check_output(out: str | Path, form: str, exif: bool = False, force: bool = F
     """Raise UserError where `write_features` would, before features are made; ``exif``: images are rotated by it."""
     chosen = FORMATS[form]
     if chosen.write is not None and chosen.is_folder:
-        files.refuse_folder(out, MADE_BY, force)
+        files.check_output_folder(out, MADE_BY, force)
     elif chosen.write is not None:
-        files.refuse_file(out, force)
+        files.check_output_file(out, force)
     if chosen.package is not None:
         require(chosen.package, extra="sfm")
     if chosen.stored_pixels:
-        colmap_output.refuse_turned(exif)
+        colmap_output.refuse_exif_rotation(exif)
 
 
 def write_features(features: FeatureFolder, out: str | Path, form: str, force: bool = False) -> None:

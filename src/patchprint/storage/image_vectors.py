@@ -40,7 +40,7 @@ class ImageVectors:
         return [number[name] for name in names]
 
 
-def of(features: Mapping[str, Features], seed: int = 0, keep: bool = True) -> ImageVectors:
+def load_or_compute(features: Mapping[str, Features], seed: int = 0, keep: bool = True) -> ImageVectors:
     """Return the cached vectors of all images, or compute them and, with ``keep``, cache them beside the features."""
     kept = features.folder / VECTORS if isinstance(features, FeatureFolder) else None
     if kept is not None and kept.is_file():

@@ -151,11 +151,11 @@ def _on_cluster(
         return
     from patchprint.interop import ray_cluster
 
-    with ray_cluster.connected(cluster) as ray:
-        ray_cluster.refuse_unseen(ray, folder)
+    with ray_cluster.connect(cluster) as ray:
+        ray_cluster.check_paths_on_nodes(ray, folder)
         resources = ray_cluster.worker_resources(ray, device)
         prepare = partial(_matcher_of_folder, folder, rule, "cuda" if resources.gpus else "cpu")
-        yield from ray_cluster.spread(ray, work, prepare, resources)
+        yield from ray_cluster.run_jobs(ray, work, prepare, resources)
 
 
 def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:

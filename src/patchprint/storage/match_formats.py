@@ -71,7 +71,7 @@ def check_outputs(
 ) -> None:
     """Raise where `write_matches` would, before images are matched."""
     for number, out in enumerate(outs):
-        files.refuse_file(out, force)
+        files.check_output_file(out, force)
         form = FORMATS.get(out.suffix.lower())
         known = {suffix: each for suffix, each in FORMATS.items() if two or not each.of_two}
         if form is None or out.suffix.lower() not in known:
@@ -83,7 +83,7 @@ def check_outputs(
         form.check(features or {}, images)
 
 
-def names_of_two(a: Path, b: Path) -> tuple[Path, Pair]:
+def relative_names(a: Path, b: Path) -> tuple[Path, Pair]:
     """The closest folder above both files, and their names relative to it, which files of matches use."""
     first, second = (Path(os.path.abspath(path)) for path in (a, b))
     folder = Path(os.path.commonpath([first.parent, second.parent]))
@@ -227,7 +227,7 @@ def _rounded(values: torch.Tensor) -> list[Any]:
     return np.round(values.cpu().double().numpy(), DECIMALS).tolist()
 
 
-def _needs_colmap(features: Mapping[str, Features], images: Path | None) -> None:
+def _check_colmap(features: Mapping[str, Features], images: Path | None) -> None:
     from patchprint.storage import colmap_output
 
     colmap_output.check_images(features, images)
@@ -255,6 +255,6 @@ FORMATS = {
     ".json": MatchFormat("JSON", _write_json),
     ".csv": MatchFormat("a table", _write_csv),
     ".h5": MatchFormat("hloc", _write_hloc, lambda features, images: require("h5py", extra="sfm")),
-    ".db": MatchFormat("COLMAP", _write_colmap, _needs_colmap),
+    ".db": MatchFormat("COLMAP", _write_colmap, _check_colmap),
     **{suffix: MatchFormat("a picture", _write_picture, of_two=True) for suffix in draw_matches.SUFFIXES},
 }

@@ -59,7 +59,7 @@ def run_study(name: str, study: Study, options: Options) -> Report:
     if study.figures:  # better to fail before the runs than after them
         require("matplotlib", extra="images")
     plans = plan(study, options)
-    with files.only_writer(options.out):
+    with files.exclusive_writer(options.out):
         written = [f"{name}{suffix}" for suffix in (".json", ".md", ".svg", ".html")]
         files.claim_folder(options.out, MADE_BY, [*written, "runs/*"])
         _take_over(asked_for(plans, options), options.reuse, study)
@@ -83,7 +83,7 @@ def do_run(plan: Plan) -> str:
     plan.runs.mkdir(parents=True, exist_ok=True)
     # Lines are written at once, so that a full disk is met there and not when the log is closed.
     with (
-        files.saying_what_failed(plan.log),
+        files.name_failed_path(plan.log),
         open(plan.log, "w", encoding="utf-8", buffering=1) as log,
         contextlib.redirect_stderr(log),
     ):

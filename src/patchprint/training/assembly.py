@@ -11,7 +11,7 @@ from torch import nn
 from patchprint import losses, networks
 from patchprint.common import distributed as ranks
 from patchprint.common.errors import UserError
-from patchprint.common.registry import LazyRegistry, check_kinds
+from patchprint.common.registry import LazyRegistry, check_option_types
 from patchprint.data.batches import StepBatcher
 from patchprint.data.patch_source import PatchSource
 from patchprint.losses import Loss
@@ -214,7 +214,7 @@ def create_batcher(config: TrainConfig, source: PatchSource) -> StepBatcher:
         UserError: it does not take so many views, or the source has too few points for one batch.
     """
     kind = BATCHERS[config.batcher]
-    check_kinds(f"batcher {config.batcher!r}", config.batcher_options, kind)
+    check_option_types(f"batcher {config.batcher!r}", config.batcher_options, kind)
     _check_views(config, kind.views_of_point)
     _check_size(config, source, kind.views_of_point)
     views = () if kind.views_of_point else (config.views,)

@@ -19,7 +19,7 @@ import torch
 from tqdm import tqdm
 
 from patchprint.common import distributed as ranks, files, provenance
-from patchprint.common.devices import kept_memory
+from patchprint.common.devices import keep_freed_memory
 from patchprint.common.errors import UserError
 from patchprint.common.signals import stop_as_event
 from patchprint.data import open_source
@@ -91,9 +91,9 @@ def train(
         config = dataclasses.replace(config, teacher_sha256=teacher.sha256)
     points, judge, selected_on = _shares(config, source, validation, teacher)
     with (
-        kept_memory() if device.type == "cpu" else contextlib.nullcontext(),
+        keep_freed_memory() if device.type == "cpu" else contextlib.nullcontext(),
         _deterministic(config.deterministic or device.type == "cpu"),
-        files.only_writer(out) if ranks.rank() == 0 else contextlib.nullcontext(),
+        files.exclusive_writer(out) if ranks.rank() == 0 else contextlib.nullcontext(),
     ):
         run = _Run(config, points, judge, selected_on, teacher, Path(out), resume, force)
         with contextlib.closing(run):
@@ -180,7 +180,7 @@ class _Run:
                 to_log = at_end or state.step % config.log_every == 0
                 to_validate = at_end or state.step % config.validate_every == 0
                 # All ranks must stop at the same step; they compare notes when they log.
-                stopping = (to_log or not ranks.are_several()) and ranks.any_rank(asked_to_stop.is_set(), device)
+                stopping = (to_log or not ranks.is_distributed()) and ranks.any_rank(asked_to_stop.is_set(), device)
                 to_save = at_end or stopping or state.step % config.checkpoint_every == 0
                 if to_log or to_validate or to_save:
                     self._check_finite()
@@ -220,7 +220,7 @@ class _Run:
             return
         except torch.OutOfMemoryError:
             pass  # leaving this block frees what the failed step held
-        if ranks.are_several():
+        if ranks.is_distributed():
             advice = "give a smaller one, or start more processes"  # which one fits could only be tried by all of them
         else:
             fits = largest_batch(self.config, self.source)

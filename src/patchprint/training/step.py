@@ -187,7 +187,7 @@ class TrainStep:
         # Trying all algorithms pays in long runs of patches; for backbones it took 19 s and found none that is faster.
         if device.type == "cuda" and not self.config.deterministic and mode != "record":
             torch.backends.cudnn.benchmark = True
-        alone = not ranks.are_several()
+        alone = not ranks.is_distributed()
         if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
             for network in (self.state.network, *(self._teacher.networks if self._teacher else ())):
                 fast_layers.fuse(cast(PatchNetwork, network))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from patchprint.common.errors import UserError
-from patchprint.interop.images import size_in_header
+from patchprint.interop.images import read_header_size
 
 
 class RequestError(UserError):
@@ -54,7 +54,7 @@ class Limits:
         if len(data) > self.upload_mb * 1e6:
             size = f"{len(data) / 1e6:.1f} MB"
             raise RequestError(f"{name} has {size}, the limit is {self.upload_mb:g} MB; make it smaller", 413)
-        pixels = size_in_header(data)
+        pixels = read_header_size(data)
         if pixels is None:
             raise RequestError(f"{name} is not an image that can be read here; choose a JPEG, PNG, WebP or BMP file")
         width, height = pixels

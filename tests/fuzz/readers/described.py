@@ -52,7 +52,7 @@ def read_match_folder(folder: Path) -> None:
 
 def write_vectors(folder: Path) -> None:
     write_features(folder)
-    image_vectors.of(feature_files.FeatureFolder(folder))
+    image_vectors.load_or_compute(feature_files.FeatureFolder(folder))
 
 
 def read_vectors(folder: Path) -> None:
@@ -120,7 +120,7 @@ def read_lists(folder: Path) -> None:
 
 
 def read_marker(folder: Path) -> None:
-    files.refuse_folder(folder, "patchprint describe", force=True)
+    files.check_output_folder(folder, "patchprint describe", force=True)
 
 
 READERS: dict[str, Reader] = {

@@ -103,7 +103,7 @@ for count, side, inputs, channels, stride in (
 CHAINS = """
 from patchprint import networks
 from patchprint.networks.engines import cuda
-cuda.runs_kernels = lambda device: True
+cuda.supports_triton = lambda device: True
 for name, is_chain, *options in CASES:
     network = networks.create(name, **({"width": 16} if is_chain else {}), **dict(options)).to(device).eval()
     for module in network.modules():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common.errors import UserError, parsing
-from patchprint.common.safe_io import leads_outside
+from patchprint.common.safe_io import escapes_folder
 
 _LIST_BYTES = 1 << 24
 _REMEDY = "copy or download it again"
@@ -126,7 +126,7 @@ def _files_inside(archive: Path, members: Iterable[Member]) -> dict[str, Any]:
     for name, target, member in members:
         target = None if target is None else posixpath.normpath(target.replace("\\", "/"))
         for what, place in (("name", name), ("link", target or "")):
-            if leads_outside(place):
+            if escapes_folder(place):
                 raise UserError(f"{archive} is refused: the {what} {name!r} in it leads out of it")
         name = posixpath.normpath(name.replace("\\", "/"))
         if target is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from patchprint.common.errors import require
 from patchprint.data.builders.homographies import make_tracks
 from patchprint.data.tracks import TrackStore
-from patchprint.interop.images import limit, read_gray
+from patchprint.interop.images import limit_size, read_gray
 
 TRAINING = (
     "astronaut", "brick", "cat", "clock", "coins", "grass", "gravel", "hubble_deep_field",
@@ -33,7 +33,7 @@ class StereoPair:
 
 def image(name: str) -> np.ndarray:
     """One of scikit-image's photographs as gray uint8 (H, W), at most 640 pixels wide or high."""
-    return limit(read_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
+    return limit_size(read_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
 
 
 def training_source() -> TrackStore:

@@ -73,7 +73,7 @@ def build(
     Returns:
         How many views densification added (0 without it).
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
+    files.check_output_folder(out, manifest.MADE_BY, force)
     track_files.check_numbers(patch_scale, max_mb)
     root = Path(src)
     scene = read_scene(Path(sparse) if sparse else root)

@@ -60,7 +60,7 @@ def locate(name: str, data_dir: str | Path | None = None) -> Path:
         return found
     target = files.cache_folder(name)
     archives = files.cache_folder("archives")
-    with files.only_writer(archives / name):
+    with files.exclusive_writer(archives / name):
         return _root_of(wanted, target) or _fetch(wanted, archives, target)
 
 

@@ -11,9 +11,9 @@ from patchprint.common.errors import UserError
 from patchprint.data import manifest, track_files
 from patchprint.data.builders import colmap_tracks
 from patchprint.interop.colmap_database import Cameras
-from patchprint.interop.colmap_sfm import MEMORY_GB, images_at_once
+from patchprint.interop.colmap_sfm import MEMORY_GB, max_parallel_images
 from patchprint.interop.colmap_sift import sift_reconstruction
-from patchprint.interop.images import list_images, readable_images
+from patchprint.interop.images import filter_readable, list_images
 
 EXHAUSTIVE_BELOW = 150
 
@@ -54,20 +54,20 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists, and the hidden folder of a run that was stopped.
     """
-    files.refuse_folder(out, manifest.MADE_BY, force)
+    files.check_output_folder(out, manifest.MADE_BY, force)
     track_files.check_numbers(patch_scale, max_mb, max_keypoints=max_keypoints, max_size=max_size)
     root, target = Path(src), Path(out)
     cameras = Cameras(single_camera=single_camera)
-    names = readable_images(root, list_images(root), strict)
+    names = filter_readable(root, list_images(root), strict)
     if len(names) < 2:
         raise UserError(f"{root} holds {len(names)} readable image; a reconstruction needs at least two")
     if pairs == "auto":
         pairs = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
     place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
-    with files.only_writer(place):
+    with files.exclusive_writer(place):
         if work is None and force:
             files.remove_folder(place)
-        threads = images_at_once(root, names, memory, os.cpu_count() or 1, max_size)
+        threads = max_parallel_images(root, names, memory, os.cpu_count() or 1, max_size)
         model = sift_reconstruction(root, place, names, cameras, max_keypoints, max_size, seed, pairs, threads)
         facts = colmap_tracks.build(
             root,

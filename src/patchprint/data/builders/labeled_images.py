@@ -16,7 +16,7 @@ import numpy as np
 
 from patchprint.common import files
 from patchprint.common.errors import UserError, require, suggest
-from patchprint.common.progress import leave_out, progress
+from patchprint.common.progress import progress, skip_or_raise
 from patchprint.data import manifest
 from patchprint.data.builders.archives import FileTree, open_tree
 from patchprint.data.builders.labeled_layouts import LabeledImage, Listing, cifar_pixels, read_listing
@@ -84,7 +84,7 @@ def cached_store(path: str | Path) -> Path:
     if (path / manifest.NAME).is_file():
         return path
     store = files.cache_folder("images") / f"{path.resolve().name}-{_fingerprint(path)}"
-    with files.only_writer(store.with_name(f"{store.name}.building"), wait=True):
+    with files.exclusive_writer(store.with_name(f"{store.name}.building"), wait=True):
         try:
             manifest.read(store, ImageStore.kind)
         except UserError:
@@ -118,7 +118,7 @@ def _pixels(tree: FileTree, images: Sequence[LabeledImage], side: int, strict: b
                 name = f"{file} in {tree.path}"
                 whole = decode_color(data, name) if image.row is None else cifar_pixels(data, image.row)
             except UserError as error:
-                leave_out(error, strict)
+                skip_or_raise(error, strict)
                 yield None
             else:
                 yield shrink(whole, side)

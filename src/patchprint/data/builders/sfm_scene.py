@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from patchprint.common.errors import UserError, parsing
-from patchprint.common.progress import leave_out, progress
-from patchprint.common.safe_io import inside
+from patchprint.common.progress import progress, skip_or_raise
+from patchprint.common.safe_io import safe_join
 from patchprint.common.types import Keypoints
 from patchprint.detectors import detect
 from patchprint.interop import colmap_models
@@ -114,7 +114,7 @@ def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[Sf
     An image must exist, be readable and have the size of its camera. Others are named and left out; with ``strict`` the first
     is an error.
     """
-    paths = [inside(folder, name, "the model") for name in scene.names]
+    paths = [safe_join(folder, name, "the model") for name in scene.names]
     if not any(path.is_file() for path in paths):
         raise UserError(f"{folder} holds none of the {len(paths)} images of the model, such as {scene.names[0]}")
     kept = []
@@ -131,7 +131,7 @@ def find_images(scene: SfmScene, folder: Path, strict: bool = False) -> tuple[Sf
                 )
             kept.append(number)
         except (UserError, OSError) as error:
-            leave_out(error, strict)
+            skip_or_raise(error, strict)
     return scene.with_images(kept), [paths[number] for number in kept]
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from patchprint.common.errors import UserError
-from patchprint.common.progress import leave_out, progress
+from patchprint.common.progress import progress, skip_or_raise
 from patchprint.data import splits, track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import check_detector, detect
-from patchprint.interop.images import encode_image, limit, list_images, read_gray
+from patchprint.interop.images import encode_image, limit_size, list_images, read_gray
 
 
 def build(
@@ -47,14 +47,14 @@ def build(
     track_files.check_numbers(patch_scale, max_mb, max_size=max_size)
 
     def read(name: str) -> np.ndarray:
-        return limit(read_gray(Path(src) / name), max_size)
+        return limit_size(read_gray(Path(src) / name), max_size)
 
     names, found = [], []
     for name in progress(list_images(src), "finding keypoints", "image"):
         try:
             keypoints = detect(read(name), detector, max_keypoints=max_keypoints, spread=False)
         except (UserError, OSError) as error:
-            leave_out(error, strict)
+            skip_or_raise(error, strict)
             continue
         if len(keypoints):
             names.append(name)

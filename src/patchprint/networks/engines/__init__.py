@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from patchprint.common.devices import map_over_cores
+from patchprint.common.devices import parallel_map
 from patchprint.common.errors import UserError, require
 from patchprint.common.registry import FileRegistry
 from patchprint.networks import PatchNetwork
@@ -77,11 +77,11 @@ class CpuEngine(Engine):
     def raw(self, patches: Tensor) -> Tensor:
         """Compute raw vectors, (N, 1, S, S) -> (N, D) float32, N at least 1."""
         parts = [partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)]
-        return torch.cat(map_over_cores(self._in_session, parts))
+        return torch.cat(parallel_map(self._in_session, parts))
 
     def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
         # A core samples patches and computes them before it takes the next ones: they are in its cache.
-        return self.finish(torch.cat(map_over_cores(self._in_session, cuts)))
+        return self.finish(torch.cat(parallel_map(self._in_session, cuts)))
 
     @contextlib.contextmanager
     def _in_session(self) -> Iterator[Callable[[Callable[[], Tensor]], Tensor]]:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchprint.common.devices import Recording, runs_kernels
+from patchprint.common.devices import Recording, supports_triton
 from patchprint.networks import PatchNetwork, fast_layers
 from patchprint.networks.blocks import Fovea, PatchStandardization
 from patchprint.networks.engines import Engine, inference_copy
@@ -81,7 +81,7 @@ def half_precision(network: PatchNetwork, dtype: torch.dtype = torch.bfloat16) -
     Chains of 3 x 3 convolutions are computed by our kernels, other networks by PyTorch's.
     """
     copied = inference_copy(network)
-    chain = _Chain.of(copied, dtype) if runs_kernels(next(network.parameters()).device) else None
+    chain = _Chain.of(copied, dtype) if supports_triton(next(network.parameters()).device) else None
     if chain is not None:
         return chain
     fast_layers.fuse(copied)
