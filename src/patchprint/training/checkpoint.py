@@ -18,8 +18,6 @@ from torch import Tensor, nn
 import patchprint
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
-from patchprint.losses import Loss
-from patchprint.networks.network import PatchNetwork
 from patchprint.networks.weights import to_bytes, weights_sha256
 from patchprint.training.config import TrainConfig, differences
 
@@ -42,8 +40,8 @@ class TrainState:
     """The state of a run: ``average`` of ``averaged(network)``; ``best`` validations, best first; fingerprint of the ``data``;
     number of processes that the images are ``divided_among`` (0: each holds all)."""
 
-    network: PatchNetwork
-    loss: Loss
+    network: nn.Module
+    loss: nn.Module
     optimizer: torch.optim.Optimizer
     average: dict[str, Tensor] | None
     step: int = 0

@@ -16,22 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from patchprint.common import distributed as ranks, files, provenance
 from patchprint.common.devices import keep_freed_memory
 from patchprint.common.errors import UserError
 from patchprint.common.signals import stop_as_event
-from patchprint.data import open_source
 from patchprint.data.patch_source import PatchSource
 from patchprint.networks import weights
-from patchprint.networks.network import PatchNetwork, TrainingRecord
-from patchprint.training import assembly, checkpoint, diagnostics, held_out
+from patchprint.networks.network import TrainingRecord
+from patchprint.training import assembly, checkpoint, held_out
 from patchprint.training.config import TrainConfig
-from patchprint.training.diagnostics import angle_histograms, monitor
 from patchprint.training.run_folder import RunFolder
-from patchprint.training.step import TrainStep, largest_batch, use_bf16
-from patchprint.training.teacher import Teacher
+from patchprint.training.task import PatchTask, Task
 
 
 @dataclass(frozen=True)
@@ -82,77 +80,35 @@ def train(
         validation: data that select the best weights, in place of the "val" points of ``source``. All of ``source`` is learned
             from then; without ``config.hold_out``, and where test data select, all but its "test" points.
     """
-    device = ranks.start(config.device)
-    if source is None:
-        source = open_source(config.data, device, patch_scale=config.patch_scale, divided=config.divide_photos)
-    source = source.to(device)
-    teacher = Teacher.load(config, source, use_bf16(config, device))
-    if teacher is not None:
-        config = dataclasses.replace(config, teacher_sha256=teacher.sha256)
-    points, judge, selected_on = _shares(config, source, validation, teacher)
+    return run_task(PatchTask(config, source, validation), out=out, resume=resume, force=force)
+
+
+def run_task(task: Task, *, out: str | Path, resume: bool = False, force: bool = False) -> Outcome:
+    """Train what ``task`` says into the folder ``out``; the other arguments are those of `train`."""
     with (
-        keep_freed_memory() if device.type == "cpu" else contextlib.nullcontext(),
-        _deterministic(config.deterministic or device.type == "cpu"),
+        keep_freed_memory() if task.device.type == "cpu" else contextlib.nullcontext(),
+        _deterministic(task.config.deterministic or task.device.type == "cpu"),
         files.exclusive_writer(out) if ranks.rank() == 0 else contextlib.nullcontext(),
     ):
-        run = _Run(config, points, judge, selected_on, teacher, Path(out), resume, force)
+        run = _Run(task, Path(out), resume, force)
         with contextlib.closing(run):
             return run.to_the_end()
-
-
-def _shares(
-    config: TrainConfig, source: PatchSource, validation: PatchSource | None, teacher: Teacher | None
-) -> tuple[PatchSource, held_out.Judge, str]:
-    """Return the points to learn from, the judge that selects weights, and the name of its data."""
-    most, seed = config.validation_pairs, config.seed
-    if config.select_on_test and validation is None:
-        judge = held_out.create_for_test_sets(config.select_on_test, source.device, source.patch_scale, most, seed)
-        return source.learnable(), judge, "test"
-    if validation is not None:
-        points, unseen = source, validation.to(source.device)
-    elif config.hold_out:
-        points, unseen = source.split("train"), source.split("val")
-    else:
-        points, unseen = source.learnable(), source.select(torch.zeros(0, dtype=torch.int64))
-    judge = held_out.create(unseen, most, seed, teacher)
-    return points, judge, "validation" if len(judge) else "nothing"
 
 
 class _Run:
     """One call of ``train``: the step, and what the host does around it."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        source: PatchSource,
-        judge: held_out.Judge,
-        selected_on: str,
-        teacher: Teacher | None,
-        out: Path,
-        resume: bool,
-        force: bool,
-    ) -> None:
-        self.config, self.source, self.is_first = config, source, ranks.rank() == 0
-        self.judge, self.selected_on = judge, selected_on
-        self.state = assembly.create(config, source.device)
-        self.state.data = source.fingerprint()
-        self.state.divided_among = ranks.world_size() if config.divide_photos else 0
+    def __init__(self, task: Task, out: Path, resume: bool, force: bool) -> None:
+        self.task, self.config, self.is_first = task, task.config, ranks.rank() == 0
+        self.state = task.create_state()
         # The first rank looks at the data for all of them; the others do only what it cannot do without them.
-        self.takes_part = self.is_first or source.is_divided
-        network, kinds = self.state.network, {1: "patches", 3: "whole images"}
-        if network.channels != source.channels:
-            learns, given = kinds[network.channels], kinds[source.channels]
-            raise UserError(f"network {config.network!r} learns from {learns}, but the data are {given}")
-        if teacher and not config.teacher_similarity and teacher.dim != network.dim:
-            raise UserError(
-                f"teacher_similarity is 0, and descriptors of {network.dim} numbers have no cosine to the teacher's of "
-                f"{teacher.dim}; give teacher_similarity, which compares any"
-            )
-        self.step = TrainStep(config, source, self.state, teacher)
+        self.takes_part = self.is_first or task.is_divided
+        network = self.state.network
+        self.step = task.create_step(self.state)
         if resume:
-            checkpoint.read(checkpoint.latest(out / "checkpoints"), self.state, config)
+            checkpoint.read(checkpoint.latest(out / "checkpoints"), self.state, self.config)
             self.step.step.fill_(self.state.step)
-        self.out, self.folder = out, RunFolder(out, config, resume, force) if self.is_first else None
+        self.out, self.folder = out, RunFolder(out, self.config, resume, force) if self.is_first else None
         if self.folder and resume:
             self.folder.forget_after(self.state.step)
         # Weights as they are judged and saved: the running average where there is one.
@@ -163,12 +119,10 @@ class _Run:
         self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
         if self.takes_part and not resume:
-            patches = diagnostics.learned_patches(source, network.input_size)
-            if self.folder:
-                self.folder.write_arrays(diagnostics.PATCHES, patches)
+            task.show_start(network, self.folder)
 
     def to_the_end(self) -> Outcome:
-        config, state, device = self.config, self.state, self.source.device
+        config, state, device = self.config, self.state, self.task.device
         with (
             stop_as_event() as asked_to_stop,
             tqdm(total=config.steps, initial=state.step, disable=None if self.is_first else True, unit="step") as bar,
@@ -193,15 +147,15 @@ class _Run:
                     checkpoint.write(self.folder.checkpoints, state, config)
                     self._write_outcome()
                 self.counted_from += time.perf_counter() - paused
-                if at_end:
-                    self._show_hardest()
+                if at_end and self.takes_part:
+                    self.task.show_end(self._judged(), self.folder)
                 elif stopping:
                     raise asked_to_stop.exception()
         return Outcome(
             steps=state.step,
             best_step=state.best[0].step if state.best else state.step,
             measured=state.best[0].measured if state.best else {},
-            selected_on=self.selected_on,
+            selected_on=self.task.selected_on,
             best=self.out / "best.safetensors",
             last=self.out / "last.safetensors",
             seconds=round(time.perf_counter() - self.started, 3),
@@ -223,7 +177,7 @@ class _Run:
         if ranks.is_distributed():
             advice = "give a smaller one, or start more processes"  # which one fits could only be tried by all of them
         else:
-            fits = largest_batch(self.config, self.source)
+            fits = self.task.fitting_batch()
             advice = f"give --batch {fits}, which fits" if fits else "not even the smallest batch fits"
         raise UserError(f"the GPU has too little memory for --batch {self.config.batch}; {advice}")
 
@@ -238,44 +192,32 @@ class _Run:
             )
 
     def _log(self, bar: tqdm) -> None:
-        watched = self._watched_norms() if self.takes_part else {}
-        if self.folder is None or self.step.described is None:
+        watched = self.task.monitor(self._judged()) if self.takes_part else {}
+        if self.folder is None or not self.step.losses:
             return
-        losses = {f"loss/{name}": value for name, value in self.step.losses.items()}
-        measured = {**losses, **monitor(*self.step.described)}
+        measured = {f"loss/{name}": value for name, value in self.step.losses.items()} | watched
         numbers = torch.stack([value.float() for value in measured.values()]).tolist()
         steps, self.logged_step = self.state.step - self.logged_step, self.state.step
         seconds, self.counted_from = time.perf_counter() - self.counted_from, time.perf_counter()
         rates = {
             "lr": assembly.learning_rate(self.config, self.state.step - 1),
-            "patches_per_second": round(steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1),
+            f"{self.task.counted}_per_second": round(
+                steps * self.config.batch * self.config.views / max(seconds, 1e-9), 1
+            ),
         }
-        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **watched, **rates})
+        self.folder.log(self.state.step, {**dict(zip(measured, numbers, strict=True)), **rates})
         bar.set_postfix(loss=f"{numbers[0]:.4f}", refresh=False)
 
-    def _watched_norms(self) -> dict[str, float]:
-        """Return the norm before normalization of ``config.watch`` samples, the first views of points."""
-        if not self.config.watch:
-            return {}
-        count, device = min(self.config.watch, self.source.num_points), self.source.device
-        points = torch.linspace(0, self.source.num_points - 1, count, device=device).long()
-        views = torch.zeros(count, 1, dtype=torch.int64, device=device)
-        network = self._judged()
-        raw = network.raw(self.source.sample(points, views, network.input_size)[:, 0])
-        norms = torch.linalg.vector_norm(raw, dim=1).tolist()
-        return {f"norm/sample-{number}": norm for number, norm in enumerate(norms)}
-
     def _validate(self) -> None:
-        if self.folder and self.step.described is not None:
-            desc, _, label = self.step.described
-            self.folder.log_angles(self.state.step, angle_histograms(desc, label))
-        if len(self.judge) and self.takes_part:
-            measured = self.judge.measure(self._judged().in_evaluation())
+        if self.folder:
+            self.task.show_validation(self.state.step, self.folder)
+        if len(self.task.judge) and self.takes_part:
+            measured = self.task.judge.measure(self.task.evaluated(self._judged()))
             if self.folder:
                 self._keep_best(measured, self.folder)
 
     def _keep_best(self, measured: held_out.Measured, folder: RunFolder) -> None:
-        folder.log(self.state.step, {f"{self.selected_on}/{name}": value for name, value in measured.items()})
+        folder.log(self.state.step, {f"{self.task.selected_on}/{name}": value for name, value in measured.items()})
         found = checkpoint.Validated(self.state.step, held_out.score(measured), measured)
         # Of equals the earlier is the better one.
         self.state.best = sorted([*self.state.best, found], key=lambda each: each.score)[: self.config.keep_best]
@@ -283,13 +225,6 @@ class _Run:
             self._save(_kept_name(found))
         if found is self.state.best[0]:
             self._save("best")
-
-    def _show_hardest(self) -> None:
-        """Where the last weights go wrong, in images."""
-        if self.takes_part and isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
-            pairs = diagnostics.hardest_pairs(self.judge, self._judged().in_evaluation())
-            if self.folder:
-                self.folder.write_arrays(diagnostics.HARDEST, pairs)
 
     def _write_outcome(self) -> None:
         """Write what follows the newest checkpoint; a killed run may not have come to it."""
@@ -304,27 +239,22 @@ class _Run:
             if file.name not in kept:
                 file.unlink()
 
-    def _judged(self) -> PatchNetwork:
+    def _judged(self) -> nn.Module:
         if self.state.average is not None:
             # Counters have no average.
             self.judged.load_state_dict({**self.state.network.state_dict(), **self.state.average})
         return self.judged
 
     def _save(self, name: str) -> None:
-        info = dataclasses.replace(
-            self.state.network.info,
-            name=f"{self.config.network}.{self.out.resolve().name}",
-            training=TrainingRecord(
-                recipe=self.config.recipe,
-                data=", ".join(Path(folder).name for folder in self.config.data),
-                step=self.state.step,
-                start="" if self.config.init in (None, assembly.RANDOM) else self.config.init,
-                config=self.config.to_json(),
-            ),
-            patch_scale=self.source.patch_scale,
-            sha256="",
+        record = TrainingRecord(
+            recipe=self.config.recipe,
+            data=", ".join(Path(folder).name for folder in self.config.data),
+            step=self.state.step,
+            start="" if self.config.init in (None, assembly.RANDOM) else self.config.init,
+            config=self.config.to_json(),
         )
-        weights.save(self._judged(), self.out / f"{name}.safetensors", info)
+        called = f"{self.config.network}.{self.out.resolve().name}"
+        self.task.save(self._judged(), self.out / f"{name}.safetensors", called, record)
 
 
 def _kept_name(judged: checkpoint.Validated) -> str:

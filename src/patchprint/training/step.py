@@ -20,7 +20,7 @@ from patchprint import networks
 from patchprint.common import distributed as ranks, rng
 from patchprint.data import augment
 from patchprint.data.patch_source import PatchSource
-from patchprint.losses import DescriptorBatch
+from patchprint.losses import DescriptorBatch, Loss
 from patchprint.networks import fast_layers
 from patchprint.networks.network import PatchNetwork
 from patchprint.training import assembly
@@ -36,40 +36,26 @@ Described = tuple[Tensor, Tensor, Tensor | None]
 Cut = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, tuple[Tensor, ...]]
 
 
-class TrainStep:
-    """``run()`` does the next step of a run.
+class Step:
+    """``run()`` does the next step of a run: loss parts, new weights, and their average; a subclass computes the loss parts.
 
-    After a step ``losses`` holds its loss parts (0-dim), ``described`` the unit and raw descriptors (P, K, D) and labels (P,)
-    or None, ``first_bad`` the first step whose loss or weights were not finite, or -1. All stay on the device, where a
-    recorded step overwrites them. ``teacher``: that of ``config``, if loaded already.
+    After a step ``losses`` holds its loss parts (0-dim) and ``first_bad`` the first step whose loss or weights were not finite,
+    or -1. All stay on the device, where a recorded step overwrites them.
     """
 
-    def __init__(
-        self, config: TrainConfig, source: PatchSource, state: TrainState, teacher: Teacher | None = None
-    ) -> None:
-        device, network = source.device, state.network
-        self.config, self.source, self.state = config, source, state
+    def __init__(self, config: TrainConfig, state: TrainState, device: torch.device) -> None:
+        self.config, self.state = config, state
         self.step = torch.tensor(state.step, device=device)
         self.first_bad = torch.tensor(-1, device=device)
         self.losses: dict[str, Tensor] = {}
-        self.described: Described | None = None
-        self._patch_dtype = torch.float64 if config.precision == "float64" else torch.float32
-        self._batcher = assembly.create_batcher(config, source)
-        self._augmentation = augment.create(config.augmentation, source.channels)
-        self._loss: Callable[..., dict[str, Tensor]] = state.loss
-        self._teacher = teacher or Teacher.load(config, source, use_bf16(config, device))
-        self._teach = cast(Callable[..., Tensor] | None, self._teacher)
-        self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), state.loss.needs_maps)
-        networks.set_num_views(network, config.views if config.separate_views else 1)
-        assembly.train_mode(network, config.freeze)
-        state.loss.train()
-        self._learning: list[Tensor] = [value for value in network.parameters() if value.requires_grad]
-        self._patches: Callable[..., Any] = self._cut_patches
-        self._objective: Callable[..., Any] = self._compute_objective
+        self._learning: list[Tensor] = [value for value in state.network.parameters() if value.requires_grad]
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_run = 0
-        self._wants_graph = self._accelerate(device)
-        self._stream = torch.cuda.Stream(device) if self._wants_graph else None
+        self._stream: torch.cuda.Stream | None = None  # on which steps are recorded, where they are
+
+    def compute_losses(self) -> dict[str, Tensor]:
+        """Compute the loss parts of step ``self.step``, "total" among them."""
+        raise NotImplementedError
 
     def run(self) -> None:
         """Queue one step on the device and return."""
@@ -78,7 +64,7 @@ class TrainStep:
             self._seed_dropout()
             if self._graph is not None:
                 self._graph.replay()
-            elif self._wants_graph and self._steps_run >= _STEPS_BEFORE_CAPTURE:
+            elif self._stream is not None and self._steps_run >= _STEPS_BEFORE_CAPTURE:
                 self._graph = self._record()
                 self._graph.replay()
             else:
@@ -87,7 +73,7 @@ class TrainStep:
         self.state.step += 1
 
     def _run_once(self) -> None:
-        losses, self.described = self._objective(*self._patches(self.step), self.step)
+        losses = self.compute_losses()
         self.state.optimizer.zero_grad(set_to_none=True)
         losses["total"].backward()
         self.state.optimizer.step()
@@ -100,6 +86,69 @@ class TrainStep:
             good = torch.isfinite(self.losses["total"]) & torch.isfinite(norms).all()
             self.first_bad.copy_(torch.where(good | (self.first_bad >= 0), self.first_bad, self.step))
             self.step += 1
+
+    def _seed_dropout(self) -> None:
+        # Dropout is the one user of PyTorch's own generator; seeding it by the step makes resuming exact.
+        place = self.state.step * ranks.world_size() + ranks.rank()
+        seed = (self.config.seed * 0x9E3779B1 + place) & 0xFFFFFFFF
+        if self.step.device.type == "cuda":
+            torch.cuda.default_generators[self.step.device.index or 0].manual_seed(seed)
+        else:
+            torch.default_generator.manual_seed(seed)
+
+    @contextlib.contextmanager
+    def _on_own_stream(self) -> Iterator[None]:
+        """Do the steps on a stream that can be recorded, which the default one cannot."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            yield
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    def _record(self) -> torch.cuda.CUDAGraph:
+        """Record the step as a CUDA graph; recording computes nothing."""
+        self.state.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._stream):
+            self._run_once()
+        return graph
+
+
+class TrainStep(Step):
+    """A step on patches or images.
+
+    After a step ``described`` holds the unit and raw descriptors (P, K, D) and labels (P,) or None. ``teacher``: that of
+    ``config``, if loaded already.
+    """
+
+    def __init__(
+        self, config: TrainConfig, source: PatchSource, state: TrainState, teacher: Teacher | None = None
+    ) -> None:
+        device, network = source.device, cast(PatchNetwork, state.network)
+        super().__init__(config, state, device)
+        self.source, self.network = source, network
+        self.described: Described | None = None
+        self._patch_dtype = torch.float64 if config.precision == "float64" else torch.float32
+        self._batcher = assembly.create_batcher(config, source)
+        self._augmentation = augment.create(config.augmentation, source.channels)
+        loss = cast(Loss, state.loss)
+        self._loss: Callable[..., dict[str, Tensor]] = loss
+        self._teacher = teacher or Teacher.load(config, source, use_bf16(config, device))
+        self._teach = cast(Callable[..., Tensor] | None, self._teacher)
+        self._describe: Callable[..., Any] = _Describe(network, use_bf16(config, device), loss.needs_maps)
+        networks.set_num_views(network, config.views if config.separate_views else 1)
+        assembly.train_mode(network, config.freeze)
+        loss.train()
+        self._patches: Callable[..., Any] = self._cut_patches
+        self._objective: Callable[..., Any] = self._compute_objective
+        self._stream = torch.cuda.Stream(device) if self._accelerate(device) else None
+
+    def compute_losses(self) -> dict[str, Tensor]:
+        losses, self.described = self._objective(*self._patches(self.step), self.step)
+        return losses
 
     def _cut_patches(self, step: Tensor) -> Cut:
         """Return patches (K * P, C, S, S) of this rank, first views first; valid (P, K); ignore of all ranks; label (P,); and
@@ -124,7 +173,7 @@ class TrainStep:
                 patches = changes.light(rng.fold_in(key, 2), patches, mine.start)
             return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype)
 
-        own = Sight(1.0, self.state.network.input_size)
+        own = Sight(1.0, self.network.input_size)
         patches = look(own)
         if self._teacher is None:
             return patches, batch.valid, batch.ignore, batch.label, ()
@@ -169,15 +218,6 @@ class TrainStep:
         # Detached, because a graph that outlives its step would tie the next one to its stream.
         return self._loss(batch), (batch.desc.detach(), batch.raw.detach(), batch.label)
 
-    def _seed_dropout(self) -> None:
-        # Dropout is the one user of PyTorch's own generator; seeding it by the step makes resuming exact.
-        place = self.state.step * ranks.world_size() + ranks.rank()
-        seed = (self.config.seed * 0x9E3779B1 + place) & 0xFFFFFFFF
-        if self.step.device.type == "cuda":
-            torch.cuda.default_generators[self.step.device.index or 0].manual_seed(seed)
-        else:
-            torch.default_generator.manual_seed(seed)
-
     def _accelerate(self, device: torch.device) -> bool:
         """Compile the step where that helps, distribute it over the ranks; return whether to record it."""
         mode = self.config.acceleration
@@ -189,10 +229,10 @@ class TrainStep:
             torch.backends.cudnn.benchmark = True
         alone = not ranks.is_distributed()
         if device.type == "cpu" or (mode != "eager" and importlib.util.find_spec("triton") is not None):
-            for network in (self.state.network, *(self._teacher.networks if self._teacher else ())):
+            for network in (self.network, *(self._teacher.networks if self._teacher else ())):
                 fast_layers.fuse(cast(PatchNetwork, network))
         # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
-        resident, fixed = self.source.is_resident, self.state.loss.fixed_shapes
+        resident, fixed = self.source.is_resident, cast(Loss, self.state.loss).fixed_shapes
         if compiles:
             if resident:
                 self._patches = _compiled(self._patches)
@@ -207,26 +247,6 @@ class TrainStep:
             # Batch statistics are those of the global batch already, hence nothing to broadcast.
             self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
         return mode in ("record", "graph") and device.type == "cuda" and alone and resident and fixed
-
-    @contextlib.contextmanager
-    def _on_own_stream(self) -> Iterator[None]:
-        """Do the steps on a stream that can be recorded, which the default one cannot."""
-        if self._stream is None:
-            yield
-            return
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            yield
-        torch.cuda.current_stream().wait_stream(self._stream)
-
-    def _record(self) -> torch.cuda.CUDAGraph:
-        """Record the step as a CUDA graph; recording computes nothing."""
-        self.state.optimizer.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._stream):
-            self._run_once()
-        return graph
 
 
 def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
