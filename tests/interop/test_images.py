@@ -21,6 +21,7 @@ from patchprint.interop.images import (
     image_size,
     list_images,
     read_color,
+    read_gps,
     read_gray,
     read_header_size,
 )
@@ -202,3 +203,21 @@ def test_headers_tell_the_size(tmp_path: Path, name: str, options: dict) -> None
 @pytest.mark.parametrize("data", [b"", b"RIFF", b"RIFF1234WEBPVP8 ", b"hello, world, hello, world, hello"])
 def test_what_has_no_header_has_no_size(data: bytes) -> None:
     assert read_header_size(data) is None
+
+
+def test_gps_positions_of_jpeg_and_tiff_files_and_of_none(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif.get_ifd(0x8825).update({1: "S", 2: (33.0, 51.0, 24.48), 3: "W", 4: (0.0, 30.0, 0.0)})
+    Image.new("L", (8, 8)).save(tmp_path / "a.jpg", exif=exif)
+    (tmp_path / "a.tif").write_bytes(exif.tobytes()[6:])  # its header, which is all that is read
+    for name in ("a.jpg", "a.tif"):
+        assert read_gps(tmp_path / name) == pytest.approx((-33.8568, -0.5))
+    exif.get_ifd(0x8825)[2] = (133.0, 0.0, 0.0)
+    Image.new("L", (8, 8)).save(tmp_path / "beyond.jpg", exif=exif)
+    Image.new("L", (8, 8)).save(tmp_path / "none.jpg")
+    Image.new("L", (8, 8)).save(tmp_path / "none.png")
+    whole = (tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(whole[:60])
+    (tmp_path / "damaged.jpg").write_bytes(whole.replace(b"\x88\x25", b"\x88\x26"))
+    for name in ("beyond.jpg", "none.jpg", "none.png", "cut.jpg", "damaged.jpg", "gone.jpg"):
+        assert read_gps(tmp_path / name) is None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from patchprint.common.types import Features
 from patchprint.matching import match, pair_selection
@@ -45,7 +48,7 @@ def test_wrong_lines_are_named(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text(text)
     with pytest.raises(ValueError, match=message):
         choose(NAMES, tmp_path / "p.txt")
-    with pytest.raises(ValueError, match="takes exhaustive, sequential, retrieval, or a text file"):
+    with pytest.raises(ValueError, match="takes exhaustive, sequential, retrieval, gps, or a text file"):
         choose(NAMES, tmp_path / "nothing.txt")
 
 
@@ -64,7 +67,7 @@ def test_retrieval_pairs_what_looks_alike() -> None:
 
 
 def test_neighbors_are_counted_where_they_mean_something() -> None:
-    with pytest.raises(ValueError, match="belongs to the pairs sequential and retrieval, not to exhaustive"):
+    with pytest.raises(ValueError, match="belongs to the pairs sequential, retrieval, gps, not to exhaustive"):
         choose(NAMES, "exhaustive", 3)
     with pytest.raises(ValueError, match="at least 1 neighbor"):
         choose(NAMES, "retrieval", 0)
@@ -111,3 +114,49 @@ def test_pairs_with_too_few_matches_come_out_empty() -> None:
     for fewest, expected in ((count, count), (count + 1, 0)):
         (matches,) = pair_selection.match_pairs(stored, [("0", "1")], MatchRule("mutual", fewest=fewest)).values()
         assert len(matches) == expected
+
+
+def flight(folder: Path) -> dict[str, Features]:
+    """Two lines of four images, 100 m apart and flown to and fro, 20 m between images; one has no position."""
+    stored = {}
+    for number in range(8):
+        line, along = divmod(number, 4)
+        east, north = (20 * (3 - along if line else along) + 5 * line, 100 * line)
+        path = folder / f"{number}.jpg"
+        exif = Image.Exif()
+        if number != 6:
+            write_gps(exif, -33.86 + north / 111_195, 151.21 + east / 111_195 / 0.8304)
+        Image.fromarray(np.zeros((8, 8), np.uint8)).save(path, exif=exif)
+        stored[path.name] = replace(features(descriptors(60, seed=number % 6)), image_path=path)
+    return stored
+
+
+def write_gps(exif: Image.Exif, latitude: float, longitude: float) -> None:
+    values = exif.get_ifd(0x8825)
+    for place, angle, directions in ((1, latitude, "NS"), (3, longitude, "EW")):
+        minutes, seconds = divmod(abs(angle) * 3600, 60)
+        values[place] = directions[angle < 0]
+        values[place + 1] = (float(minutes // 60), float(minutes % 60), round(seconds, 5))
+
+
+def test_positions_pair_what_is_near_and_the_rest_by_descriptors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = flight(tmp_path)
+    pairs = pair_selection.choose_pairs(stored, "gps", 1)
+    placed = [(int(a[0]), int(b[0])) for a, b in pairs if "6.jpg" not in (a, b)]
+    assert placed == [(0, 1), (1, 2), (2, 3), (4, 5), (5, 7)], "across the missing image, and not from line to line"
+    assert ("0.jpg", "6.jpg") in pairs, "whose descriptors are equal"
+    assert "1 of 8 images have no GPS position, 6.jpg first" in capsys.readouterr().err
+    assert len(pair_selection.choose_pairs(stored, "gps")) == 28
+
+
+def test_images_without_positions_are_refused_before_they_are_described(tmp_path: Path) -> None:
+    stored = flight(tmp_path)
+    pair_selection.check_pairs(list(stored), "gps", images=tmp_path)
+    for action in (
+        lambda: pair_selection.check_pairs(["6.jpg", "gone.jpg"], "gps", images=tmp_path),
+        lambda: choose(NAMES, "gps"),
+    ):
+        with pytest.raises(ValueError, match="no image has a GPS position"):
+            action()

@@ -48,7 +48,7 @@ def main(
         masks: folder of masks, NAME.png for the image NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
         strict: stop at the first image that cannot be read; by default it is named and left out
         match: colmap: match the images too and let COLMAP verify that, so that the database can be mapped at once
-        pairs: with --match: exhaustive, sequential, retrieval, or a text file with two names per line (patchprint match --help)
+        pairs: with --match: exhaustive, sequential, retrieval, gps, or a file with two names per line (patchprint match --help)
         shards: npz: many images in each file; for ten thousand images and more
         workers: processes that work side by side (default: 1, with a GPU all cores)
         address: with --engine ray: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on
@@ -121,7 +121,7 @@ def _check_match(images: str | Path, out: Path, format: str, pairs: str) -> None
         raise UserError(
             f"--match fills a COLMAP database; give --format colmap, or match afterwards: patchprint match {out} --out M.npz"
         )
-    check_pairs(list_images(images), pairs)
+    check_pairs(list_images(images), pairs, images=images)
 
 
 def _next_for_colmap(images: str | Path, out: Path, matched: bool) -> str:

@@ -43,8 +43,8 @@ def main(
     Args:
         features: folder of features (patchprint describe) or an hloc features.h5; for two images give both
         pairs: exhaustive; sequential (each image with those that follow it by name); retrieval (with those that look most like
-            it); or a text file with two names per line
-        neighbors: how many images each is paired with; default 15 that follow (sequential), 30 that look like it (retrieval)
+            it); gps (with those that were taken nearest to it, by EXIF data); or a text file with two names per line
+        neighbors: how many images each is paired with; default 15 that follow (sequential), 20 (retrieval, gps)
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP), or a folder (a name without ending), which is read
             as one and goes on where it stopped
         device: auto, cpu, cuda or mps

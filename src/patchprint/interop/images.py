@@ -7,8 +7,10 @@ short, is refused by name, since half an image gives half the keypoints silently
 
 from __future__ import annotations
 
+import contextlib
 import os
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, overload
@@ -16,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 from torch import Tensor
 
-from patchprint.common.errors import UserError, require
+from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.progress import note, skip_or_raise
 from patchprint.common.safe_io import escapes_folder
 
@@ -27,6 +29,8 @@ _CHANNELS = (1, 3, 4)
 # Deflate packs a byte into a 1032nd of one, and a byte of a PNG file may hold eight pixels.
 _MAX_PIXELS_PER_BYTE = 8 * 1032
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"
+_JPEG_APP1, _GPS = 0xE1, 0x8825  # where EXIF data begin, and the positions in them
+_EXIF_WITHIN = 1 << 17  # bytes; a segment has at most half of it
 _JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers of a frame header
 
 ImageLike = str | Path | np.ndarray | Tensor
@@ -219,6 +223,35 @@ def local_path(image: ImageLike) -> Path | None:
 def is_rotated_by_exif(image: str | Path) -> bool:
     """Whether the EXIF orientation of a file changes what is seen of it."""
     return not np.array_equal(read_gray(image, exif=True), read_gray(image))
+
+
+def read_gps(path: str | Path) -> tuple[float, float] | None:
+    """Read latitude and longitude, in degrees, from the EXIF data of a JPEG or TIFF file; None where there are none."""
+    image = require("PIL.Image", extra="images")
+    exif = image.Exif()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(OSError, UserError))
+        stack.enter_context(parsing(path, "an image with EXIF data"))
+        stack.enter_context(warnings.catch_warnings(action="ignore"))  # of Pillow, about damaged data
+        stream = stack.enter_context(open(path, "rb"))
+        head = stream.read(_EXIF_WITHIN)
+        if head.startswith(_JPEG):
+            parts = (head[start:stop] for marker, start, stop in _jpeg_segments(head) if marker == _JPEG_APP1)
+            exif.load(next(part for part in parts if part.startswith(b"Exif\0\0")))
+        else:
+            stream.seek(0)
+            exif.load_from_fp(stream)
+        values = exif.get_ifd(_GPS)
+        latitude, longitude = (_degrees(values[place], values[place - 1]) for place in (2, 4))
+        if abs(latitude) <= 90 and abs(longitude) <= 180:  # NaN, of 0/0, is neither
+            return latitude, longitude
+    return None
+
+
+def _degrees(parts: Iterable[Any], direction: str) -> float:
+    """Degrees, minutes and seconds as one number, negative in the south and west."""
+    degrees, minutes, seconds = map(float, parts)
+    return (degrees + minutes / 60 + seconds / 3600) * (-1 if direction.strip("\0 ") in ("S", "W") else 1)
 
 
 def find_name_problem(name: str) -> str | None:

@@ -8,18 +8,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from patchprint.common.errors import UserError
 from patchprint.common.lru import Lru
-from patchprint.common.progress import progress
+from patchprint.common.progress import note, progress
 from patchprint.common.types import Features, Matches
+from patchprint.interop.images import read_gps
 from patchprint.matching.matchers import DEFAULT_MATCHER, MatchSettings, match_and_verify
 from patchprint.matching.two_view_geometry import Kind
 from patchprint.ops import pooling
+from patchprint.ops.distances import nearest
 from patchprint.storage import image_vectors
 
 Pair = tuple[str, str]
-RULES = ("exhaustive", "sequential", "retrieval")
+RULES = ("exhaustive", "sequential", "retrieval", "gps")
+_EARTH = 6_371_000.0  # radius in meters
 OVERLAP = 15  # images that follow, for sequences
+_NO_POSITION = (
+    "no image has a GPS position in its EXIF data (JPEG and TIFF files, where they were when they were described); take "
+    "--pairs retrieval, or sequential for a flight"
+)
 _CACHED = 64  # images whose features stay in memory
 
 
@@ -33,10 +42,11 @@ def choose_pairs(
     """Choose the pairs of images to match, by name.
 
     Args:
-        features: by name of the image; only retrieval looks at them.
+        features: by name of the image; only retrieval and gps look at them.
         pairs: "exhaustive" (all); "sequential" (each with the ``neighbors`` that follow it, by name with numbers in the order
-            of their value; default 15); "retrieval" (each with the ``neighbors`` that look most like it; default 30); or a text
-            file (`read_pairs`).
+            of their value; default 15); "retrieval" (each with the ``neighbors`` that look most like it; default 20); "gps"
+            (each with the ``neighbors`` that were taken nearest to it, by the EXIF data of the image files; default 20; images
+            without a position by retrieval); or a text file (`read_pairs`).
         seed: of retrieval.
         left_out: images without features that a list may name; their pairs are left out too.
     """
@@ -48,19 +58,22 @@ def choose_pairs(
         ordered, reach = sorted(names, key=_by_number), (neighbors or OVERLAP) + 1
         return [(a, b) for start, a in enumerate(ordered) for b in ordered[start + 1 : start + reach]]
     if pairs == "retrieval":
-        known = image_vectors.load_or_compute(features, seed)
-        return pooling.similar_pairs(
-            known.names, lambda name: features[name].descriptors, neighbors or pooling.NEIGHBORS, seed, known.vectors
-        )
+        return _similar(features, neighbors or pooling.NEIGHBORS, seed)
+    if pairs == "gps":
+        return _near(features, neighbors or pooling.NEIGHBORS, seed)
     return [pair for pair in read_pairs(pairs, [*names, *left_out]) if set(pair) <= set(names)]
 
 
-def check_pairs(names: Iterable[str], pairs: str | Path, neighbors: int | None = None) -> None:
-    """Raise UserError where `choose_pairs` would, before the images are described."""
+def check_pairs(
+    names: Iterable[str], pairs: str | Path, neighbors: int | None = None, images: str | Path | None = None
+) -> None:
+    """Raise UserError where `choose_pairs` would, before the ``images``, a folder, are described."""
     if neighbors is not None and neighbors < 1:
         raise UserError(f"an image needs at least 1 neighbor, got {neighbors}")
-    if neighbors is not None and pairs not in ("sequential", "retrieval"):
-        raise UserError(f"a number of neighbors belongs to the pairs sequential and retrieval, not to {pairs}")
+    if neighbors is not None and pairs not in RULES[1:]:
+        raise UserError(f"a number of neighbors belongs to the pairs {', '.join(RULES[1:])}, not to {pairs}")
+    if pairs == "gps" and images is not None and all(read_gps(Path(images) / name) is None for name in names):
+        raise UserError(_NO_POSITION)
     if pairs not in RULES:
         read_pairs(pairs, names)
 
@@ -85,6 +98,41 @@ def read_pairs(path: str | Path, names: Iterable[str]) -> list[Pair]:
                 raise UserError(f"{path}, line {number}: there is no image {word}")
         chosen.append((words[0], words[1]))
     return list(dict.fromkeys(chosen))
+
+
+def _similar(features: Mapping[str, Features], neighbors: int, seed: int) -> list[Pair]:
+    known = image_vectors.load_or_compute(features, seed)
+    return pooling.similar_pairs(known.names, lambda name: features[name].descriptors, neighbors, seed, known.vectors)
+
+
+def _near(features: Mapping[str, Features], neighbors: int, seed: int) -> list[Pair]:
+    """Pair each image with those that were taken nearest to it; altitude does not count."""
+    positions = {}
+    for name in progress(features, "reading GPS positions", "image"):
+        path = features[name].image_path
+        if path is not None and (position := read_gps(path)) is not None:
+            positions[name] = position
+    if not positions:
+        raise UserError(_NO_POSITION)
+    names = list(positions)
+    latitude, longitude = torch.tensor([positions[name] for name in names], dtype=torch.float64).deg2rad().T
+    meters = _EARTH * torch.stack(
+        [latitude.cos() * longitude.cos(), latitude.cos() * longitude.sin(), latitude.sin()], 1
+    )
+    # Exact, since a matrix product would lose meters; one more neighbor, since an image is its own.
+    _, index = nearest(meters, meters, neighbors + 1, exact=True)
+    found = {
+        (names[min(row, other)], names[max(row, other)])
+        for row, others in enumerate(index.tolist())
+        for other in [other for other in others if other not in (row, -1)][:neighbors]
+    }
+    if without := [name for name in features if name not in positions]:
+        note(
+            f"{len(without)} of {len(features)} images have no GPS position, {without[0]} first: paired by what they show"
+        )
+        found |= {pair for pair in _similar(features, neighbors, seed) if not set(pair) <= set(positions)}
+    order = {name: number for number, name in enumerate(features)}
+    return sorted(found, key=lambda pair: (order[pair[0]], order[pair[1]]))
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ class SfmSettings:
     # Threshold of the ratio test; default: the calibrated one of the model, else 0.8.
     ratio: float | None = None
     # Which images are matched: exhaustive; sequential (each with those that follow it by name); retrieval (each with those that
-    # look most like it); or a text file with two names per line.
+    # look most like it); gps (each with the nearest by EXIF data); or a text file with two names per line.
     pairs: str = "exhaustive"
-    # How many images each is matched with; default: 15 that follow (sequential), 30 that look like it (retrieval).
+    # How many images each is matched with; default: 15 that follow (sequential), 20 (retrieval, gps).
     neighbors: int | None = None
     # How COLMAP initializes cameras.
     cameras: Cameras = field(default_factory=Cameras)
@@ -113,7 +113,7 @@ def sfm(
         names = _new_names(images, names, base.features)
     for package in ("pycolmap", "matplotlib.figure", "jinja2"):
         require(package, extra="sfm" if package == "pycolmap" else "images")
-    check_pairs([*(() if base is None else base.features), *names], settings.pairs, settings.neighbors)
+    check_pairs([*(() if base is None else base.features), *names], settings.pairs, settings.neighbors, images)
     load_describer(settings.describe, images, names, masks)
     with files.exclusive_writer(out):
         files.claim_folder(out, MADE_BY, CONTENTS, force=force)

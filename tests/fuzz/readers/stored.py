@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from PIL import Image
 
 from fuzz import mutators
 from fuzz.reader import Reader
@@ -21,11 +22,15 @@ def write_pictures(folder: Path) -> None:
     picture = cv2.merge([texture(64, 72, number) for number in range(3)])
     for suffix in ("jpg", "png", "bmp", "tif", "webp", "ppm", "jp2"):
         assert cv2.imwrite(str(folder / f"a.{suffix}"), picture)
+    exif = Image.Exif()
+    exif.get_ifd(0x8825).update({1: "S", 2: (33.0, 51.0, 24.48), 3: "E", 4: (151.0, 12.0, 55.08)})
+    Image.fromarray(picture).save(folder / "a.jpg", exif=exif)
     cv2.imwrite(str(folder / "deep.png"), picture.astype(np.uint16) * 200)
 
 
 def read_pictures(folder: Path) -> None:
     for name in images.list_images(folder):
+        images.read_gps(folder / name)  # of a damaged file none, without an error
         for read in (images.read_gray, images.read_color, images.image_size):
             read(folder / name)
 
