@@ -106,7 +106,7 @@ GIVEN = {
     "loss_settings": ("margin=0.5", {"margin": 0.5}), "batcher_options": ("run=8", {"run": 8}),
     "optimizer": ("adam", "adam"), "schedule": ("cosine", "cosine"), "precision": ("float64", "float64"),
     "acceleration": ("eager", "eager"), "average": ("0.25", 0.25), "sec_momentum": ("0.25", 0.25),
-    "teacher_scales": ("18", (18.0,)), "warm_up": ("0.25", 0.25),
+    "warm_up": ("0.25", 0.25),
 }  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_every_setting_can_be_given(name, config_of):
     flag = "--" + spelled.get(name, name.replace("_", "-"))
     value = getattr(before, name)
     arguments = ["--batcher", "neighbors"] if name == "batcher_options" else []
-    if name in ("teacher_scales", "loss_weight"):
+    if name == "loss_weight":
         arguments = ["--teacher", "sdgmnet"]
     words, expected = GIVEN.get(name) or (
         (json.dumps(not value), not value) if isinstance(value, bool) else
@@ -175,9 +175,9 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(tmp_path, config_o
 
 
 def test_settings_may_be_toml(tmp_path, config_of, capsys):
-    (tmp_path / "run.toml").write_text('lr = 3\ndata = ["a"]\nteacher = ["sdgmnet"]\nteacher_scales = [12, 18.5]\n')
+    (tmp_path / "run.toml").write_text('lr = 3\ndata = ["a"]\nteacher = ["sdgmnet"]\n')
     config, _ = config_of("hardnet", "--config", str(tmp_path / "run.toml"))
-    assert (config.lr, config.data, config.teacher_scales) == (3.0, ("a",), (12.0, 18.5))
+    assert (config.lr, config.data, config.teacher) == (3.0, ("a",), ("sdgmnet",))
     capsys.readouterr()
     (tmp_path / "run.toml").write_text("lr 3")
     assert main(["train", "hardnet", "--config", str(tmp_path / "run.toml")]) == 2

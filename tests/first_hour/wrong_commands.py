@@ -182,7 +182,7 @@ train hardnet --data store --out new --network-options {wdith=8,width=0} -> widt
 train hardnet --data store --out new --network-options width -> name=value
 train hardnet --data store --out new --loss-settings {margni=1,margin=abc} -> margin
 train hardnet --data store --out new --batch 16 --patch-scale {0,-3,nan} -> patch
-train distill --data store --out new --set teacher_scales=wide -> teacher_scales
+train distill --data store --out new --set teacher_cosine=wide -> teacher_cosine
 train hardnet --data store --out new --set loss_weight=0 -> --teacher
 data build homographies photos new --views 0 -> views
 data build homographies photos new --max-keypoints 0 -> keypoints

@@ -42,7 +42,7 @@ def test_ten_kills_leave_the_same_weights_bit_for_bit(tmp_path):
         ("hynet", {"sec": 0.1}),
         ("cdf", {"sec": 0.1}),
         ("hardnet", {"keep_best": 4, "validate_every": 3}),
-        ("distill", {"teacher": ("hardnet.small",), "teacher_scales": (9.0, 12.0)}),
+        ("distill", {"teacher": ("hardnet.small",)}),
     ],
 )
 def test_resumed_run_equals_one_without_a_break(recipe, changes, tmp_path, monkeypatch):

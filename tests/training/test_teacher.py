@@ -8,16 +8,15 @@ import pytest
 import torch
 
 from patchprint.common.errors import UserError
-from patchprint.data import PatchStore, Tracks, TrackStore
+from patchprint.data import Tracks, TrackStore
 from patchprint.networks import weights
 from patchprint.training import assembly, held_out, resolve
 from patchprint.training.run_folder import read_metrics
 from patchprint.training.step import TrainStep
-from patchprint.training.teacher import Sight, Teacher
+from patchprint.training.teacher import Teacher
 from support import training_data
 from support.host_reads import NoHostReads
 from support.network_patches import trained_looking
-from support.stores import write_patches
 from support.training_data import images, short_run
 
 CPU = torch.device("cpu")
@@ -79,53 +78,14 @@ def test_it_sees_the_patches_of_the_batch_and_says_what_its_network_says(teacher
     assert not teacher(seen).requires_grad
 
 
-def test_several_sizes_show_the_same_jittered_frame_and_the_mean_is_said(teacher_file):
-    """At sizes of one octave the middle of the wider patch is the narrower one at half the pixels."""
-    source = unlabeled().split("train")
-    source.patch_scale = 8.0
-    step, teacher = made(teacher_file, source, teacher_scales=(8.0, 16.0), augmentation="wide", teacher_light=False)
-    assert teacher.sights == (Sight(1.0, 32), Sight(2.0, 32))
-    *_, (narrow, wide) = step._cut_patches(step.step)
-    small = torch.nn.functional.avg_pool2d(narrow, 2)
-    difference = (wide[..., 8:24, 8:24] - small).abs().mean()
-    assert difference < 0.25 * (small - small.roll(1, 0)).abs().mean()
-    network = weights.load_network(teacher_file)
-    with torch.no_grad():
-        mean = (network(narrow) + network(wide)) / 2
-        torch.testing.assert_close(teacher((narrow, wide)), torch.nn.functional.normalize(mean, dim=1))
-
-
-def test_the_light_of_the_student_is_shown_or_not(teacher_file):
-    lit, plain = (made(teacher_file, augmentation="strong", teacher_light=light)[0] for light in (True, False))
-    (one, *_, (seen,)), (other, *_, (unchanged,)) = (step._cut_patches(step.step) for step in (lit, plain))
-    assert torch.equal(one, other) and torch.equal(one, seen)
-    assert (unchanged - other).abs().mean() > 0.01
-
-
-def test_frames_are_shown_to_the_teacher_before_they_were_changed(teacher_file):
-    settings = {"augmentation": "wide", "teacher_light": False, "teacher_jitter": False}
-    step, teacher = made(teacher_file, **settings)
-    patches, *_, (seen,) = step._cut_patches(step.step)
-    assert len(patches) == 2 * len(seen)  # the two views are one patch
-    plain, _ = made(teacher_file, augmentation="none")
-    # But for turns and flips, which both views share, that is the patch itself.
-    (unchanged, *_) = plain._cut_patches(plain.step)
-    torch.testing.assert_close(seen.mean((1, 2, 3)), unchanged[: len(seen)].mean((1, 2, 3)), atol=1e-3, rtol=0)
-    assert (patches[: len(seen)].mean((1, 2, 3)) - seen.mean((1, 2, 3))).abs().mean() > 0.01
-    taught = []
-    step._loss = lambda batch: taught.append(batch.teacher) or {"total": batch.desc.sum()}
-    step._compute_objective(*step._cut_patches(step.step), step.step)
-    torch.testing.assert_close(taught[0], teacher((seen,))[:, None].expand(-1, 2, -1))
-
-
 def test_similarities_of_several_teachers_are_averaged(tmp_path):
     files = [save(tmp_path / "a.safetensors"), save(tmp_path / "b.safetensors", seed=1, dim=16, network="doap-st")]
     source = unlabeled().split("train")
     config = resolve("distill", **settings(files[0], teacher=tuple(files)))
     teacher = Teacher.load(config, source, bf16=False)
-    assert teacher.sights == (Sight(1.0, 32), Sight(1.0, 42)) and teacher.dim == 48
+    assert teacher.sizes == (32, 42) and teacher.dim == 48
     points = torch.arange(20)
-    seen = teacher.look(source, points, torch.zeros_like(points))
+    seen = [source.sample(points, torch.zeros_like(points)[:, None], size)[:, 0] for size in teacher.sizes]
     said = teacher(seen)
     with torch.no_grad():
         each = [weights.load_network(file)(patches) for file, patches in zip(files, seen, strict=True)]
@@ -134,7 +94,7 @@ def test_similarities_of_several_teachers_are_averaged(tmp_path):
 
 
 def test_a_step_reads_nothing_back_to_the_host(teacher_file):
-    step, _ = made(teacher_file, teacher_scales=(9.0, 12.0))
+    step, _ = made(teacher_file)
     step.run()
     with NoHostReads():
         losses, _ = step._objective(*step._patches(step.step), step.step)
@@ -144,7 +104,7 @@ def test_a_step_reads_nothing_back_to_the_host(teacher_file):
 @pytest.mark.slow
 def test_a_step_compiles_without_a_break(teacher_file):
     """As one graph each, which a recorded step needs; of code that is made of it there are tests of the losses."""
-    compiled, plain = (made(teacher_file, teacher_scales=(9.0, 12.0))[0] for _ in range(2))
+    compiled, plain = (made(teacher_file)[0] for _ in range(2))
     for part in ("_patches", "_objective"):
         setattr(compiled, part, torch.compile(getattr(compiled, part), backend="aot_eager", fullgraph=True))
     for step in (compiled, plain):
@@ -197,15 +157,15 @@ def test_bits_and_equal_sizes_are_taught_by_the_same_recipe(teacher_file, tmp_pa
 
 def test_the_student_names_its_teacher_and_a_run_goes_on_with_the_same_alone(teacher_file, tmp_path):
     source, run = unlabeled(), tmp_path / "run"
-    outcome, _ = short_run("distill", run, source, teacher=(teacher_file,), teacher_scales=(9.0, 12.0), steps=10)
+    outcome, _ = short_run("distill", run, source, teacher=(teacher_file,), steps=10)
     checksum = weights.read_info(teacher_file).sha256
     config = json.loads((run / "config.json").read_text())
     assert config["teacher"] == [teacher_file] and config["teacher_sha256"] == [checksum]
     record = weights.read_info(outcome.last).training
     assert record.config == config
-    assert f"distilled from teacher.safetensors ({checksum[:8]}) at 9, 12 sigma on network" in record.summary()
+    assert f"distilled from teacher.safetensors ({checksum[:8]}) on network" in record.summary()
     moved = save(tmp_path / "moved.safetensors")
-    again = {"teacher": (moved,), "teacher_scales": (9.0, 12.0), "steps": 12, "resume": True}
+    again = {"teacher": (moved,), "steps": 12, "resume": True}
     short_run("distill", run, source, **again)
     other = save(tmp_path / "other.safetensors", seed=9)
     with pytest.raises(UserError, match="was made with teacher_sha256"):
@@ -215,11 +175,6 @@ def test_the_student_names_its_teacher_and_a_run_goes_on_with_the_same_alone(tea
 
 
 def test_what_cannot_be_taught_is_said(teacher_file, tmp_path):
-    patches = np.random.default_rng(0).integers(0, 255, (30, 32, 32), np.uint8)
-    write_patches(tmp_path / "store", patches)
-    store = PatchStore.open(tmp_path / "store")
-    with pytest.raises(UserError, match="wider than the stored patches, which show 12 sigma"):
-        short_run("distill", tmp_path / "run", store, teacher=(teacher_file,), teacher_scales=(8.0, 16.0), batch=4)
     changes = {"teacher": (teacher_file,), "teacher_similarity": 0.0, "network_options": {"width": 4, "dim": 16}}
     with pytest.raises(UserError, match="descriptors of 16 numbers have no cosine to the teacher's of 32"):
         short_run("distill", tmp_path / "run", unlabeled(), **changes)

@@ -67,8 +67,6 @@ def _distillation(config: dict[str, Any]) -> str:
     text = "distilled from " + ", ".join(
         f"{Path(name).name} ({checksum[:8]})" for name, checksum in zip(names, config["teacher_sha256"], strict=True)
     )
-    if config["teacher_scales"]:
-        text += f" at {', '.join(f'{scale:g}' for scale in config['teacher_scales'])} sigma"
     if config["loss_weight"]:
         text += f" and {config['loss_weight']:g} times loss {config['loss']}"
     return text

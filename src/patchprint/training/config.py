@@ -29,6 +29,9 @@ FLAGS = (
     "deterministic",
 )  # fmt: skip
 
+# Settings of earlier versions, and the value that files may still name.
+_RETIRED: dict[str, Any] = {"teacher_scales": [], "teacher_light": True, "teacher_jitter": True}
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -52,9 +55,6 @@ class TrainConfig:
     ranking: Annotated[float, "weight of the average precision of all matches of a batch, ranked together"] = 0.0
     # Who teaches, beside the loss or in its place.
     teacher: Annotated[tuple[str, ...], "weights to distill from, by name or file; of several, mean similarity"] = ()
-    teacher_scales: Annotated[tuple[float, ...], "sides of the teacher's patches, in sigma; it gives the mean"] = ()
-    teacher_light: Annotated[bool, "show the teacher the changes of light too, not only those of the frame"] = True
-    teacher_jitter: Annotated[bool, "show the teacher the changes of each view's frame, not of all views alone"] = True
     teacher_cosine: Annotated[float, "weight of 1 - cosine to the teacher; falls away where dimensions differ"] = 1.0
     teacher_similarity: Annotated[float, "weight of the squared difference to the teacher's similarities"] = 4.0
     teacher_sha256: Annotated[tuple[str, ...], "checksums of the teacher's weights; a run fills them in"] = ()
@@ -137,16 +137,10 @@ class TrainConfig:
             raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
 
     def _check_teacher(self) -> None:
-        for scale in self.teacher_scales:
-            if not 0 < scale <= LARGEST_SCALE:
-                raise UserError(
-                    f"teacher_scales has {scale:g}; sides of patches are numbers above 0, and at most {LARGEST_SCALE:g}"
-                )
         if self.teacher and not (self.teacher_cosine or self.teacher_similarity):
             raise UserError("teacher_cosine and teacher_similarity are 0, so that --teacher teaches nothing")
-        if not self.teacher and (self.loss_weight != 1 or self.teacher_scales):
-            name = "teacher_scales" if self.teacher_scales else "loss_weight"
-            raise UserError(f"{flag(name)} is for distillation; give --teacher WEIGHTS too")
+        if not self.teacher and self.loss_weight != 1:
+            raise UserError("loss_weight is for distillation; give --teacher WEIGHTS too")
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, numbers and strings; ``from_json`` gives back an equal config."""
@@ -169,12 +163,12 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
     known = typing.get_type_hints(TrainConfig)
     result = {}
     for name, value in values.items():
+        if name in _RETIRED and value == _RETIRED[name]:
+            continue
         if name not in known:
             raise UserError(f"{where} has no setting {name!r}; {suggest(name, known)}")
         if isinstance(value, list):
             value = tuple(value)
-        if isinstance(value, tuple) and known[name] == tuple[float, ...]:
-            value = tuple(float(each) if type(each) is int else each for each in value)
         if isinstance(value, int) and not isinstance(value, bool) and known[name] is float:
             value = float(value)
         if not _fits(value, known[name]):

@@ -180,7 +180,8 @@ class HeldOutPatches:
     def taught(self) -> Tensor:
         """Descriptors of the teacher, (N, T)."""
         parts = zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True)
-        return torch.cat([self.teacher(self.teacher.look(self.source, *part)) for part in parts])
+        sizes = self.teacher.sizes
+        return torch.cat([self.teacher([self.source.sample(p, v[:, None], s)[:, 0] for s in sizes]) for p, v in parts])
 
     def measure(self, network: PatchNetwork) -> Measured:
         """Root mean square difference of similarities, of all pairs of each block (`losses.distillation.BLOCK`)."""

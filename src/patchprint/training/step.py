@@ -26,12 +26,11 @@ from patchprint.networks.network import PatchNetwork
 from patchprint.training import assembly
 from patchprint.training.checkpoint import TrainState, averaged
 from patchprint.training.config import TrainConfig
-from patchprint.training.teacher import Sight, Teacher
+from patchprint.training.teacher import Teacher
 
 # Steps before a CUDA graph is recorded: they compile, tune and allocate, and are ordinary steps of the run.
 _STEPS_BEFORE_CAPTURE = 3
 
-Changes = augment.Augmentation | augment.ImageAugmentation
 Described = tuple[Tensor, Tensor, Tensor | None]
 Cut = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, tuple[Tensor, ...]]
 
@@ -152,7 +151,7 @@ class TrainStep(Step):
 
     def _cut_patches(self, step: Tensor) -> Cut:
         """Return patches (K * P, C, S, S) of this rank, first views first; valid (P, K); ignore of all ranks; label (P,); and
-        the teacher's views of the same, (K * P, 1, S', S') for each of its sights, or (P, ...) where views share them."""
+        the same patches at each size (K * P, 1, S', S') that the teacher takes."""
         key = rng.key(self.config.seed, step)
         batch = self._batcher.batch(step)
         count, views = batch.views.shape
@@ -164,28 +163,17 @@ class TrainStep(Step):
         if batch.label is not None:
             point = torch.zeros(everyone, dtype=torch.int64, device=step.device)
             point[mine] = batch.label
-        changes = self._augmentation
+        warp = self._augmentation.warp(rng.fold_in(key, 1), extent, point)[mine]
 
-        def look(sight: Sight, frames: Changes = changes, lit: bool = True, shown: int = views) -> Tensor:
-            warp = frames.warp(rng.fold_in(key, 1), extent, point)[mine, :shown]
-            patches = self.source.sample(batch.points, batch.views[:, :shown], sight.size, sight.widened(warp))
-            if lit:
-                patches = changes.light(rng.fold_in(key, 2), patches, mine.start)
+        def cut(size: int) -> Tensor:
+            patches = self.source.sample(batch.points, batch.views, size, warp)
+            patches = self._augmentation.light(rng.fold_in(key, 2), patches, mine.start)
             return patches.transpose(0, 1).flatten(0, 1).to(self._patch_dtype)
 
-        own = Sight(1.0, self.network.input_size)
-        patches = look(own)
-        if self._teacher is None:
-            return patches, batch.valid, batch.ignore, batch.label, ()
-        lit, frames = self.config.teacher_light, changes
-        if not self.config.teacher_jitter and isinstance(changes, augment.Augmentation):
-            frames = changes.without_jitter()
-        is_same = frames is changes and lit
-        # Of one patch under several changes, the teacher that sees none of them sees one.
-        shown = 1 if self.config.batcher == "instances" and frames is not changes and not lit else views
-        seen = tuple(
-            patches if sight == own and is_same else look(sight, frames, lit, shown) for sight in self._teacher.sights
-        )
+        own = self.network.input_size
+        patches = cut(own)
+        sizes = self._teacher.sizes if self._teacher else ()
+        seen = tuple(patches if size == own else cut(size) for size in sizes)
         return patches, batch.valid, batch.ignore, batch.label, seen
 
     def _compute_objective(
@@ -198,7 +186,7 @@ class TrainStep(Step):
         step: Tensor,
     ) -> tuple[dict[str, Tensor], Described]:
         desc, raw, maps = self._describe(patches)
-        said = self._teach(seen) if self._teach else None
+        taught = self._teach(seen) if self._teach else None
 
         def by_point(value: Tensor) -> Tensor:
             return value.unflatten(0, (self.config.views, -1)).transpose(0, 1)
@@ -212,7 +200,7 @@ class TrainStep(Step):
             progress=step.float() / self.config.steps,
             step=step,
             label=label,
-            teacher=by_point(said.repeat(len(desc) // len(said), 1)) if said is not None else None,
+            teacher=by_point(taught) if taught is not None else None,
         )
         batch = gather_batch(batch)
         # Detached, because a graph that outlives its step would tie the next one to its stream.

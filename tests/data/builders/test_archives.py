@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import stat
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,35 +31,27 @@ def test_all_kinds_hold_the_same_files(folder: Path, kind: str) -> None:
     top = "" if kind == "folder" else "set/"
     with open_tree(pack(folder, kind)) as tree:
         assert {name: tree.read(name) for name in tree.names} == {top + name: data for name, data in FILES.items()}
+        assert tree.names == sorted(tree.names)
         assert f"{top}a/1.jpg" in tree and "a/9.jpg" not in tree
 
 
-def test_nothing_is_unpacked(folder: Path) -> None:
-    archive = pack(folder, "tar.gz")
-    before = sorted(folder.parent.rglob("*"))
-    with open_tree(archive) as tree:
-        for name in tree.names:
-            tree.read(name)
-    assert sorted(folder.parent.rglob("*")) == before
+def test_nothing_is_left_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.parent / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder.parent / "temporary"))
+    with open_tree(pack(folder, "zip")):
+        assert list((folder.parent / "temporary").iterdir())
+    (folder.parent / "damaged").write_bytes(b"PK")
+    with pytest.raises(UserError), open_tree(folder.parent / "damaged"):
+        pass
+    assert not list((folder.parent / "temporary").iterdir())
 
 
-def test_the_order_is_that_of_a_tar_and_sorted_elsewhere(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as bundle, zipfile.ZipFile(tmp_path / "a.zip", "w") as other:
-        for name in ("./b", "c", "a"):
-            bundle.addfile(tarfile.TarInfo(name))
-            other.writestr(name, "")
-    with open_tree(tmp_path / "a.tar.gz") as tree:
-        assert tree.names == ["b", "c", "a"]
-    with open_tree(tmp_path / "a.zip") as tree:
-        assert tree.names == ["a", "b", "c"]
-
-
-def zip_with(path: Path, name: str, mode: int = 0, data: str = "x") -> None:
+def zip_with(path: Path, name: str) -> None:
     with zipfile.ZipFile(path, "w") as bundle:
         bundle.writestr("good/1.jpg", "x")
         member = zipfile.ZipInfo()
-        member.filename, member.external_attr = name, mode << 16
-        bundle.writestr(member, data)
+        member.filename = name
+        bundle.writestr(member, "x")
 
 
 def tar_with(path: Path, name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> None:
@@ -78,30 +70,28 @@ LEADS_OUT: dict[str, Callable[[Path], None]] = {
     "zip up, Windows": lambda path: zip_with(path, "a\\..\\evil.jpg"),
     "zip absolute": lambda path: zip_with(path, "/etc/evil.jpg"),
     "zip drive": lambda path: zip_with(path, "C:/evil.jpg"),
-    "zip link up": lambda path: zip_with(path, "a/evil.jpg", stat.S_IFLNK | 0o777, "../../etc/passwd"),
-    "zip link absolute": lambda path: zip_with(path, "evil.jpg", stat.S_IFLNK | 0o777, "/etc/passwd"),
     "tar up": lambda path: tar_with(path, "../evil.jpg"),
     "tar absolute": lambda path: tar_with(path, "/etc/evil.jpg"),
     "tar folder up": lambda path: tar_with(path, "../evil", tarfile.DIRTYPE),
     "tar link up": lambda path: tar_with(path, "a/evil.jpg", tarfile.SYMTYPE, "../../etc/passwd"),
     "tar link absolute": lambda path: tar_with(path, "evil.jpg", tarfile.SYMTYPE, "/etc/passwd"),
     "tar hard link": lambda path: tar_with(path, "a/evil.jpg", tarfile.LNKTYPE, "../etc/passwd"),
+    "tar device": lambda path: tar_with(path, "evil.jpg", tarfile.CHRTYPE),
 }
 
 
 @pytest.mark.parametrize("case", LEADS_OUT)
 def test_what_leads_out_is_refused_as_a_whole(tmp_path: Path, case: str) -> None:
     LEADS_OUT[case](tmp_path / "archive")
-    said = r"archive is refused: the (name|link) '.*evil.*' in it leads out of it"
-    with pytest.raises(UserError, match=said), open_tree(tmp_path / "archive"):
+    with pytest.raises(UserError, match=r"archive is .*'?.*evil") as caught, open_tree(tmp_path / "archive"):
         pass
+    assert "\n" not in str(caught.value)
 
 
-def test_links_inside_are_followed(tmp_path: Path) -> None:
-    zip_with(tmp_path / "zip", "a/same.jpg", stat.S_IFLNK | 0o777, "../good/1.jpg")
+def test_links_inside_a_tar_are_followed(tmp_path: Path) -> None:
     tar_with(tmp_path / "soft", "a/same.jpg", tarfile.SYMTYPE, "../good/1.jpg")
     tar_with(tmp_path / "hard", "a/same.jpg", tarfile.LNKTYPE, "good/1.jpg")
-    for name in ("zip", "soft", "hard"):
+    for name in ("soft", "hard"):
         with open_tree(tmp_path / name) as tree:
             assert tree.read("a/same.jpg") == b"x"
 
@@ -115,7 +105,7 @@ def test_an_encrypted_zip_is_refused(tmp_path: Path) -> None:
             data[position + flags] |= 1
             position = data.find(start, position + 1)
     (tmp_path / "a.zip").write_bytes(data)
-    with pytest.raises(UserError, match=r"a\.zip is encrypted"), open_tree(tmp_path / "a.zip"):
+    with pytest.raises(UserError, match=r"a\.zip is not .*encrypted"), open_tree(tmp_path / "a.zip"):
         pass
 
 
@@ -124,25 +114,8 @@ def test_a_truncated_archive_is_refused(folder: Path, kind: str) -> None:
     (folder / "z.jpg").write_bytes(bytes(range(256)) * 100)
     archive = pack(folder, kind)
     archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
-    with pytest.raises(UserError, match=r"or damaged .*; copy or download it again"), open_tree(archive) as tree:
-        for name in tree.names:
-            tree.read(name)
-
-
-def test_a_member_without_a_name_is_damage(tmp_path: Path) -> None:
-    zip_with(tmp_path / "a.zip", "")
-    with pytest.raises(UserError, match=r"a\.zip is not a zip or tar that can be read"), open_tree(tmp_path / "a.zip"):
+    with pytest.raises(UserError, match=r"or damaged .*; copy or download it again"), open_tree(archive):
         pass
-
-
-def test_a_damaged_member_is_named(folder: Path) -> None:
-    archive = pack(folder, "zip")
-    archive.write_bytes(archive.read_bytes().replace(b"twotwo", b"twoTwo"))
-    with (
-        open_tree(archive) as tree,
-        pytest.raises(UserError, match=r"^set/a/2\.jpg in .*set\.zip is not a file that can be read"),
-    ):
-        tree.read("set/a/2.jpg")
 
 
 def test_nothing_is_said_to_be_nothing(tmp_path: Path) -> None:

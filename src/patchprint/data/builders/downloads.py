@@ -17,7 +17,7 @@ from typing import Any
 from patchprint.common import files
 from patchprint.common.errors import UserError, require
 from patchprint.common.registry import Registry
-from patchprint.data.builders.archives import open_tree
+from patchprint.data.builders.archives import unpack
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,7 @@ def _install(archive: Path, wanted: PublicSet, target: Path) -> Path:
     """Unpack an archive to ``target``; one that is not the set, or leads out of the folder, is deleted."""
     try:
         with files.atomic_folder(target, "patchprint data download", force=True) as temporary:
-            with open_tree(archive) as tree:
-                for name in tree.names:
-                    (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-                    (temporary / name).write_bytes(tree.read(name))
+            unpack(archive, temporary)
             root = _root_of(wanted, temporary)
             if root is None:
                 raise UserError(f"the archive is not {wanted.name}: it holds no {wanted.marker}")

@@ -43,7 +43,7 @@ def build(
     """Images with classes, for metric learning: CUB-200-2011, Cars196, Online Products, In-shop, CIFAR-10, class folders.
 
     Args:
-        src: folder, zip or tar; it is not unpacked.
+        src: folder, zip or tar.
         out: store to write.
         layout: how the set is laid out; auto looks for the lists of the published sets, then takes folders for classes.
         train_classes: how many classes are for training, the first ones; half of them by default.
@@ -57,8 +57,7 @@ def build(
     with open_tree(src) as tree:
         listing = read_listing(tree, layout)
         part = part_of_images(listing, tree.path, train_classes, split)
-        place = {name: number for number, name in enumerate(tree.names)}
-        kept = sorted(np.flatnonzero(part != NEITHER), key=lambda number: place[listing.images[number].file])
+        kept = sorted(np.flatnonzero(part != NEITHER), key=lambda number: listing.images[number].file)
         images, part = [listing.images[number] for number in kept], part[kept]
         label = np.array([image.label for image in images])
         points, point = np.unique(np.stack([part, label]), axis=1, return_inverse=True)
