@@ -72,5 +72,5 @@ def unpack(archive: Path, folder: Path) -> None:
                     refuse_outside(name)
                 bundle.extractall(folder)
         else:
-            with tarfile.open(archive) as bundle:
-                bundle.extractall(folder, filter=inside)
+            with tarfile.open(archive) as tape:
+                tape.extractall(folder, filter=inside)
