@@ -31,7 +31,7 @@ def test_matching_many_and_mapping_what_came_out(described: Path, views: Path, t
 
 
 def test_pairs_by_rule(described: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for rule, count in (("sequential", 2), ("retrieval", 2), ("exhaustive", 3)):
+    for rule, count in (("sequential", 2), ("retrieval", 3), ("exhaustive", 3)):
         command = ["match", str(described), "--pairs", rule, "--out", str(tmp_path / f"{rule}.npz"), "--json"]
         neighbors = [] if rule == "exhaustive" else ["--neighbors", "1"]
         assert cli.main([*command, *neighbors]) == 0

@@ -47,7 +47,7 @@ def test_every_public_module_of_every_package_is_on_its_page() -> None:
             parent, _, last = path.rpartition(".")
             assert importlib.util.find_spec(path) or hasattr(importlib.import_module(parent), last), path
     assert "::: patchprint.losses.hardnet\n" in site.package_page("losses")
-    assert "::: patchprint.detectors.Detector\n" in site.package_page("detectors"), "defined in a private module"
+    assert "::: patchprint.benchmarks.Benchmark\n" in site.package_page("benchmarks"), "defined in a private module"
 
 
 def test_a_notebook_becomes_a_page() -> None:
