@@ -7,6 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build
 
 .PHONY: demo test test-fast first-hour faults load fuzz sdist-test lint audit sbom lock tables docs data clean
 
+demo: export OMP_WAIT_POLICY ?= PASSIVE
 demo: $(VENV)/.demo
 	$(BIN)/python -m patchprint.pipelines.demo
 

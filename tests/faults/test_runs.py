@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,7 @@ from patchprint.storage import feature_files
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.training import checkpoint
 from support import children, training_data
+from support.checkout import environment
 from support.children import Ending
 from support.training_data import short_run
 
@@ -183,3 +186,17 @@ def test_l11_a_child_forked_after_use_computes() -> None:
     finally:
         torch.set_num_threads(threads)
     assert ended == Ending("done")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GOMP, which says how it was set, is on Linux")
+@pytest.mark.parametrize(
+    ("program", "spins"), [(("-m", "patchprint", "models"), "0"), (("-c", "import patchprint, torch"), "300000")]
+)
+def test_m8_threads_of_a_command_sleep_while_they_wait(program: tuple[str, ...], spins: str) -> None:
+    """On a busy machine those that spin slow each other down; a program that imports patchprint decides for itself."""
+    unset = {name: value for name, value in environment().items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    command = [sys.executable, *program]
+    done = subprocess.run(
+        command, env=unset | {"OMP_DISPLAY_ENV": "VERBOSE"}, capture_output=True, text=True, check=True
+    )
+    assert f"GOMP_SPINCOUNT = '{spins}'" in done.stderr

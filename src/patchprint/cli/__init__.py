@@ -46,6 +46,8 @@ SUBCOMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Threads that spin while they wait slow each other down on a busy machine; torch looks at this when it is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with _streams():
         try:
             code = _dispatch(arguments)
