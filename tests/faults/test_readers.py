@@ -6,6 +6,7 @@ import contextlib
 import json
 import resource
 import sqlite3
+import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -172,6 +173,52 @@ def test_l3_hostile_databases_are_refused(row: str, database: bytes, tmp_path: P
             connection.execute(statement)
     with pytest.raises(UserError, match=r"database\.db"):
         colmap_models.read_database(path)
+
+
+NOT_A_NUMBER, INFINITE = struct.pack("<d", np.nan), struct.pack("<d", np.inf)
+# Of each file of a binary model: where bytes are written, and which.
+HOSTILE_MODELS: dict[str, tuple[str, int, bytes]] = {
+    **{f"huge number of {name}": (name, 0, struct.pack("<Q", 2**63)) for name in ("cameras", "images", "points3D", "frames")},
+    **{f"{name} with the id -1": (name, 8, b"\xff" * 4) for name in ("cameras", "images", "points3D", "frames", "rigs")},
+    "no cameras": ("cameras", 0, bytes(8)),
+    "unknown camera": ("cameras", 12, struct.pack("<i", 999)),
+    "no width": ("cameras", 16, bytes(8)),
+    "huge width": ("cameras", 16, struct.pack("<Q", 2**63)),
+    "focal length NaN": ("cameras", 32, NOT_A_NUMBER),
+    "image without a camera": ("images", 68, struct.pack("<I", 77)),
+    "rotation NaN": ("frames", 16, NOT_A_NUMBER * 4),
+    "position NaN": ("frames", 48, NOT_A_NUMBER),
+    "frame without a rig": ("frames", 12, struct.pack("<I", 77)),
+    "huge number of sensors": ("rigs", 12, struct.pack("<I", 2**31)),
+    "point NaN": ("points3D", 16, NOT_A_NUMBER),
+    "point at infinity": ("points3D", 24, INFINITE),
+    "huge track": ("points3D", 51, struct.pack("<Q", 2**60)),
+    "track of no image": ("points3D", 59, struct.pack("<I", 77)),
+    "track of no keypoint": ("points3D", 63, struct.pack("<I", 2**31)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    pycolmap = colmap_models.pycolmap
+    pycolmap.set_random_seed(0)
+    made = pycolmap.synthesize_dataset(pycolmap.SyntheticDatasetOptions(num_points3D=20))
+    folder = tmp_path_factory.mktemp("model")
+    made.write_binary(str(folder))
+    assert colmap_models.read_model(folder).num_points3D() == 20
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("row", HOSTILE_MODELS)
+def test_hostile_models_of_colmap_are_refused(row: str, model: dict[str, bytes], tmp_path: Path) -> None:
+    """What is no number was read, and points and cameras there were trained with and drawn."""
+    name, place, written = HOSTILE_MODELS[row]
+    for file, data in model.items():
+        (tmp_path / file).write_bytes(data)
+    data = model[f"{name}.bin"]
+    (tmp_path / f"{name}.bin").write_bytes(data[:place] + written + data[place + len(written) :])
+    with pytest.raises(UserError, match=tmp_path.name):
+        colmap_models.read_model(tmp_path)
 
 
 def test_m7_a_small_image_of_a_huge_size_is_refused_before_memory_is_taken(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ are stored as N x 2 (positions), N x 4 (with scale and angle) or N x 6 (with the
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 import struct
 import zlib  # noqa: F401  (before pycolmap, see above)
@@ -26,6 +27,7 @@ from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.types import Keypoints, Pose
 
 PIXEL_CENTER = 0.5
+_LONGEST_SIDE = 1 << 31
 
 
 def __getattr__(name: str) -> Any:
@@ -77,8 +79,24 @@ def read_model(folder: str | Path) -> Any:
         raise UserError(f"{place} is cut short or damaged; copy the model again")
     with parsing(place, "a complete COLMAP model"):
         model = pycolmap.Reconstruction(place)
-        poses_of_model(model)  # which fails where images, frames and rigs contradict each other
+        _check_numbers(model)
         return model
+
+
+def _check_numbers(model: Any) -> None:
+    """Raise UserError where cameras, poses or points have numbers without a meaning, which COLMAP reads as they are."""
+    cameras, points = model.cameras.items(), model.points3D.items()
+    poses = poses_of_model(model).items()  # which fails where images, frames and rigs contradict each other
+    for name, numbers in itertools.chain(
+        ((f"camera {key}", camera.params) for key, camera in cameras),
+        ((f"image {name}", np.append(pose.rotation, pose.center)) for name, pose in poses),
+        ((f"point {key}", point.xyz) for key, point in points),
+    ):
+        if not np.isfinite(numbers).all():
+            raise UserError(f"{name} has values that are no numbers: {np.ravel(numbers)}")
+    for key, camera in cameras:
+        if not (1 <= camera.width < _LONGEST_SIDE and 1 <= camera.height < _LONGEST_SIDE):
+            raise UserError(f"camera {key} has images of {camera.width}x{camera.height} pixels")
 
 
 def poses_of_model(model: Any) -> dict[str, Pose]:
