@@ -83,7 +83,11 @@ def timed(work: str, images: list[str], steps: int) -> dict[str, float]:
         if work == "match":
             a = b = patchprint.extract(images[0])
         else:
-            options = {"network_options": {"width": 16, "dropout": 0.1}, "batch": 128, "tensorboard": False}
+            options: dict[str, Any] = {
+                "network_options": {"width": 16, "dropout": 0.1},
+                "batch": 128,
+                "tensorboard": False,
+            }
             config = resolve("sdgmnet", network="hardnet", steps=steps, device="cpu", **options)
             source = bundled_images.training_source()
         wall, cpu = time.perf_counter(), time.process_time()
