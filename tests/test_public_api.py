@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import patchprint
+from support.checkout import ROOT
 
 FUNCTIONS = [name for name in patchprint._HOMES if inspect.isroutine(getattr(patchprint, name))]
 CLASSES = ["Feature2D", "LAFDescriptor"]
@@ -60,6 +61,11 @@ def test_matching_two_images_imports_only_what_it_uses(tmp_path: Any) -> None:
     unwanted = re.compile(rf"patchprint\.({'|'.join(map(re.escape, NOT_TO_USE))})(\.|$)")
     assert [name for name in found if unwanted.match(name)] == []
     assert "patchprint.features.extract" in found
+
+
+def test_the_citation_has_the_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (\S+)$", citation, re.M) == [patchprint.__version__]
 
 
 WRONG: dict[str, Callable[[], object]] = {

@@ -19,10 +19,6 @@ def cells(file: Path) -> list[dict[str, Any]]:
     return json.loads(file.read_text(encoding="utf-8"))["cells"]
 
 
-def test_there_are_three() -> None:
-    assert [file.stem for file in NOTEBOOKS] == ["add-a-loss", "match-and-look", "train-on-your-images"]
-
-
 @EVERY_NOTEBOOK
 def test_it_is_a_notebook_without_output(file: Path) -> None:
     whole = json.loads(file.read_text(encoding="utf-8"))

@@ -19,26 +19,6 @@ pytest.importorskip("mkdocs", reason="the extra docs is not installed")
 from tools import site
 
 
-@pytest.mark.parametrize(
-    ("page", "written", "moved"),
-    [
-        ("models.md", "[a](docs/data.md)", "[a](data.md)"),
-        ("results.md", "[a](../docs/data.md#split)", "[a](data.md#split)"),
-        ("index.md", "[a](../MODELS.md)", "[a](models.md)"),
-        ("api/index.md", "[a](../../results/README.md)", "[a](../results.md)"),
-        ("evidence/scaling.md", "[a](../../MODELS.md)", "[a](../models.md)"),
-        ("api/index.md", "[a](features.md)", "[a](features.md)"),
-        ("index.md", "![a](hard-pair.jpg)", "![a](hard-pair.jpg)"),
-        ("index.md", "[a](notebooks/add-a-loss.ipynb)", "[a](notebooks/add-a-loss.md)"),
-        ("notebooks/add-a-loss.md", "[a](add-a-loss.ipynb)", "[a](add-a-loss.ipynb)"),
-        ("index.md", "[a](https://example.org/b.md)", "[a](https://example.org/b.md)"),
-        ("index.md", "[a](#below)", "[a](#below)"),
-    ],
-)
-def test_links_are_moved(page: str, written: str, moved: str) -> None:
-    assert site.move_links(written, page) == moved
-
-
 def test_every_public_module_of_every_package_is_on_its_page() -> None:
     assert {"losses", "matching", "networks"} <= set(site.packages())
     for name in site.packages():
@@ -48,12 +28,6 @@ def test_every_public_module_of_every_package_is_on_its_page() -> None:
             assert importlib.util.find_spec(path) or hasattr(importlib.import_module(parent), last), path
     assert "::: patchprint.losses.hardnet\n" in site.package_page("losses")
     assert "::: patchprint.benchmarks.Benchmark\n" in site.package_page("benchmarks"), "defined in a private module"
-
-
-def test_a_notebook_becomes_a_page() -> None:
-    page = site.notebook_page(ROOT / "docs" / "notebooks" / "add-a-loss.ipynb")
-    assert page.startswith("# Add a loss\n")
-    assert "\n```python\nimport torch\n" in page
 
 
 @pytest.mark.slow

@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from patchprint.cli import SUBCOMMANDS
-from support.checkout import ROOT
-
-HERE = Path(__file__).parent
+from support.checkout import ROOT, TESTS
 
 
 def audited(program: list[str], folder: Path) -> tuple[str, list[str]]:
@@ -39,7 +37,7 @@ def _audited(
         "PATCHPRINT_CACHE": home / ".cache" / "patchprint",
         "AUDIT_LOG": log,
         "AUDIT_ALLOWED": os.pathsep.join(map(str, may_be_written)),
-        "PYTHONPATH": os.pathsep.join(map(str, (HERE / "audited", ROOT / "src", ROOT / "tests"))),
+        "PYTHONPATH": os.pathsep.join(map(str, (TESTS / "support" / "audited", ROOT / "src", TESTS))),
         "PYTHONDONTWRITEBYTECODE": 1,
         "OMP_NUM_THREADS": 1,
     }
@@ -108,7 +106,7 @@ def test_what_strace_writes_is_understood() -> None:
 
 @pytest.mark.slow
 def test_h2_no_command_engine_or_package_reaches_for_the_network_or_writes_elsewhere(tmp_path: Path) -> None:
-    said, found = audited([str(HERE / "every_command.py")], tmp_path)
+    said, found = audited([str(TESTS / "faults" / "every_command.py")], tmp_path)
     lines = said.splitlines()
     assert [line for line in lines if not line.startswith("done ")] == []
     assert {line.split()[1] for line in lines} >= {*SUBCOMMANDS, "import", "engine"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import torch
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.pipelines import bench
 from patchprint.pipelines.bench import PATCH_SCALE, PATCH_SIDE, BenchImages, read_images
-from perf.speed.contest import STAGES, Contest, _stages, _training, growth, open_images, save_images
+from perf.speed.contest import STAGES, Contest, _stages, _training
 from perf.speed.contest.__main__ import contest
 
 CPU = torch.device("cpu")
@@ -59,20 +57,3 @@ def test_all_who_match_find_the_same_pairs(data: BenchImages) -> None:
     assert ours and found["FAISS, floats"].indices.tolist() == ours
     assert found["kornia, floats"][1].tolist() == ours
     assert sorted([m.queryIdx, m.trainIdx] for m in found["OpenCV BFMatcher, floats"]) == ours
-
-
-def test_whoever_is_not_installed_is_named(data: BenchImages, monkeypatch: pytest.MonkeyPatch) -> None:
-    for missing in ("kornia", "kornia.feature", "pycolmap"):
-        monkeypatch.setitem(sys.modules, missing, None)
-    scores = contest(data, ["photo"], [MODEL], ["auto"], rounds=1, device="cpu").scores
-    assert {"OpenCV SIFT", "OpenCV ORB", f"patchprint {MODEL}"} <= set(scores["photo"]["contenders"])
-    assert {"kornia HardNet", "COLMAP SIFT"} <= set(scores["left_out"])
-
-
-def test_growth_is_measured_upwards_on_images_of_a_file(data: BenchImages, tmp_path: Path) -> None:
-    save_images(data, tmp_path / "images.npz")
-    again = open_images(tmp_path / "images.npz")
-    assert again.facts() == data.facts()
-    rows = growth(again, [MODEL], counts=(30, 10), device="cpu").scores[MODEL]["rows"]
-    assert [row["keypoints"] for row in rows] == [10, 30]
-    assert all(row["seconds"] > 0 and row["peak_mib"] > 50 for row in rows)

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import os
 import queue
 import re
 import signal
@@ -19,31 +20,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from support.checkout import environment
-
-# Of a process that serves: records every address outside of this machine that it turns to, by name or number.
-_SPY = """
-import os, socket
-def watched(name, original, host_of):
-    def call(*arguments, **named):
-        host = host_of(arguments)
-        if isinstance(host, (str, bytes)) and str(host) not in ("127.0.0.1", "localhost", "::1", "0.0.0.0", ""):
-            with open(os.environ["SPY_RECORD"], "a") as record:
-                record.write(f"{name} {host}\\n")
-        return original(*arguments, **named)
-    return call
-def peer(arguments):
-    where = arguments[1]
-    return where[0] if isinstance(where, tuple) else ""
-socket.socket.connect = watched("connect", socket.socket.connect, peer)
-socket.socket.connect_ex = watched("connect", socket.socket.connect_ex, peer)
-socket.getaddrinfo = watched("look up", socket.getaddrinfo, lambda arguments: arguments[0])
-"""
+from support.checkout import TESTS, environment
 
 
 @dataclass
 class Served:
-    """A server that runs: where, its process, what it wrote to stderr so far, and where it keeps temporary files."""
+    """A server that runs: where, its process, what it wrote to stderr so far, where it keeps temporary files, and the record of
+    other machines that it turned to (`support.audited`)."""
 
     address: str
     process: subprocess.Popen[str]
@@ -104,7 +87,8 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
     """A server at a free port, whose temporary files lie in ``folder``, until the end of the block."""
     temporary = folder / "temporary"
     temporary.mkdir()
-    settings = {**_watched(folder), "TMPDIR": str(temporary)}
+    settings = environment(TMPDIR=str(temporary), AUDIT_LOG=str(folder / "contacted.txt"), AUDIT_ALLOWED="/")
+    settings["PYTHONPATH"] = os.pathsep.join([str(TESTS / "support" / "audited"), settings["PYTHONPATH"]])
     command = [sys.executable, "-m", "patchprint", "serve", "--port", "0", *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, cwd=folder)
     stderr_lines: list[str] = []
@@ -130,21 +114,6 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
         process.kill()
         process.wait()
         reader.join(5)
-
-
-def watched_process(folder: Path, code: str) -> str:
-    """The record of addresses that some code turned to."""
-    subprocess.run([sys.executable, "-c", code], env=_watched(folder), check=True, timeout=60)
-    return (folder / "contacted.txt").read_text()
-
-
-def _watched(folder: Path) -> dict[str, str]:
-    """The environment of a process that records the addresses it turns to in ``folder / contacted.txt``."""
-    spy = folder / "spy"
-    spy.mkdir()
-    (spy / "sitecustomize.py").write_text(_SPY)
-    settings = environment(SPY_RECORD=str(folder / "contacted.txt"))
-    return {**settings, "PYTHONPATH": f"{spy}:{settings['PYTHONPATH']}"}
 
 
 def form(fields: dict[str, object]) -> tuple[bytes, str]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
-from support.checkout import ROOT
 from support.distributions import BUILD, installed_for
-from tools.lock import CONSTRAINTS, LOCK, pins, with_wheels
+from tools.lock import CONSTRAINTS, LOCK, pins
 
 
 def test_lock_and_constraints_agree() -> None:
@@ -37,17 +33,3 @@ def test_build_requirements_are_exact() -> None:
     known = pins(CONSTRAINTS.read_text())
     for requirement in BUILD:
         assert str(requirement.specifier) == f"=={known[requirement.name]}"
-
-
-def test_wheels_at_hand_take_the_place_of_those_in_the_index(tmp_path: Path) -> None:
-    lock = "numpy==2.0 \\\n    --hash=sha256:aa\ntorch==2.13.0 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\ntqdm==4\n"
-    for name in ("torch-2.13.0+cpu-cp311-x.whl", "torch-2.12.0+cpu-cp311-x.whl", "other-1.0-py3-none-any.whl"):
-        (tmp_path / name).write_text(name)
-    checksum = hashlib.sha256(b"torch-2.13.0+cpu-cp311-x.whl").hexdigest()
-    made = with_wheels(lock, sorted(tmp_path.glob("*.whl")))
-    assert made == lock.replace("bb \\\n    --hash=sha256:cc", checksum)
-
-
-@pytest.mark.parametrize("name", ["requirements.lock", "constraints.txt"])
-def test_the_source_distribution_carries_the_pins(name: str) -> None:
-    assert f'"{name}"' in (ROOT / "pyproject.toml").read_text().partition("targets.sdist]")[2]

@@ -39,7 +39,7 @@ def _is_here(host):
 
 def _may_be_written(path):
     place = os.path.realpath(os.fsdecode(path))
-    return any(place == each or place.startswith(each + os.sep) for each in _allowed)
+    return any(place == each or place.startswith(each.rstrip(os.sep) + os.sep) for each in _allowed)
 
 
 def _problem(event, args):
