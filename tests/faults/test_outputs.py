@@ -14,8 +14,7 @@ from patchprint.data import manifest
 from patchprint.interop import colmap_models, colmap_sfm
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
-from support import children, training_data
-from support.children import Action, Ending
+from support import training_data
 from support.full_disk import files_limited_to
 from support.scenes import THREE_VIEWS, MatchedViews, write_sequence
 from support.weight_files import forged_weights
@@ -130,40 +129,6 @@ def test_m3_the_name_in_a_weight_file_does_not_lead_out_of_the_results(desk: Pat
 def test_a_place_that_takes_no_files_is_found_before_the_work(desk: Path, typed: Typed) -> None:
     code, said = typed(f"match photos/0.png photos/1.png --out /proc/x.png {SMALL}")
     assert code == "1" and "/proc takes no files" in said and said.count("\n") == 1, said
-
-
-def with_files_up_to(size: int) -> Callable[[Action], Ending]:
-    """A start of a child for which no file may be larger."""
-
-    def start(action: Action) -> Ending:
-        with files_limited_to(size):
-            return children.run(action)
-
-    return start
-
-
-# Sizes: HDF5 once ended the process at some (SIGSEGV); OpenCV's writer says nothing and left cut files.
-@pytest.mark.parametrize(
-    ("command", "parts"),
-    [
-        ("describe photos --out made --format hloc", (0.5, 0.7, 0.9, 0.99)),
-        ("describe photos --out made --format colmap", (0.5, 0.9, 0.99)),
-        ("describe photos --out made --format opencv-yml", (0.6, 0.99)),
-    ],
-)
-def test_h3_m6_a_full_disk_is_a_sentence_that_names_the_output(
-    command: str, parts: tuple[float, ...], desk: Path, typed: Typed
-) -> None:
-    command += " --model rootsift --max-keypoints 60"
-    assert typed(command)[0] == "0"
-    before = snapshot(desk)
-    largest = max(len(data) for name, data in before.items() if name.startswith("made"))
-    for part in parts:
-        code, said = typed(f"{command} --force", with_files_up_to(int(part * largest)))
-        assert code == "1" and "Traceback" not in said and "patchprint: " in said and "made" in said, f"{part}: {said}"
-        assert {name: data for name, data in snapshot(desk).items() if name in before} == before
-    assert typed(f"{command} --force")[0] == "0"
-    assert set(snapshot(desk)) == set(before), "something was left behind"
 
 
 def test_h5_a_model_cut_by_a_full_disk_gets_no_name_and_is_made_again(

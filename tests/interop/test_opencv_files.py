@@ -5,23 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import cv2
-import pytest
 
 from patchprint.features import extract
 from patchprint.interop import opencv_files
-from support.full_disk import files_limited_to
 from support.known_images import texture
-
-
-def test_h3_a_full_disk_leaves_the_old_yml_and_says_so(tmp_path: Path) -> None:
-    features = extract(texture(300, 400), "rootsift", max_keypoints=200)
-    path = tmp_path / "a.yml"
-    opencv_files.write_features(path, features)
-    before = path.read_bytes()
-    with files_limited_to(len(before) // 2), pytest.raises(OSError, match="too large"):
-        opencv_files.write_features(path, features)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_h3_the_yml_is_what_opencv_itself_writes(tmp_path: Path) -> None:
