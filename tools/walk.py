@@ -123,7 +123,7 @@ def _run(command: list[str], tree: Path, folder: Path) -> subprocess.CompletedPr
 
 
 def render(folder: Path) -> None:
-    """Write the inputs: two views of a plane, the same with its homography as Oxford has it, four photos of a corner."""
+    """Write the inputs: two views of a plane, the same with its homography as Oxford has it, four images of a corner."""
     import cv2
     import numpy as np
 

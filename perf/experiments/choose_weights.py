@@ -4,9 +4,9 @@
         --tracks data/notredame data/radcliffe data/castle data/bodleian --images data/bodleian \
         --out results/experiments/choice.json
 
-Scenes with depth (``tracks``): held-out points in two of their photos, judged as training judges them; the part of them to
+Scenes with depth (``tracks``): held-out points in two of their images, judged as training judges them; the part of them to
 which no other point is nearer than their own (accuracy). Flat scenes (``images``, of a scene that no model learned from):
-photos and their warped, relit copies, keypoints detected in each (average precision of nearest neighbors). Both count
+images and their warped, relit copies, keypoints detected in each (average precision of nearest neighbors). Both count
 equally.
 """
 
@@ -33,7 +33,7 @@ from patchprint.networks import PatchNetwork, weights
 from patchprint.training.held_out import HeldOutPoints
 
 STRENGTH = 1.5  # of warps and light: about what the harder half of published planar scenes shows
-WARPED = 3  # copies of a photo
+WARPED = 3  # copies of an image
 KEYPOINTS = 2000
 
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument("--tracks", nargs="+", required=True, help="stores whose held-out points are matched")
-    parser.add_argument("--images", required=True, help="store whose photos are warped")
+    parser.add_argument("--images", required=True, help="store whose images are warped")
     parser.add_argument("--scales", type=float, nargs="+", default=[16, 20, 24, 28])
     parser.add_argument("--points", type=int, default=2000)
     parser.add_argument("--num-images", type=int, default=8)

@@ -3,7 +3,7 @@
     python -m perf.experiments.compression --model sdgmnet --data ../shared/data/oxford \
         --out results/experiments/compression.json
 
-Principal components are fitted on scikit-image's training photographs, never on the test pictures.
+Principal components are fitted on scikit-image's training images, never on the test images.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The picture of the README: a stereo pair whose second image is turned and tilted, matched by SIFT and by our default model.
+"""The image of the README: a stereo pair whose second image is turned and tilted, matched by SIFT and by our default model.
 
     python -m perf.experiments.hard_pair --out results/experiments/hard-pair.json --picture docs/hard-pair.jpg
 

@@ -3,9 +3,9 @@
     python -m perf.experiments.inliers --oxford ../shared/data/oxford --out results/experiments/inliers.json
 
 Pairs: Oxford graf 1-3 (homography) and scikit-image's stereo pair (fundamental matrix). ``unrelated`` are the fifteen pairs of
-the first pictures of six Oxford sequences, which show different places: the most inliers that any of them has by chance. The
+the first images of six Oxford sequences, which show different places: the most inliers that any of them has by chance. The
 ratio test uses the threshold that was calibrated for each model (``results/ratio/MODEL.json``), and 0.8, Lowe's, for all.
-``possible`` on graf: keypoints that have a partner within 3 pixels in both pictures, and those whose partner also agrees in
+``possible`` on graf: keypoints that have a partner within 3 pixels in both images, and those whose partner also agrees in
 scale and angle, as descriptors cut from it need.
 """
 
@@ -82,7 +82,7 @@ def counts(a: Features, b: Features, ratio: float | None, geometry: Geometry) ->
 
 
 def by_chance(images: list[Features], ratio: float | None) -> dict[str, Any]:
-    """The largest counts over all pairs of pictures that show different places."""
+    """The largest counts over all pairs of images that show different places."""
     found = [counts(a, b, ratio, "fundamental") for a, b in itertools.combinations(images, 2)]
     return {**{key: max(entry[key] or 0 for entry in found) for key in ("matches", "inliers")}, "ratio": ratio}
 

@@ -3,8 +3,8 @@
     python -m perf.experiments.keypoint_choice --photos ../shared/data/photos --cache runs/keypoint-choice \
         --out results/experiments/keypoint-choice.json
 
-Three scenes that the learned scores did not see. ``warped``: a photo and a copy under a random homography and other light,
-judged as `eval pipelines` judges a plane. ``real``: photos of a COLMAP model that share points, all pairs of them, judged by
+Three scenes that the learned scores did not see. ``warped``: an image and a copy under a random homography and other light,
+judged as `eval pipelines` judges a plane. ``real``: images of a COLMAP model that share points, all pairs of them, judged by
 epipolar lines and by pose. For each way to find keypoints: how many places there are, how many of them are found again
 (``repeated``, of warped pairs), and what each way to match leaves of them. Features are kept in the cache.
 """
@@ -37,7 +37,7 @@ from patchprint.storage import feature_files
 from perf.release.train_matchability import HELD_OUT
 
 KEYPOINTS, SIDE, PIXELS = 2000, 720, 3.0
-SHARED, LARGEST_SHARE = 30, 0.6  # points that two photos share, and of the points of either at most this part
+SHARED, LARGEST_SHARE = 30, 0.6  # points that two images share, and of the points of either at most this part
 SEED = 0
 FOUND = {  # detector, spread
     "dog": ("dog", True),
@@ -128,7 +128,7 @@ def warped_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]
 
 
 def real_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]:
-    """The photo that overlaps with most others, some of these, and all pairs of them that overlap."""
+    """The image that overlaps with most others, some of these, and all pairs of them that overlap."""
     model = read_model(folder)
     poses = poses_of_model(model)
     images = sorted((image for image in model.images.values() if image.name in poses), key=lambda image: image.name)

@@ -3,7 +3,7 @@
     python -m perf.release.data_sets data/notredame data/liberty data/castle ... --out results/experiments/data-sets.json
 
 ``--models DIR`` names the folder with the scenes that the stores were made from; then the points of the COLMAP model beside
-each are counted too, which is how stores of bare photos are compared with them.
+each are counted too, which is how stores of bare images are compared with them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m perf.release.train_matchability --photos ../shared/data/photos --cache runs/matchability
 
-Examples are keypoints of photos of four scenes. The target is in how many of three warped and re-lit copies a keypoint is found
+Examples are keypoints of images of four scenes. The target is in how many of three warped and re-lit copies a keypoint is found
 again and told from all others by its descriptor: the mutual nearest neighbors that lie where they must. The area under the
 ROC curve that is printed (and kept in the file) is that of three other scenes. Five minutes on one core.
 """
@@ -33,7 +33,7 @@ TRAINING = ("notredame", "oxford-landmarks/radcliffe", "oxford-landmarks/christc
 HELD_OUT = ("liberty", "oxford-landmarks/allsouls", "oxford-landmarks/bodleian")
 DESCRIBED_BY = "sdgmnet.tiny"  # what is hard to tell apart is so for all models, and this one is quick
 PHOTOS = {TRAINING: 9, HELD_OUT: 2}  # of a scene
-VIEWS, SIDE, MARGIN = 3, 640, 8  # copies; pixels along a photo, and of its border in which nothing can be found again
+VIEWS, SIDE, MARGIN = 3, 640, 8  # copies; pixels along an image, and of its border in which nothing can be found again
 RIGHT = 3.0  # pixels
 STEPS, BATCH, RATE = 2500, 512, 4e-3
 
@@ -70,7 +70,7 @@ def candidates(image: np.ndarray) -> Keypoints:
 
 
 def examples_of(photo: np.ndarray, seed: int, find: Callable[[np.ndarray], Keypoints] = candidates) -> Examples:
-    """Keypoints of a photo, uint8 (H, W), that copies show; the target is the share of these that match them rightly."""
+    """Keypoints of an image, uint8 (H, W), that copies show; the target is the share of these that match them rightly."""
     model = load(DESCRIBED_BY)
     inside = torch.tensor([photo.shape[1], photo.shape[0]]) - 1 - MARGIN
     original: Features | None = None
@@ -131,7 +131,7 @@ def _inputs(examples: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _together(scenes: tuple[str, ...], photos: Path, cache: Path) -> Examples:
-    """Examples of all photos of the scenes, from the cache or made and kept there."""
+    """Examples of all images of the scenes, from the cache or made and kept there."""
     parts: list[Examples] = []
     for number, scene in enumerate(scenes):
         names = sorted(list_images(photos / scene / "images"))

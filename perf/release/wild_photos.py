@@ -2,9 +2,9 @@
 
     python -m perf.release.wild_photos --mirrors ../.mirror --out data/wild
 
-``results/training/wild-photos.json`` names repositories, commits, licenses and pictures. A copy of ``owner/name`` is a git
-folder ``MIRRORS/owner+name`` or ``MIRRORS/owner+name/repo``, with or without a work tree. Pictures are written in gray, at
-most 1024 pixels a side, into as many folders as there are parts. A repository or picture that is not there is named.
+``results/training/wild-photos.json`` names repositories, commits, licenses and images. A copy of ``owner/name`` is a git
+folder ``MIRRORS/owner+name`` or ``MIRRORS/owner+name/repo``, with or without a work tree. Images are written in gray, at
+most 1024 pixels a side, into as many folders as there are parts. A repository or image that is not there is named.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def unpack(listed: dict[str, Any], mirrors: Path, out: Path, parts: int) -> list[str]:
-    """Write the pictures of a list below ``out``; returns what was not found."""
+    """Write the images of a list below ``out``; returns what was not found."""
     missing: list[str] = []
     number = 0
     for source in tqdm(listed["sources"], desc="repositories", disable=None):
@@ -66,7 +66,7 @@ def unpack(listed: dict[str, Any], mirrors: Path, out: Path, parts: int) -> list
 
 
 def name_of(path: str) -> str:
-    """What a picture of a repository is called in the list: its path as one plain word, of which the end is kept."""
+    """What an image of a repository is called in the list: its path as one plain word, of which the end is kept."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", str(Path(path).with_suffix("")))[-LONGEST_NAME:] + ".jpg"
 
 

@@ -2,8 +2,8 @@
 
     python -m perf.scale.cost --growth results/scale/growth-1000-keypoints.json --out results/scale/cost.json
 
-Describing, pooling and matching are CPU seconds of a photo or a pair at the largest size of that file, multiplied: the work on
-one photo or pair does not depend on how many others there are. What is not measured is in ASSUMED. COLMAP is left out.
+Describing, pooling and matching are CPU seconds of an image or a pair at the largest size of that file, multiplied: the work on
+one image or pair does not depend on how many others there are. What is not measured is in ASSUMED. COLMAP is left out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def unit_costs(scores: dict[str, Any]) -> dict[str, float]:
-    """Of one photo and one pair, at the largest size; matching by retrieval has the pooling of each photo in it."""
+    """Of one image and one pair, at the largest size; matching by retrieval has the pooling of each image in it."""
     described = max((each["describe, shards"] for each in scores.values()), key=lambda row: row["photos"])
     alike = max((each["match, retrieval"] for each in scores.values()), key=lambda row: row["photos"])
     whole = max(

@@ -2,7 +2,7 @@
 
     python -m perf.scale.growth --photos ../shared/data/photos --work runs/growth --out results/scale/growth.json
 
-Photos are made of a few by warping: each real one seen from so many sides that they suffice, 640 pixels wide. Every stage is a
+Images are made of a few by warping: each real one seen from so many sides that they suffice, 640 pixels wide. Every stage is a
 ``patchprint`` command in a process of its own. Memory is the largest sum of the resident sizes of it and all that it started,
 looked at five times a second; CPU seconds are those of all of them, and do not depend on what else the machine does. What is
 done up to a size only (``--files-to``, ``--ray-to``, ``--exhaustive-to``) would take hours beyond it.
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="photos, features and matches; several gigabytes")
     parser.add_argument("--out", type=Path, required=True, help="what it holds of other sizes is kept")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--keypoints", type=int, default=128, help="in a photo")
+    parser.add_argument("--keypoints", type=int, default=128, help="in an image")
     parser.add_argument("--files-to", type=int, default=1000)
     parser.add_argument("--ray-to", type=int, default=1000)
     parser.add_argument("--exhaustive-to", type=int, default=300)
@@ -136,7 +136,7 @@ def processes_below(root: int) -> dict[int, tuple[int, int]]:
 
 
 def make_photos(source: Path, out: Path, size: int) -> None:
-    """Photo ``p`` of a scene ``s`` is called ``sssss-pp.jpg``; those of a scene are one photo under random homographies."""
+    """Image ``p`` of a scene ``s`` is called ``sssss-pp.jpg``; those of a scene are one image under random homographies."""
     real = [source / each / name for each in SETS for name in list_images(source / each)]
     out.mkdir(parents=True, exist_ok=True)
     views = max(10, -(-size // len(real)))  # of each scene

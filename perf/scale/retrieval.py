@@ -3,7 +3,7 @@
     python -m perf.scale.retrieval --photos ../shared/data/photos --work runs/retrieval --out results/scale/retrieval.json
 
 A pair overlaps where, of its matches in exhaustive matching, COLMAP's verification keeps at least so many. Recall is the share
-of these pairs that are among the pairs of each photo with the photos that look most like it. The last set is all photos
+of these pairs that are among the pairs of each image with the images that look most like it. The last set is all images
 together: those of the other sets can only mislead. One set is reconstructed too, by the functions of ``patchprint sfm
 --ratio``.
 

@@ -2,7 +2,7 @@
 
     python -m perf.speed.divided_training --data STORE ... --out results/scale/divided-training.json
 
-The same run is done by one, two and four processes that divide the photos, and by four that do not (gloo, CPU, one thread
+The same run is done by one, two and four processes that divide the images, and by four that do not (gloo, CPU, one thread
 each). Memory is the largest resident size of a process in a run (it includes Python and torch), beside that of a process which
 has only imported. Losses are in float64 and at a hundredth of the rate of the recipe: at a tenth hard mining makes roundings
 grow to 1e-2 within 50 steps.
@@ -88,7 +88,7 @@ def several_processes(count: int, divided: bool, arguments: argparse.Namespace, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", required=True, help="stores of photos with tracks")
+    parser.add_argument("--data", nargs="+", required=True, help="stores of images with tracks")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--width", type=int, default=8)

@@ -2,8 +2,8 @@
 
 python -m perf.speed.folder photos.npz --device cuda --out results/speed/folder-gpu.json
 
-The photos come from `python -m perf.speed.contest --save-images photos.npz`, and are written as JPEG files again and again.
-Starting processes takes seconds whatever the number of photos, so that the rate is that of the photos by which one folder is
+The images come from `python -m perf.speed.contest --save-images photos.npz`, and are written as JPEG files again and again.
+Starting processes takes seconds whatever the number of images, so that the rate is that of the images by which one folder is
 larger than another. Beside it stands the rate at which all cores together find keypoints and do nothing else, which no folder
 can go beyond.
 """
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def stations(photos: BenchImages, settings: DescribeSettings, folder: Path) -> dict[str, float]:
-    """Milliseconds of one photo at each station, on one core and the device."""
+    """Milliseconds of one image at each station, on one core and the device."""
     image, model = photos.images[0], load(settings.model, settings.device, engine=settings.engine)
     file, out = folder / "photo.jpg", folder / "photo.npz"
     cv2.imwrite(str(file), image)

@@ -2,7 +2,7 @@
 
 python -m perf.speed.kept_memory --out results/speed/kept-memory.json
 
-Each is timed in processes of its own, in turns; photos are made up. The peak is that of the process.
+Each is timed in processes of its own, in turns; images are made up. The peak is that of the process.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def cost(ranks: int, split: bool, pairs: int, step: float, parameters: int) -> dict[str, Any]:
-    """One step of every rank with ``pairs`` pairs, negatives from all ranks, photos divided.
+    """One step of every rank with ``pairs`` pairs, negatives from all ranks, images divided.
 
     The code has the loss ``split`` by anchors: a rank compares its own with all points. Without, each computes all of it.
     """

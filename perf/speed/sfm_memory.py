@@ -3,7 +3,7 @@
     python -m perf.speed.sfm_memory ../shared/data/eth/fountain/images --out results/speed/sfm-memory.json
 
 Each part runs in a process of its own, whose largest resident size is what counts (it includes Python and torch). Bytes of a
-pixel are the growth over a process that only imports, for each photo that is searched at a time.
+pixel are the growth over a process that only imports, for each image that is searched at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ THREADS = (1, 2)
 
 
 def measure(part: str, folder: Path, names: list[str]) -> None:
-    """Do one part in this process: "nothing", "detect" (one photo) or a number of COLMAP's threads (all photos)."""
+    """Do one part in this process: "nothing", "detect" (one image) or a number of COLMAP's threads (all images)."""
     from patchprint.interop.colmap_models import pycolmap
 
     if part == "nothing":
@@ -52,7 +52,7 @@ def run(part: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "images", type=Path, help=f"folder of photos of one size, of which the first {PHOTOS} are taken"
+        "images", type=Path, help=f"folder of images of one size, of which the first {PHOTOS} are taken"
     )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--part", help="run one part in this process and print it")

@@ -2,7 +2,7 @@
 
     python -m perf.speed.training_speed --out results/speed/training-speed.json
 
-Needs torch, numpy, safetensors, tqdm; photos are synthetic unless --data names a store. Every variant runs in a process
+Needs torch, numpy, safetensors, tqdm; images are synthetic unless --data names a store. Every variant runs in a process
 of its own; one that fails is recorded with its error. On a CPU: --pairs 32 --width 8 --steps 3 --variants "sdgmnet".
 """
 
@@ -43,7 +43,7 @@ GROUPS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results/speed/training-speed.json"))
-    parser.add_argument("--data", default=None, help="a store; without it, photos are made up")
+    parser.add_argument("--data", default=None, help="a store; without it, images are made up")
     parser.add_argument("--pairs", type=int, default=1024)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
@@ -271,7 +271,7 @@ def against_limit(milliseconds: float, pairs: int, width: int) -> dict[str, floa
 
 
 def synthetic_images(device: torch.device, count: int = 48, points: int = 20_000, views: int = 4) -> TrackStore:
-    """Smooth noise in the size of photos, with points that are seen in several of them."""
+    """Smooth noise in the size of images, with points that are seen in several of them."""
     generator = np.random.default_rng(0)
     height, width = (768, 1024) if device.type == "cuda" else (192, 256)
     points = points if device.type == "cuda" else 2000

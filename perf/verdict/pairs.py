@@ -2,7 +2,7 @@
 
     python -m perf.verdict.pairs fit --data ../shared/data     # how many there are
 
-A pair shows the same place where the photos share points of a COLMAP model (``SHARED`` or more), or where a homography or true
+A pair shows the same place where the images share points of a COLMAP model (``SHARED`` or more), or where a homography or true
 cameras join them; different places where their towns differ (`perf.verdict.photos`). All others are left out. A geometry is
 *right* if at least ``RIGHT_SHARE`` of its inliers agree with the truth within ``PIXELS``: through the true homography, or from
 the epipolar line of the true cameras.
@@ -43,7 +43,7 @@ Pair = tuple[Photo, Photo, Truth | None]  # no truth: different places
 
 @dataclass(frozen=True)
 class MatchedPair:
-    """Two photos, matched in one way."""
+    """Two images, matched in one way."""
 
     photos: tuple[Photo, Photo]
     way: Way
@@ -93,7 +93,7 @@ def different_places(photos: list[Photo]) -> list[Pair]:
 
 
 def same_place(photos: list[Photo], data: Path) -> list[Pair]:
-    """All pairs of the photos that show the same place, with what is known of them."""
+    """All pairs of the images that show the same place, with what is known of them."""
     pairs: list[Pair] = []
     for scene in dict.fromkeys(photo.scene for photo in photos):
         here = [photo for photo in photos if photo.scene is scene]

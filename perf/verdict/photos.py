@@ -2,8 +2,8 @@
 
     python -m perf.verdict.photos --data ../shared/data --cache runs/verdict
 
-Fitted on photos that networks may learn from, tested on Oxford's sequences, Strecha's fountain and Herz-Jesu, and two more
-scenes: no photo is in both. ``town`` keeps apart what may show the same thing from elsewhere: two photos are taken for
+Fitted on images that networks may learn from, tested on Oxford's sequences, Strecha's fountain and Herz-Jesu, and two more
+scenes: no image is in both. ``town`` keeps apart what may show the same thing from elsewhere: two images are taken for
 different places only where their towns differ. (The castle, its entry and the fountain are in one courtyard; the four
 landmarks of Oxford are neighbors.)
 """
@@ -33,7 +33,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Scene:
-    """A folder of photos of one place; ``count`` of them are drawn."""
+    """A folder of images of one place; ``count`` of them are drawn."""
 
     folder: str
     town: str
@@ -41,7 +41,7 @@ class Scene:
 
     @property
     def has_model(self) -> bool:
-        """Whether a COLMAP model says which photos show the same points."""
+        """Whether a COLMAP model says which images show the same points."""
         return self.folder.startswith("photos/")
 
 
@@ -67,7 +67,7 @@ _loaded = functools.cache(load)
 
 @dataclass(frozen=True)
 class Photo:
-    """One photo of a scene, by its name in the scene's folder of images."""
+    """One image of a scene, by its name in the scene's folder of images."""
 
     scene: Scene
     name: str
@@ -86,7 +86,7 @@ class Photo:
 
 
 def draw(split: str, data: Path) -> list[Photo]:
-    """The photos of one split; those of large scenes are drawn."""
+    """The images of one split; those of large scenes are drawn."""
     photos = []
     for number, scene in enumerate(SPLITS[split]):
         names = list_images(Photo(scene, "").path(data))
