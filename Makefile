@@ -19,13 +19,13 @@ test: $(VENV)/.dev
 test-fast: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-# Nightly: what a new user does first, with the wheel in a fresh virtual environment, on real photos.
+# Nightly: what a new user does first, with the wheel in a fresh virtual environment, on real images.
 # HLOC=FOLDER, a copy of github.com/cvg/Hierarchical-Localization, lets it take part.
-HOUR_PHOTOS ?= ../shared/data/photos/sceaux/images
+HOUR_IMAGES ?= ../shared/data/photos/sceaux/images
 HLOC ?=
 
 first-hour:
-	$(PYTHON) tests/nightly/play_first_hour.py --photos $(HOUR_PHOTOS) $(if $(HLOC),--hloc $(HLOC))
+	$(PYTHON) tests/nightly/play_first_hour.py --images $(HOUR_IMAGES) $(if $(HLOC),--hloc $(HLOC))
 
 # Nightly: kills, full and read-only disks, several writers, in everything that patchprint writes; each night another SEED.
 SIZES ?= 200
@@ -37,12 +37,12 @@ faults: $(VENV)/.dev
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m nightly.faults --sizes $(SIZES) --kills $(KILLS) --works $(WORKS) \
 		$(if $(SEED),--seed $(SEED))
 
-# Nightly: COUNT photos described in one run and MINUTES of training, with constant memory and no file left open.
+# Nightly: COUNT images described in one run and MINUTES of training, with constant memory and no file left open.
 COUNT ?= 10000
 MINUTES ?= 30
 
 load: $(VENV)/.dev
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m nightly.load --photos $(COUNT) --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m nightly.load --images $(COUNT) --minutes $(MINUTES)
 
 # Nightly: the source distribution, built, installed beside the locked packages (whose checksums pip compares) in a fresh virtual
 # environment, and tested by the tests that it carries.
@@ -99,7 +99,7 @@ tables: $(VENV)/.dev
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# Training data from photos with COLMAP models (docs/data.md says which); sets that are there already are kept.
+# Training data from images with COLMAP models (docs/data.md says which); sets that are there already are kept.
 PHOTOS ?= ../shared/data/photos
 SCENES := notredame liberty castle entry sceaux $(addprefix oxford-landmarks/,radcliffe allsouls christchurch bodleian)
 DATA_OPTIONS ?=

@@ -150,7 +150,7 @@ def _students(found: list[Row]) -> Rows:
 
 
 def _oxford(rows: Callable[[list[Row]], Rows]) -> Listing:
-    caption = "mAP on the six Oxford sequences, 2000 SIFT keypoints a photo, right within 4 px: results/oxford/."
+    caption = "mAP on the six Oxford sequences, 2000 SIFT keypoints per image, right within 4 px: results/oxford/."
     return Listing("oxford/*.json", f" = {{label}} | {OXFORD} | all = **{{scores[map]:.3f}}**", caption, rows)
 
 
@@ -364,7 +364,7 @@ def _place(result: Row) -> str:
 def _stage(name: str, file: str) -> Callable[[Path], str]:
     def make(results: Path) -> str:
         result = _read(results / "speed" / file)
-        title = result["scores"][name]["title"]
+        title = result["scores"][name]["title"].replace("a photo", "an image").replace("A photo", "An image")
         caption = f"{title[0].upper()}{title[1:]}; {_place(result)}: results/speed/{file}."
         return replace(stage_table(result["scores"][name]), caption=caption).to_markdown()
 
@@ -484,7 +484,7 @@ def _reliability(found: list[Row]) -> Rows:
             "{cases:,} damaged files for {readers} readers",
             "{crashes} crashes, {hangs} hangs, {tracebacks} tracebacks",
         ),
-        (load["describe"], "{photos:,} photos described in one run", memory),
+        (load["describe"], "{photos:,} images described in one run", memory),
         (load["train"], "{minutes:g} minutes of training, {steps:,} steps", memory),
     ):
         yield {"what": what.format_map(counts), "outcome": outcome.format_map(counts)}
@@ -551,7 +551,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "demo.json",
         " = {key} | FPR95, held out = {fpr95:.2p} % | matching AP, held out = {matching_ap:.3f} | matching AP, stereo pair = "
         "{stereo[ap]:.3f} | correct, stereo pair = {stereo[correct]} of {stereo[possible]}",
-        "`make demo` on photographs that come with scikit-image: results/demo.json.",
+        "`make demo` on images that come with scikit-image: results/demo.json.",
         lambda result: (row for row in _at(result["scores"], ["*"]) if "fpr95" in row),
     ),
     "oxford": _oxford(_best_scales),
@@ -567,7 +567,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     ),
     "eth": Listing(
         "eth/*.json",
-        " = {label} | ratio test = {ratio} | photos = {registered} of {photos} | verified matches = {inlier_matches:,} | "
+        " = {label} | ratio test = {ratio} | images = {registered} of {photos} | verified matches = {inlier_matches:,} | "
         + SPARSE,
         "Sparse models of two scenes, by model and ratio test: results/eth/.",
         _eth,
@@ -579,7 +579,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "eth",
         "1 deg",
         ("1 deg", "5 deg", "10 deg", "20 deg"),
-        "Means of 83 pairs of the photos of fountain and Herz-Jesu",
+        "Means of 83 pairs of the images of fountain and Herz-Jesu",
     ),
     "keypoint-choice": Listing(
         "experiments/keypoint-choice.json experiments/keypoint-choice-hessian.json",
@@ -619,7 +619,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     ),
     "scale-retrieval": Listing(
         "scale/retrieval.json",
-        "photos of = {set} | number = {images} | neighbors = {neighbors} | pairs (of all) = {pairs} ({share_of_all_pairs:.0%})"
+        "images of = {set} | number = {images} | neighbors = {neighbors} | pairs (of all) = {pairs} ({share_of_all_pairs:.0%})"
         " | recall, 15 inliers = {recall_of_15_inliers:.3f} | recall, 30 inliers = {recall_of_30_inliers:.3f}",
         "Overlapping pairs that `--pairs retrieval` matches: results/scale/retrieval.json.",
         _neighbors,
@@ -628,21 +628,21 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "scale/retrieval.json",
         " = {label} | pairs = {pairs} | registered = {registered}/{photos} | points = {points} | "
         "error px = {reprojection_error_px:.2f} | matching s = {seconds:.0f}",
-        "{scores[reconstruction][share_of_registered]:.1%} of the photos in "
+        "{scores[reconstruction][share_of_registered]:.1%} of the images in "
         "{scores[reconstruction][share_of_matching_time]:.0%} of the time of matching "
         "(CPU seconds, with pooling): results/scale/retrieval.json.",
         _reconstructions,
     ),
     "scale-growth": Listing(
         "scale/growth.json",
-        "photos = {outer} |  = {key} | pairs = {pairs} | CPU s = {cpu_seconds:.0f} | s = {seconds:.0f} | peak MiB = {peak_mib}"
+        "images = {outer} |  = {key} | pairs = {pairs} | CPU s = {cpu_seconds:.0f} | s = {seconds:.0f} | peak MiB = {peak_mib}"
         " | files = {files} | MiB = {mib:.0f}",
         "{settings[model]}, {settings[keypoints]} keypoints, 640 x 480 pixels: results/scale/growth.json.",
         "scores/*/*",
     ),
     "scale-cost": Listing(
         "scale/cost.json",
-        "photos = {key:,} | descriptors = {prints:.1e} | describe = {core_hours[describe]:,.1f} | "
+        "images = {key:,} | descriptors = {prints:.1e} | describe = {core_hours[describe]:,.1f} | "
         "pool = {core_hours[pool]:,.1f} | "
         "index = {core_hours[index]:,.1f} | match, retrieval = {core_hours[match_retrieval]:,.1f} | match, all pairs = "
         "{core_hours[match_all]:,.1f} | features GB = {features_gb:,.0f} | files = {feature_files:,} | hours on "
@@ -698,12 +698,12 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "verdict": Listing(
         "verdict.json",
         "matched = {way} | pairs = {pairs} | number = {number} | recovered = {recovered} | returned = {found}",
-        "The verdict on photos that it was not fitted on: results/verdict.json.",
+        "The verdict on images that it was not fitted on: results/verdict.json.",
         _verdicts,
     ),
     "sfm": Listing(
         "experiments/sfm-fountain.json",
-        f"descriptor = {{key}} | photos = {{registered}} of {{photos}} | {SPARSE}",
+        f"descriptor = {{key}} | images = {{registered}} of {{photos}} | {SPARSE}",
         "`patchprint sfm --compare-sift` on Strecha's fountain: results/experiments/sfm-fountain.json.",
         "scores/*",
     ),
@@ -759,7 +759,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "speed-gpu-limits": _limits("bench-h200.json"),
     "speed-gpu-folder": Listing(
         "speed/folder-h200.json",
-        " = {key} | ms a photo = {ms:.1f} | by = {by} | photos/s at most = {most}",
+        " = {key} | ms per image = {ms:.1f} | by = {by} | images/s at most = {most}",
         "{data[sizes][0]} pixels, {data[keypoints][0]} keypoints; {run[machine][gpu]}: results/speed/folder-h200.json.",
         _folder,
     ),
@@ -771,7 +771,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     ),
     "training-divided": Listing(
         "scale/divided-training.json",
-        "processes = {processes} | photos = {how} | MiB of photos each = {photos_mib:.0f} | peak MiB each = {peak_mib:.0f} | "
+        "processes = {processes} | images = {how} | MiB of images each = {photos_mib:.0f} | peak MiB each = {peak_mib:.0f} | "
         "last loss = {loss:.6f} | largest difference of a loss = {apart}",
         "Imports alone take {scores[runs][0][each][0][imported_mib]:.0f} MiB; {settings[steps]} steps of "
         "{settings[batch]} pairs: results/scale/divided-training.json.",

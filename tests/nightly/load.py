@@ -98,26 +98,26 @@ def problems(described: dict[str, Any], trained: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--photos", type=int, default=10_000)
+    parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--minutes", type=float, default=30.0, help="of training")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "reliability" / "load.json")
     chosen = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="patchprint-load-") as place:
-        described = describe_many(chosen.photos, Path(place))
+        described = describe_many(chosen.images, Path(place))
         print(described, flush=True)
         trained = train_for(60 * chosen.minutes, Path(place))
         print(trained, flush=True)
     found = problems(described, trained)
-    nightly = chosen.photos >= 10_000 and chosen.minutes >= 30
+    nightly = chosen.images >= 10_000 and chosen.minutes >= 30
     settings = {
-        "photos": chosen.photos,
+        "photos": chosen.images,
         "training_minutes": chosen.minutes,
         "most_growth_mib": MOST_GROWTH,
-        "size": "nightly" if nightly else "smaller than nightly (10,000 photos, 30 minutes)",
+        "size": "nightly" if nightly else "smaller than nightly (10,000 images, 30 minutes)",
     }
     scores = {"describe": described, "train": trained, "problems": found}
-    command = f"make load COUNT={chosen.photos} MINUTES={chosen.minutes:g}"
+    command = f"make load COUNT={chosen.images} MINUTES={chosen.minutes:g}"
     files.write_json(
         chosen.out,
         provenance.record("load", settings=settings, scores=scores, started=started, command=command).to_json(),

@@ -173,15 +173,15 @@ def record(player: Player, groups: dict[str, list[Played]], photos: Path, starte
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--photos", type=Path, required=True, help="folder with about a dozen photos of one place (.jpg)"
+        "--images", type=Path, required=True, help="folder with about a dozen images of one place (.jpg)"
     )
     parser.add_argument("--hloc", type=Path, help="a copy of github.com/cvg/Hierarchical-Localization")
     parser.add_argument("--work", type=Path, help="folder that must not exist yet; default: a temporary one")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "first-hour.json")
     chosen = parser.parse_args()
-    photos = sorted(chosen.photos.glob("*.jpg"))
+    photos = sorted(chosen.images.glob("*.jpg"))
     if len(photos) < 4:
-        parser.error(f"{chosen.photos} holds {len(photos)} photos; make first-hour HOUR_PHOTOS=FOLDER names others")
+        parser.error(f"{chosen.images} holds {len(photos)} images; make first-hour HOUR_IMAGES=FOLDER names others")
     started = time.monotonic()
     work = chosen.work or Path(tempfile.mkdtemp(prefix="first-hour-"))
     work.mkdir(parents=True, exist_ok=True)
@@ -200,7 +200,7 @@ def main() -> int:
         "wrong commands": play_wrong_commands(player),
         "odd pictures": play_odd_pictures(player, work / "odd"),
     }
-    record(player, groups, chosen.photos, started, chosen.out)
+    record(player, groups, chosen.images, started, chosen.out)
     problems = [each for group in groups.values() for each in group if each.problem]
     print(f"{len(problems)} problems; log: {work / 'log.txt'}; summary: {chosen.out}")
     return 1 if problems else 0
