@@ -91,7 +91,7 @@ WHEELS ?= $(PIP_FIND_LINKS)
 lock: $(VENV)/.dev $(VENV)/.audit
 	$(BIN)/python -m tools.lock --uv $(AUDIT)/bin/uv $(WHEELS)
 
-# The tables in the documents, the numbers of patchprint models and the speed chart, from the files in results/.
+# The tables in the documents and the numbers of patchprint models, from the files in results/.
 tables: $(VENV)/.dev
 	$(BIN)/python -m tools.tables
 

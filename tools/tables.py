@@ -1,4 +1,4 @@
-"""Tables of the documents, numbers of ``patchprint models`` and the speed chart, all made from ``results/``.
+"""Tables of the documents and numbers of ``patchprint models``, all made from ``results/``.
 
 A Markdown file holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; the text between them is replaced by the table NAME.
 
@@ -27,8 +27,6 @@ from patchprint.features import list_models
 from patchprint.networks import ModelInfo, weights
 from patchprint.networks.network import multiply_adds
 from patchprint.pipelines.bench import stage_table
-from patchprint.report.result_comparison import read_results
-from patchprint.report.speed_accuracy import Bench
 
 ROOT = Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
@@ -818,9 +816,6 @@ def main() -> int:
         return int(bool(stale))
     for file in stale:
         write_text(file, made[file])
-    bench = Bench.of(_read(results / "speed" / "bench-cpu.json"))
-    drawn = bench.chart(bench.points(read_results(sorted((results / "oxford").glob("*.json")))))
-    write_text(results / "speed" / "speed-accuracy.svg", drawn.file())
     return 0
 
 

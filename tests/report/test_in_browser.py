@@ -193,4 +193,4 @@ def test_the_page_of_a_run_of_200_000_steps_is_small(tmp_path: Path, open_page: 
     assert out.stat().st_size < 5_000_000
     page = open_page(out)
     assert page.locator("figure.chart svg").count() >= 10
-    assert "300 stretches" in page.inner_text("main")  # how long it takes to open: perf/speed/report_page.py
+    assert "300 stretches" in page.inner_text("main")
