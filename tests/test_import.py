@@ -33,23 +33,15 @@ def test_import_is_light_and_opens_no_socket() -> None:
     assert out.strip() == "[] 128"
 
 
-def test_each_part_of_the_core_can_come_first_with_everything_else_blocked() -> None:
-    """Each in a fork of one process, so that torch is imported once."""
+def test_the_core_imports_with_everything_else_blocked_whichever_part_comes_first() -> None:
+    """Each part in a fork of one process, so that torch is imported once; at last every module."""
     run(
-        "import os, sys, importlib, torch\n"
+        "import os, sys, importlib, pkgutil, torch\n"
         f"for name in {OPTIONAL!r}: sys.modules[name] = None\n"
         f"for module in {CORE!r}:\n"
         "    child = os.fork()\n"
         "    if not child: importlib.import_module('patchprint.' + module); os._exit(0)\n"
         "    assert os.waitpid(child, 0)[1] == 0, module\n"
-    )
-
-
-def test_every_core_module_imports_with_everything_else_blocked() -> None:
-    run(
-        "import sys, importlib, pkgutil\n"
-        f"for name in {OPTIONAL!r}: sys.modules[name] = None\n"
-        "import patchprint\n"
         "for part in ('networks', 'losses', 'metrics', 'training', 'data'):\n"
         "    package = importlib.import_module('patchprint.' + part)\n"
         "    for info in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
