@@ -1,16 +1,30 @@
-"""Keypoints and SIFT between our convention and OpenCV's."""
+"""OpenCV: keypoints in both directions, and its own features (number, order, form, and that a warped image is matched)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import cv2
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
-from patchprint.common.types import Keypoints
+from patchprint.common.errors import MissingPackageError
+from patchprint.common.types import Features, Keypoints
 from patchprint.interop import opencv
-from support.known_images import texture
+from patchprint.interop.images import to_gray
+from patchprint.matching import match
+from support.peer_images import right_matches, warped_photo
+
+Find = Callable[[np.ndarray, int], tuple[Keypoints, Tensor]]
+contributed = pytest.mark.skipif(not hasattr(cv2, "xfeatures2d"), reason="OpenCV has no contributed modules here")
+FEATURES = [
+    (opencv.rootsift, 128, torch.float32),
+    (opencv.orb, 32, torch.uint8),
+    pytest.param(opencv.beblid, 64, torch.uint8, marks=contributed),
+]
 
 
 def test_opencv_round_trip_and_meaning() -> None:
@@ -25,31 +39,29 @@ def test_opencv_round_trip_and_meaning() -> None:
     assert float(Keypoints.from_opencv([cv2.KeyPoint(1, 2, 3)]).angle) == 0  # -1 means none
 
 
-def test_patches_are_described_as_in_the_toolbox_of_hpatches() -> None:
-    """One keypoint in the middle of a patch of 65 pixels, 12.257 wide, first octave, its angle unset."""
-    patches = np.stack([texture(65, 65, seed) for seed in range(3)])
-    keypoint = cv2.KeyPoint(x=32.5, y=32.5, size=2 * 32.5 / 5.303, angle=-1, octave=0)
-    expected = np.concatenate([cv2.SIFT_create().compute(patch, [keypoint])[1] for patch in patches])
-    ours = opencv.sift_patches(patches)
-    np.testing.assert_allclose(ours, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
-    np.testing.assert_allclose(
-        opencv.sift_patches(patches, root=True) ** 2, expected / expected.sum(1, keepdims=True), atol=1e-6
-    )
-    smoothed = opencv.sift_patches_smoothed(patches)
-    assert ((ours * smoothed).sum(1) < 0.97).all(), "that is another descriptor"
-    assert opencv.sift_patches(patches[:0]).shape == smoothed[:0].shape == (0, 128)
+@pytest.mark.parametrize(("find", "width", "dtype"), FEATURES)
+def test_a_warped_photo_is_matched(find: Find, width: int, dtype: torch.dtype) -> None:
+    def matcher(a: Features, b: Features) -> tuple[Tensor, Tensor]:
+        found = match(a, b, "mutual+ratio", ratio=0.8)
+        return found.indices, found.distance
+
+    photo = warped_photo()
+    keypoints, descriptors = find(to_gray(photo.first), 150)
+    assert 100 < len(keypoints) <= 150 and descriptors.shape == (len(keypoints), width) and descriptors.dtype == dtype
+    assert keypoints.score is not None and (keypoints.score.diff() <= 0).all()
+    if dtype == torch.float32:
+        torch.testing.assert_close(descriptors.norm(dim=1), torch.ones(len(keypoints)))
+    right, all_matches = right_matches(lambda image: find(to_gray(image), 300), matcher, photo)
+    assert right > 40 and right > 0.8 * all_matches
 
 
-def test_octaves_are_those_that_opencv_packs() -> None:
-    sift = cv2.SIFT_create(enable_precise_upscale=True)
-    found = sift.detect(texture())
-    ours = opencv.sift_octaves(np.array([k.size / 2 for k in found]))
-    assert (ours == np.array([k.octave & 0xFFFF for k in found])).mean() > 0.98
+@pytest.mark.parametrize(("find", "width", "dtype"), FEATURES)
+def test_nothing_to_see(find: Find, width: int, dtype: torch.dtype) -> None:
+    keypoints, descriptors = find(np.full((64, 64), 7, np.uint8), 10)
+    assert len(keypoints) == 0 and descriptors.shape == (0, width) and descriptors.dtype == dtype
 
 
-def test_sift_descriptors_equal_opencvs_own() -> None:
-    image = texture()
-    found, expected = cv2.SIFT_create(enable_precise_upscale=True).detectAndCompute(image, None)
-    ours = opencv.sift_descriptors(image, Keypoints.from_opencv(found))
-    cosine = (ours * opencv.normalize_sift(expected, root=False)).sum(1)
-    assert np.quantile(cosine, 0.02) > 0.999
+@pytest.mark.skipif(hasattr(cv2, "xfeatures2d"), reason="OpenCV has its contributed modules here")
+def test_contributed_modules_that_are_missing_are_named() -> None:
+    with pytest.raises(MissingPackageError, match="pip install opencv-contrib-python"):
+        opencv.create_beblid("orb")

@@ -17,9 +17,9 @@ from patchprint.common.types import Keypoints
 from patchprint.detectors import detect
 from patchprint.features import Model
 from patchprint.features.model import NetworkModel
+from patchprint.features.sift import points_of_image
 from patchprint.interop import colmap_models, opencv
 from patchprint.interop.kornia import to_lafs
-from patchprint.interop.opencv_features import create_beblid
 from patchprint.networks.hynet import FilterResponseNorm2d
 from patchprint.pipelines.bench import Contender, Task
 
@@ -66,7 +66,7 @@ class OpenCvSift(Contender):
         self.cv2 = require("cv2", extra="images")
 
     def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task:
-        points, sift = opencv.sift_keypoints(image, keypoints), self.cv2.SIFT_create()
+        points, sift = points_of_image(image, keypoints), self.cv2.SIFT_create()
         return lambda: sift.compute(image, points)
 
     def of_image(self, count: int) -> Callable[[np.ndarray], object]:
@@ -97,7 +97,7 @@ class OpenCvBeblid(Contender):
     def __init__(self) -> None:
         super().__init__("OpenCV BEBLID")
         self.cv2 = require("cv2", extra="images")
-        self.beblid = create_beblid("sift")
+        self.beblid = opencv.create_beblid("sift")
 
     def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task:
         points = opencv.from_keypoints(keypoints)

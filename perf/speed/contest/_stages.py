@@ -147,7 +147,7 @@ def matching(contest: Contest) -> Work:
         for kind, norm in (("floats", cv2.NORM_L2), ("bits", cv2.NORM_HAMMING)):
             tasks[f"OpenCV BFMatcher, {kind}"] = partial(cv2.BFMatcher(norm, crossCheck=True).match, *arrays[kind])
     if contest.is_there("FAISS", partial(require, "faiss", extra="eval")):
-        tasks["FAISS, floats"] = lambda: match(a, b, "mutual", backend="faiss")
+        tasks["FAISS, floats"] = partial(_mutual_by_faiss, *arrays["floats"])
     if contest.is_there("kornia", partial(require, "kornia.feature", extra="eval")):
         nearest_of_each_other = require("kornia.feature", extra="eval").match_mnn
         tasks["kornia, floats"] = lambda: nearest_of_each_other(
@@ -161,6 +161,12 @@ def matching(contest: Contest) -> Work:
     }
     title = f"{len(a)} descriptors with {len(b)}, mutual nearest neighbors"
     return Work(title, tasks, peers=peers)
+
+
+def _mutual_by_faiss(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    faiss = require("faiss", extra="eval")
+    of_a, of_b = (faiss.knn(queries, base, 1, metric=faiss.METRIC_L2)[1][:, 0] for queries, base in ((a, b), (b, a)))
+    return np.flatnonzero(of_b[of_a] == np.arange(len(a)))
 
 
 def training(contest: Contest) -> Work:

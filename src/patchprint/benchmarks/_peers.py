@@ -18,7 +18,7 @@ from patchprint.common.provenance import sha256_of_file
 from patchprint.common.registry import Registry
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.features.model import LOWE_RATIO, ModelBase
-from patchprint.interop import lightglue, opencv_features, xfeat
+from patchprint.interop import lightglue, opencv, xfeat
 from patchprint.interop.images import read_color, read_gray
 from patchprint.matching import match
 from patchprint.networks import ModelInfo
@@ -147,12 +147,10 @@ PEERS: Registry[Callable[[str], Peer]] = Registry(
     "pipeline",
     {
         "opencv-sift": partial(
-            _opencv, "opencv-sift", "OpenCV SIFT, RootSIFT", opencv_features.rootsift, 128, "float", LOWE_RATIO
+            _opencv, "opencv-sift", "OpenCV SIFT, RootSIFT", opencv.rootsift, 128, "float", LOWE_RATIO
         ),
-        "orb": partial(_opencv, "orb", "OpenCV ORB", opencv_features.orb, 256, "binary", None),
-        "beblid": partial(
-            _opencv, "beblid", "OpenCV ORB, BEBLID 512", opencv_features.beblid, 512, "binary", LOWE_RATIO
-        ),
+        "orb": partial(_opencv, "orb", "OpenCV ORB", opencv.orb, 256, "binary", None),
+        "beblid": partial(_opencv, "beblid", "OpenCV ORB, BEBLID 512", opencv.beblid, 512, "binary", LOWE_RATIO),
         "aliked-n16": partial(_aliked, "aliked-n16"),
         "aliked-n16rot": partial(_aliked, "aliked-n16rot"),
         "aliked-n16+lightglue": partial(_aliked, "aliked-n16", glued=True),

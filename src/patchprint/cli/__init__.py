@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import inspect
 import io
+import json
 import os
 import re
 import select
@@ -41,6 +42,16 @@ SUBCOMMANDS = {
     "report": "one HTML page from results or runs",
     "serve": "a local page and HTTP API for two images",
 }
+
+
+def emit(result: Any, as_json: bool, text: str) -> None:
+    """Print the result of a command on stdout, as JSON or as ``text`` for people; all else goes to stderr."""
+    print(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
+
+
+def say(message: str) -> None:
+    """Print a line for people on stderr."""
+    print(message, file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

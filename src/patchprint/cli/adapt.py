@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from patchprint.cli.output import emit, say
+from patchprint.cli import emit, say
 from patchprint.common import files
 from patchprint.common.table import Table
 from patchprint.pipelines.adapt_judge import VERDICTS

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from patchprint.cli.output import emit, say
+from patchprint.cli import emit, say
 from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file, write_json
 from patchprint.pipelines.bench import ROUNDS, STAGES, bench, read_images, stage_table

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from patchprint.cli.output import emit
+from patchprint.cli import emit
 from patchprint.common.errors import UserError
 from patchprint.common.provenance import record
 from patchprint.features import load

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from patchprint.cli.output import emit, say
+from patchprint.cli import emit, say
 from patchprint.common import files
 from patchprint.data import manifest, open_source, splits
 from patchprint.data.builders import BUILDERS, builder

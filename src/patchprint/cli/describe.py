@@ -8,7 +8,7 @@ from typing import Literal
 
 import tyro
 
-from patchprint.cli.output import emit, say
+from patchprint.cli import emit, say
 from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, measure
-from patchprint.cli.output import emit
+from patchprint.cli import emit
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import cache_folder, check_output_file, write_json

@@ -12,7 +12,7 @@ import tyro
 from torch import Tensor
 from torch.nn import functional as F
 
-from patchprint.cli.output import emit
+from patchprint.cli import emit
 from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file
 from patchprint.features.model import BASELINES

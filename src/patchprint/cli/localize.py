@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from patchprint.cli.output import emit
+from patchprint.cli import emit
 from patchprint.pipelines.localization import NEIGHBORS, localize
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tyro
 
-from patchprint.cli.output import emit, say
+from patchprint.cli import emit, say
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.types import Features

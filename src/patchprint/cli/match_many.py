@@ -9,8 +9,8 @@ from typing import get_args
 
 import tyro
 
+from patchprint.cli import emit
 from patchprint.cli.match import say_ratio, write_each
-from patchprint.cli.output import emit
 from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError

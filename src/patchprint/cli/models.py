@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import Any
 
-from patchprint.cli.output import emit
+from patchprint.cli import emit
 from patchprint.common.devices import choose_device
 from patchprint.common.table import Table
 from patchprint.features import list_models

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from patchprint.cli.output import emit
+from patchprint.cli import emit
 from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file
 from patchprint.report.embedded_images import SUFFIXES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from patchprint.cli.output import emit, say
+from patchprint.cli import emit, say
 from patchprint.cli.ray_options import where_and_how
 from patchprint.common.progress import json_lines
 from patchprint.pipelines.sfm_folder import MODEL

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from patchprint.cli.output import emit
+from patchprint.cli import emit
 from patchprint.networks.engines import EXACT
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._plan import read_changes, read_sets

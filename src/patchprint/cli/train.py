@@ -11,8 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 import tyro
 
-from patchprint.cli import flags
-from patchprint.cli.output import emit, say
+from patchprint.cli import emit, flags, say
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.pipelines.training_run import REPORT, train

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,12 @@ from patchprint.common.devices import choose_device, single_thread
 from patchprint.common.errors import UserError
 from patchprint.common.types import Keypoints, KeypointsLike, ModelId
 from patchprint.features.compress import sign_bits
-from patchprint.interop import opencv
 from patchprint.networks import ModelInfo, PatchNetwork, engines, weights
 from patchprint.networks.network import CHUNK_ON_CPU, Kind
 from patchprint.ops.sampling import ImagePyramids, cut_patches, lazy_patches
 
 DEFAULT_MODEL = "sdgmnet"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
-TOOLBOX_PATCH = 65  # pixels along the side of the patches of HPatches
 _CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # keypoints whose patches are in memory at a time
 _PIXELS_OF_BATCH = 1 << 26  # of images whose pyramids are on a GPU at a time
 
@@ -238,49 +237,6 @@ class NetworkModel(Model):
         return next(self.network.parameters()).device
 
 
-class SiftModel(Model):
-    """OpenCV's SIFT or RootSIFT, on the image itself, or on patches as the toolbox of HPatches describes them."""
-
-    name = "sift"
-
-    def __init__(self, root: bool) -> None:
-        self.root = root
-        self.info = ModelInfo(
-            f"root{self.name}" if root else self.name,
-            network="",
-            patch_scale=opencv.SIFT_GRID,
-            license="Apache-2.0 (OpenCV)",
-            ratio=LOWE_RATIO,
-        )
-
-    def patch_side(self, stored: int | None) -> int:
-        return stored or TOOLBOX_PATCH
-
-    def describe_patches(self, patches: Tensor) -> Tensor:
-        return torch.from_numpy(opencv.sift_patches(_to_uint8(patches), self.root))
-
-    def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
-        keypoints = Keypoints.validate(keypoints)
-        if keypoints.affine is not None:  # OpenCV knows round keypoints only: straighten the ellipse first
-            return Model.describe_keypoints(SmoothedSiftModel(self.root), image, keypoints)
-        return torch.from_numpy(opencv.sift_descriptors(image, keypoints, self.root))
-
-    def with_patch_scale(self, patch_scale: float) -> Model:
-        raise UserError(f"{self.info.name} has its own patch; leave the patch scale out")
-
-
-class SmoothedSiftModel(SiftModel):
-    """SIFT that describes a patch as SIFT describes the keypoint it was cut at: blurred to its scale first."""
-
-    name = "sift-smoothed"
-
-    def patch_side(self, stored: int | None) -> int:
-        return self.input_size
-
-    def describe_patches(self, patches: Tensor) -> Tensor:
-        return torch.from_numpy(opencv.sift_patches_smoothed(_to_uint8(patches), self.root))
-
-
 class PixelModel(Model):
     """The patch itself, 16 x 16 gray values without their mean, unit length: the floor that any descriptor must beat."""
 
@@ -296,11 +252,17 @@ class PixelModel(Model):
         return F.normalize(values - values.mean(1, keepdim=True), dim=1)
 
 
+def _sift(root: bool, smoothed: bool = False) -> Model:
+    from patchprint.features import sift  # only here: it is made of the classes above
+
+    return (sift.SmoothedSiftModel if smoothed else sift.SiftModel)(root)
+
+
 BASELINES: dict[str, Callable[[], Model]] = {
-    "sift": lambda: SiftModel(root=False),
-    "rootsift": lambda: SiftModel(root=True),
-    "sift-smoothed": lambda: SmoothedSiftModel(root=False),
-    "rootsift-smoothed": lambda: SmoothedSiftModel(root=True),
+    "sift": partial(_sift, root=False),
+    "rootsift": partial(_sift, root=True),
+    "sift-smoothed": partial(_sift, root=False, smoothed=True),
+    "rootsift-smoothed": partial(_sift, root=True, smoothed=True),
     "pixels": PixelModel,
 }
 
@@ -369,10 +331,3 @@ def _batches(images: Sequence[np.ndarray]) -> Iterator[list[int]]:
         batch.append(number)
     if batch:
         yield batch
-
-
-def _to_uint8(patches: Tensor) -> np.ndarray:
-    values = patches.detach().cpu()
-    if values.dtype != torch.uint8:
-        values = (values.float().clamp(0, 1) * 255).round().to(torch.uint8)
-    return values[:, 0].contiguous().numpy()

@@ -1,37 +1,25 @@
-"""OpenCV: our keypoints as its own (`Keypoints.from_opencv` is the way back), its SIFT and the SIFT descriptor.
+"""OpenCV: our keypoints as its own (`Keypoints.from_opencv` is the way back), and its SIFT, ORB and BEBLID by default settings.
 
 OpenCV puts the center of the top-left pixel at (0, 0) and measures angles clockwise on the screen, both as we do, but
-``cv2.KeyPoint.size`` is a diameter (twice sigma) and angles are degrees. Its SIFT finds points 0.25 px too far to the right and
-down unless ``enable_precise_upscale`` is set, so it always is here.
+``cv2.KeyPoint.size`` is a diameter (twice sigma) and angles are degrees.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from patchprint.common.errors import require
+from patchprint.common.errors import MissingPackageError, require
 from patchprint.common.types import Keypoints
 
 SIFT_SIGMA = 1.6  # blur of the first layer of every octave, in pixels of that octave
 LAYERS_PER_OCTAVE = 3
-SIFT_GRID = 12.0  # side of SIFT's 4 x 4 grid in units of sigma: each bin is 3 sigma wide
-TOOLBOX_SIDE = 5.303  # side of a patch in units of ``cv2.KeyPoint.size``, in the toolbox of HPatches
-
-
-def create_sift(contrast_threshold: float = 0.04, edge_threshold: float = 10.0, layers: int = LAYERS_PER_OCTAVE) -> Any:
-    """``cv2.SIFT`` without a limit on the number of keypoints, and with positions that are not off by a quarter pixel."""
-    cv2 = require("cv2", extra="images")
-    return cv2.SIFT_create(
-        nfeatures=0,
-        nOctaveLayers=layers,
-        contrastThreshold=contrast_threshold,
-        edgeThreshold=edge_threshold,
-        sigma=SIFT_SIGMA,
-        enable_precise_upscale=True,
-    )
+# What BEBLID multiplies the size of keypoints with, as its documentation says.
+BEBLID_SCALE = {"orb": 1.0, "sift": 6.75}
 
 
 def from_keypoints(keypoints: Keypoints) -> list[Any]:
@@ -48,66 +36,12 @@ def from_keypoints(keypoints: Keypoints) -> list[Any]:
     ]
 
 
-def sift_keypoints(image: np.ndarray, keypoints: Keypoints) -> list[Any]:
-    """Keypoints to ``list[cv2.KeyPoint]`` with octaves that SIFT's pyramid of this image has."""
-    points = from_keypoints(keypoints)
-    last_octave = int(math.log2(max(4, min(image.shape)))) - 2
-    for point in points:
-        point.octave = _clamp_octave(point.octave, last_octave)
-    return points
-
-
-def sift_descriptors(image: np.ndarray, keypoints: Keypoints, root: bool = False) -> np.ndarray:
-    """SIFT (or RootSIFT) descriptors at given keypoints, unit length.
-
-    Shape:
-        image uint8 (H, W) -> float32 (N, 128)
-    """
-    if len(keypoints) == 0:
-        return np.zeros((0, 128), np.float32)
-    returned, descriptors = create_sift().compute(image, sift_keypoints(image, keypoints))
-    if len(returned) != len(keypoints):
-        raise RuntimeError(f"OpenCV described {len(returned)} of {len(keypoints)} keypoints")
-    return normalize_sift(descriptors, root)
-
-
-def sift_patches(patches: np.ndarray, root: bool = False) -> np.ndarray:
-    """SIFT (or RootSIFT) of whole patches as the toolbox of HPatches has it: the baseline of published tables.
-
-    One keypoint without an angle in the middle, of the size side / 5.303, in the first octave (hpatches/hpatches-benchmark at
-    commit e0c993c, python/extract_opencv_sift.py): gradients are those of the patch as it is, blurred by 1.5 pixels only, and
-    the 4 x 4 grid is 1.13 times as wide as the patch.
-
-    Shape:
-        patches uint8 (N, S, S), S = 65 in the toolbox -> float32 (N, 128), unit length
-    """
-    cv2 = require("cv2", extra="images")
-    keypoint = cv2.KeyPoint()  # its angle is -1, which OpenCV's descriptor takes for one degree
-    keypoint.pt = (patches.shape[-1] / 2, patches.shape[-1] / 2)
-    keypoint.size = patches.shape[-1] / TOOLBOX_SIDE
-    return _describe_each(patches, keypoint, root)
-
-
-def sift_patches_smoothed(patches: np.ndarray, root: bool = False) -> np.ndarray:
-    """SIFT (or RootSIFT) of whole patches as SIFT describes a keypoint of an image, whose 4 x 4 grid covers the patch.
-
-    The patch is first blurred to the scale of that keypoint, a twelfth of its side.
-
-    Shape:
-        patches uint8 (N, S, S) -> float32 (N, 128), unit length
-    """
-    cv2 = require("cv2", extra="images")
-    side = patches.shape[-1]
-    sigma = side / SIFT_GRID
-    octave = _clamp_octave(int(sift_octaves(np.array([sigma]))[0]), int(math.log2(max(4, side))) - 2)
-    return _describe_each(patches, cv2.KeyPoint((side - 1) / 2, (side - 1) / 2, 2 * sigma, 0.0, 0.0, octave), root)
-
-
-def _describe_each(patches: np.ndarray, keypoint: Any, root: bool) -> np.ndarray:
-    """SIFT at the same keypoint of every patch, (N, S, S) -> (N, 128)."""
-    sift = create_sift()
-    rows = [sift.compute(patch, [keypoint])[1] for patch in patches]
-    return normalize_sift(np.concatenate(rows) if rows else np.zeros((0, 128), np.float32), root)
+def sift_octaves(sigma: np.ndarray) -> np.ndarray:
+    """OpenCV's packed octave (octave in the low byte, layer in the next) whose blur is nearest to sigma, (N,) int."""
+    level = np.rint(LAYERS_PER_OCTAVE * np.log2(np.maximum(sigma, 1e-3) / SIFT_SIGMA)).astype(np.int64)
+    level = np.maximum(level, -LAYERS_PER_OCTAVE)  # the first octave is the image enlarged twice
+    octave = np.maximum((level - 1) // LAYERS_PER_OCTAVE, -1)
+    return (octave & 255) | ((level - octave * LAYERS_PER_OCTAVE) << 8)
 
 
 def normalize_sift(descriptors: np.ndarray, root: bool) -> np.ndarray:
@@ -118,16 +52,49 @@ def normalize_sift(descriptors: np.ndarray, root: bool) -> np.ndarray:
     return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-8)
 
 
-def sift_octaves(sigma: np.ndarray) -> np.ndarray:
-    """OpenCV's packed octave (octave in the low byte, layer in the next) whose blur is nearest to sigma, (N,) int."""
-    level = np.rint(LAYERS_PER_OCTAVE * np.log2(np.maximum(sigma, 1e-3) / SIFT_SIGMA)).astype(np.int64)
-    level = np.maximum(level, -LAYERS_PER_OCTAVE)  # the first octave is the picture enlarged twice
-    octave = (level - 1) // LAYERS_PER_OCTAVE
-    octave = np.maximum(octave, -1)
-    layer = level - octave * LAYERS_PER_OCTAVE
-    return (octave & 255) | (layer << 8)
+def rootsift(image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+    """SIFT with OpenCV's defaults, the square roots of its histograms (Arandjelovic, Zisserman 2012).
+
+    Shape:
+        image uint8 (H, W) -> N keypoints, strongest first, (N, 128) float32, unit length
+    """
+    points, found = require("cv2", extra="images").SIFT_create(nfeatures=max_keypoints).detectAndCompute(image, None)
+    histograms = np.zeros((0, 128), np.float32) if found is None else found
+    return _strongest(points, normalize_sift(histograms, root=True), max_keypoints)
 
 
-def _clamp_octave(packed: int, last: int) -> int:
-    octave = (packed & 255) - 256 if packed & 128 else packed & 255
-    return packed if octave <= last else (max(last, 0) & 255) | (LAYERS_PER_OCTAVE << 8)
+def orb(image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+    """ORB with OpenCV's defaults.
+
+    Shape:
+        image uint8 (H, W) -> N keypoints, strongest first, (N, 32) uint8 packed bits
+    """
+    points, found = require("cv2", extra="images").ORB_create(nfeatures=max_keypoints).detectAndCompute(image, None)
+    return _strongest(points, np.zeros((0, 32), np.uint8) if found is None else found, max_keypoints)
+
+
+def beblid(image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
+    """BEBLID of 512 bits at ORB's keypoints, as OpenCV's tutorial has it.
+
+    Shape:
+        image uint8 (H, W) -> N keypoints, strongest first, (N, 64) uint8 packed bits
+    """
+    points = require("cv2", extra="images").ORB_create(nfeatures=max_keypoints).detect(image, None)
+    points, found = create_beblid("orb").compute(image, points)
+    return _strongest(points, np.zeros((0, 64), np.uint8) if found is None else found, max_keypoints)
+
+
+def create_beblid(keypoints: str) -> Any:
+    """``cv2.xfeatures2d.BEBLID`` of 512 bits for the keypoints of orb or sift."""
+    cv2 = require("cv2", extra="images")
+    if not hasattr(cv2, "xfeatures2d"):
+        raise MissingPackageError("BEBLID is in OpenCV's contributed modules: pip install opencv-contrib-python")
+    return cv2.xfeatures2d.BEBLID_create(BEBLID_SCALE[keypoints])
+
+
+def _strongest(points: Sequence[Any], descriptors: np.ndarray, count: int) -> tuple[Keypoints, Tensor]:
+    """At most ``count`` of them: OpenCV gives some more where responses are equal or a point has several angles."""
+    keypoints = Keypoints.from_opencv(points)
+    assert keypoints.score is not None
+    chosen = torch.argsort(keypoints.score, descending=True, stable=True)[:count]
+    return keypoints[chosen], torch.from_numpy(descriptors)[chosen]

@@ -11,7 +11,6 @@ break ties.
 from __future__ import annotations
 
 import importlib.util
-from typing import Literal
 
 import numpy as np
 import torch
@@ -20,7 +19,6 @@ from torch import Tensor
 from patchprint.common.devices import supports_triton
 from patchprint.common.errors import UserError, require
 
-Backend = Literal["auto", "torch", "faiss"]
 Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
@@ -48,9 +46,7 @@ def unpack_bits(packed: Tensor) -> Tensor:
     return ((packed[..., None] >> shifts) & 1).flatten(-2)
 
 
-def nearest(
-    queries: Tensor, base: Tensor, k: int = 1, backend: Backend = "auto", exact: bool = False
-) -> tuple[Tensor, Tensor]:
+def nearest(queries: Tensor, base: Tensor, k: int = 1, *, exact: bool = False) -> tuple[Tensor, Tensor]:
     """Find the k nearest base descriptors of every query, on the CPU or the GPU of the queries.
 
     Descriptors with NaN or infinity have no neighbors and are nobody's.
@@ -74,14 +70,14 @@ def nearest(
     # NaN is larger than all numbers: such a descriptor would be the nearest of every other.
     asking, answering = _is_finite(queries), _is_finite(base)
     if not (asking.all() and answering.all()):
-        nearer, number = nearest(queries[asking], base[answering], k, backend, exact)
+        nearer, number = nearest(queries[asking], base[answering], k, exact=exact)
         rows = answering.nonzero()[:, 0].cpu()
         distance[asking.cpu()] = nearer
         index[asking.cpu()] = torch.where(number < 0, -1, rows[number]) if len(rows) else number
         return distance, index
     available = min(k, len(base))
     if len(queries) and available:
-        search = _exactly if exact else _with_faiss if _use_faiss(queries, backend) else _with_torch
+        search = _exactly if exact else _with_faiss if _use_faiss(queries) else _with_torch
         found_distance, found_index = search(queries, base, available)
         distance[:, :available], index[:, :available] = found_distance.cpu(), found_index.cpu()
     return distance, index
@@ -208,25 +204,16 @@ def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return torch.cat([best.values for best in found], 1), torch.cat([best.indices for best in found], 1)
 
 
+def _use_faiss(queries: Tensor) -> bool:
+    is_packed = queries.dtype == torch.uint8 and queries.device.type == "cpu"
+    return is_packed and importlib.util.find_spec("faiss") is not None
+
+
 def _with_faiss(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    faiss = require("faiss", extra="eval")
-    bits = queries.dtype == torch.uint8
-    if not bits:
-        queries, base = queries.float(), base.float()
-    width = base.shape[1]
-    index = faiss.IndexBinaryFlat(8 * width) if bits else faiss.IndexFlatL2(width)
+    index = require("faiss", extra="eval").IndexBinaryFlat(8 * base.shape[1])
     index.add(base.contiguous().numpy())
     distance, neighbor = index.search(queries.contiguous().numpy(), k)
-    distances = torch.from_numpy(distance).float()
-    return distances if bits else distances.clamp(min=0).sqrt(), torch.from_numpy(neighbor)
-
-
-def _use_faiss(queries: Tensor, backend: Backend) -> bool:
-    if backend == "auto":
-        return queries.dtype == torch.uint8 and queries.device.type == "cpu" and bool(importlib.util.find_spec("faiss"))
-    if backend not in ("torch", "faiss"):
-        raise UserError(f"unknown backend {backend!r}; known are auto, torch and faiss")
-    return backend == "faiss"
+    return torch.from_numpy(distance).float(), torch.from_numpy(neighbor)
 
 
 def _is_finite(descriptors: Tensor) -> Tensor:
