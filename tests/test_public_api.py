@@ -19,7 +19,7 @@ FUNCTIONS = [name for name in patchprint._HOMES if inspect.isroutine(getattr(pat
 CLASSES = ["Feature2D", "LAFDescriptor"]
 # To match two images is to use a model; none of this is needed for it.
 NOT_TO_USE = (
-    "training", "losses", "metrics", "report", "benchmarks", "pipelines", "studies", "web", "data", "storage.cluster",
+    "training", "losses", "metrics", "report", "benchmarks", "pipelines", "studies", "web", "data", "storage.describe_jobs",
     "interop.colmap_models", "interop.colmap_database", "interop.ray_cluster",
 )  # fmt: skip
 

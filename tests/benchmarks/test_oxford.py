@@ -108,7 +108,7 @@ def test_nothing_to_find_is_null_in_the_result(tmp_path: Path) -> None:
 
 def test_bad_sequences_are_named(sequences: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="holds no image sequences"):
+    with pytest.raises(ValueError, match="holds no sequences"):
         evaluate(PixelModel(), tmp_path / "empty")
     with pytest.raises(ValueError, match="has no sequence three; it has one, two"):
         evaluate(PixelModel(), sequences, sequences=("three",))

@@ -134,7 +134,7 @@ def test_many_are_checked_before_the_work(
 ) -> None:
     monkeypatch.setattr(match_many, "match_folder", None)
     for options, message in (
-        (["--out", str(tmp_path / "m.png")], "matches of many photos are written as .npz"),
+        (["--out", str(tmp_path / "m.png")], "matches of many images are written as .npz"),
         (["--out", str(tmp_path / "m.h5"), "--pairs", "nothing.txt"], "text file with two names per line"),
     ):
         assert cli.main(["match", str(described), *options]) == 2

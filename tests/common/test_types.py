@@ -69,12 +69,12 @@ def test_matched_coordinates_in_one_call() -> None:
     for first in (a, features):
         in_a, in_b = matches.points(first, b)
         assert in_a.tolist() == [[1, 2], [5, 6]] and in_b.tolist() == [[3, 4], [5, 6]]
-    with pytest.raises(ValueError, match="not verified"):
+    with pytest.raises(ValueError, match="without inliers"):
         matches.points(a, b, inliers_only=True)
     verified = dataclasses.replace(matches, inliers=torch.tensor([False, True]))
     in_a, in_b = verified.points(a, b, inliers_only=True)
     assert in_a.tolist() == in_b.tolist() == [[5, 6]]
-    with pytest.raises(ValueError, match=r"not of Keypoints\(2.* in that order"):
+    with pytest.raises(ValueError, match=r"not of Keypoints\(2.*the features that were matched"):
         matches.points(a[:2], b)
 
 

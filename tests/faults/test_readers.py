@@ -79,7 +79,7 @@ HOSTILE_HDF5: dict[str, tuple[Callable[[h5py.Group], object], str]] = {
     "fewer scales": (changed("scales", lambda scale: scale[:2]), ""),
     "NaN angles": (changed("angles", lambda angle: angle * np.nan), ""),
     "more scores": (changed("scores", lambda score: np.r_[score, score]), ""),
-    "negative size": (changed("image_size", lambda size: -size), "pixels wide and"),
+    "negative size": (changed("image_size", lambda size: -size), "the image size of the features"),
     "huge size": (changed("image_size", lambda size: size * 2**40), ""),
     "three sides": (changed("image_size", lambda size: np.r_[size, 1]), ""),
     "flat descriptors": (changed("descriptors", lambda values: values.ravel()), ""),

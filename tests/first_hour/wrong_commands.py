@@ -98,7 +98,7 @@ sfm photos --out new --into photos -> photos
 match photos --out new.npz -> photos
 match empty --out new.npz -> empty
 describe a.jpg --out new -> a.jpg is not a folder
-{describe,sfm} empty --out new -> empty holds no pictures
+{describe,sfm} empty --out new -> empty holds no images
 localize a.jpg photos -> photos
 localize notes.txt model -> notes.txt
 adapt empty --out new.safetensors -> empty

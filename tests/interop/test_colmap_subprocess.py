@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from patchprint.interop import colmap_sift, colmap_subprocess
-from patchprint.interop.colmap_database import Cameras
 from support import children
 from support.full_disk import files_limited_to
 from support.known_images import write_textures
@@ -41,7 +40,7 @@ def test_a_full_disk_is_an_error_that_names_the_database_and_the_next_run_goes_o
 def test_what_colmap_says_is_the_error(tmp_path: Path) -> None:
     (tmp_path / "database.db").write_text("no database, but long enough to be taken for a damaged one " * 20)
     with pytest.raises(RuntimeError, match=r"SQLite|database factory"):
-        colmap_subprocess.extract_features(tmp_path / "database.db", tmp_path, None, Cameras(), 100, 1000)
+        colmap_subprocess.run("match", tmp_path / "database.db", function="match_exhaustive", pairing={}, seed=0)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked up in /proc")

@@ -159,8 +159,8 @@ def test_a_thumbnail_hides_neither_a_cut_nor_the_size(tmp_path: Path, image: np.
         (np.full((4, 4), 200.0), "outside of"),
         (np.full((4, 4), np.nan), "outside of"),
         (np.zeros((4, 4), np.int64), "int64"),
-        (None, "the picture is None, which is what cv2.imread gives"),
-        (7, "the picture is given as int"),
+        (None, "the image is None: cv2.imread"),
+        (7, "the image is given as int"),
     ],
 )
 def test_bad_arrays(array: np.ndarray, words: str) -> None:
@@ -175,7 +175,7 @@ def test_list_images_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> No
     os.symlink(tmp_path / "a.png", tmp_path / "d.png")
     assert list_images(tmp_path) == ["a.png", "b.JPG", "d.png", "sub/c.tif"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no pictures"):
+    with pytest.raises(ValueError, match="no images"):
         list_images(tmp_path / "empty")
     with pytest.raises(ValueError, match="not a folder"):
         list_images(tmp_path / "a.png")

@@ -29,7 +29,7 @@ from patchprint.interop.ray_cluster import (
     worker_resources,
 )
 from patchprint.matching.pair_selection import choose_pairs
-from patchprint.storage import cluster, feature_files
+from patchprint.storage import describe_jobs, feature_files
 from patchprint.storage.describe_jobs import Job
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.storage.match_folder import match_folder
@@ -107,7 +107,7 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
 def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no picture")
     jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
-    good, bad = cluster._block_describer(SETTINGS, torch.get_num_threads())(jobs)
+    good, bad = describe_jobs._block_describer(SETTINGS, torch.get_num_threads())(jobs)
     assert isinstance(good, bytes) and len(feature_files.load("001.png", good)) == 16
     assert str(bad) == f"{tmp_path}/bad.png is not an image that can be read; it is damaged, or of an unknown format"
 
@@ -160,7 +160,7 @@ def test_faults_of_workers_name_the_node(three_nodes: Any, tmp_path: Path) -> No
         for number, outcome in run_jobs(ray, ["a", "b", "c", "full"], prepare, WorkerResources(0.1)):
             done.append((number, outcome))
     assert done and set(done) <= {(0, "A"), (1, "B"), (2, "C")}, "what was done before is given out"
-    with pytest.raises(ValueError, match=rf"node {host} .* does not see {tmp_path}/nowhere; put it on a disk that all"):
+    with pytest.raises(ValueError, match=rf"node {host} .* does not see {tmp_path}/nowhere; use a shared disk"):
         check_paths_on_nodes(ray, tmp_path, tmp_path / "nowhere")
     with pytest.raises(ValueError, match="no node of the cluster has a GPU"):
         worker_resources(ray, "cuda")

@@ -15,7 +15,7 @@ def test_broken_sequences_are_named(tmp_path):
     (tmp_path / "s" / "v_a" / "H_1_4").unlink()
     with pytest.raises(ValueError, match=r"H1to4p is missing; each image after the first needs its homography"):
         find_sequences(tmp_path / "s")
-    with pytest.raises(ValueError, match="holds no image sequences"):
+    with pytest.raises(ValueError, match="holds no sequences"):
         find_sequences(tmp_path)
     for name in ("4.ppm", "4.png"):
         (tmp_path / "s" / "v_a" / name).unlink(missing_ok=True)

@@ -32,7 +32,7 @@ def test_colmap_needs_the_photos_as_they_were(
 def test_features_from_elsewhere_need_the_folder_of_the_images(described: Path, views: Path, tmp_path: Path) -> None:
     features = dict(FeatureFolder(described))
     bare = {name: dataclasses.replace(item, image_path=None) for name, item in features.items()}
-    with pytest.raises(ValueError, match="these features do not say where they are"):
+    with pytest.raises(ValueError, match="do not say where their images are"):
         colmap_output.check_images(bare)
     colmap_output.write_database(tmp_path / "given.db", bare, images=views)
     colmap_output.write_database(tmp_path / "known.db", features)

@@ -83,7 +83,7 @@ def test_wrong_settings_are_named_before_the_folder_is_made(photos: Path, tmp_pa
     (tmp_path / "empty").mkdir()
     for options, message in [
         ({"masks": tmp_path / "nowhere"}, "not a folder of masks"),
-        ({"masks": tmp_path / "empty"}, "view-0.png is called view-0.png.png"),
+        ({"masks": tmp_path / "empty"}, "expected for example view-0.png.png"),
         ({"workers": 0}, "at least 1 worker"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -115,7 +115,7 @@ def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
     """The way of GPU machines, with a model that is on the CPU: processes find keypoints, this one describes."""
     (photos / "no-picture.png").write_bytes(b"no picture")
     alone = describe_folder(photos, tmp_path / "alone", SETTINGS)
-    monkeypatch.setattr(describe_jobs, "_run_on_cores", describe_jobs._run_with_gpu)
+    monkeypatch.setattr(describe_jobs, "choose_device", lambda device: torch.device("cuda"))
     said: list[str] = []
     fed = describe_folder(photos, tmp_path / "fed", SETTINGS, workers=2, report=said.append)
     assert len(said) == 1 and "no-picture.png" in said[0]

@@ -119,8 +119,8 @@ def test_the_colmap_database_of_two_images(two: Matched, tmp_path: Path) -> None
     ("out", "message"),
     [
         ("m.txt", r"m\.txt: matches are written as \.npz .*\.json .*\.csv .*\.h5 \(hloc\), \.db \(COLMAP\)$"),
-        ("m.png", r"m\.png: matches of many photos are written as \.npz"),
-        ("m.db", "do not say where they are"),
+        ("m.png", r"m\.png: matches of many images are written as \.npz"),
+        ("m.db", "do not say where their images are"),
         ("", "is a folder"),
         ("mine.npz", "--force"),
     ],

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.common.types import Keypoints
@@ -22,7 +23,6 @@ from patchprint.data.patch_pairs import draw_pairs
 from patchprint.data.tracks import TrackStore
 from patchprint.detectors import detect
 from patchprint.features.model import Model
-from patchprint.features.track_descriptors import describe_observations
 from patchprint.metrics.average_precision import average_precision
 from patchprint.metrics.verification import curves, fpr95
 from patchprint.ops.distances import nearest
@@ -78,8 +78,26 @@ def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) ->
     """
     pairs = draw_pairs(source, num_pairs, seed)
     rows = source.observation(pairs.points, pairs.views[:, None])[:, 0]
-    descriptors = describe_observations(model, source, rows)
+    descriptors = _describe_observations(model, source, rows)
     return pairs.distances(descriptors), pairs.is_match
+
+
+def _describe_observations(model: Model, store: TrackStore, rows: Tensor) -> Tensor:
+    """Describe rows of ``store.tracks``; every distinct one is described once.
+
+    Shape:
+        rows (N,) int64 -> (N, D).
+    """
+    tracks = store.tracks
+    distinct, place = torch.unique(rows.cpu(), return_inverse=True)
+    chosen = distinct.numpy()
+    order, descriptors = [], []
+    for image in np.unique(tracks.image[chosen]).tolist():
+        here = np.flatnonzero(tracks.image[chosen] == image)
+        frames = (torch.from_numpy(values[chosen[here]]) for values in (tracks.xy, tracks.scale, tracks.angle))
+        order.append(torch.from_numpy(here))
+        descriptors.append(model.describe_keypoints(store.images.pixels(image), Keypoints(*frames)))
+    return torch.cat(descriptors)[torch.argsort(torch.cat(order))][place]
 
 
 def held_out_pairs(settings: Settings) -> Iterator[ImagePair]:

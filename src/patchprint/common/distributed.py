@@ -52,14 +52,10 @@ def rank_from_torchrun() -> tuple[int, int]:
     found = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
     for name, text in found.items():
         if not text.isdecimal():
-            raise UserError(
-                f"the environment has {name}={text!r}, which is no number; unset it, or start with torchrun"
-            )
+            raise UserError(f"the environment has {name}={text!r}; unset it, or start with torchrun")
     rank, world = map(int, found.values())
     if rank >= world:
-        raise UserError(
-            f"RANK is {rank} and WORLD_SIZE is {world} in the environment; unset both, or start with torchrun, which sets them"
-        )
+        raise UserError(f"RANK={rank} and WORLD_SIZE={world} in the environment; unset both, or start with torchrun")
     return rank, world
 
 

@@ -64,9 +64,7 @@ def refuse_overlap(out: str | Path, source: str | Path, inside: bool = False) ->
     if written == read or written in read.parents:
         raise UserError(f"the output {out} is or holds the input {source}; give another output folder")
     if inside and read in written.parents:
-        raise UserError(
-            f"the output {out} lies in the input {source}, where the next run would read it; give a folder elsewhere"
-        )
+        raise UserError(f"the output {out} lies in the input {source}; give a folder elsewhere")
 
 
 def cache_folder(name: str) -> Path:
@@ -162,9 +160,7 @@ def claim_folder(
     if found is not None and found["made_by"] != made_by:
         raise UserError(f"{path} was made by {found['made_by']}, not by {made_by}; give another --out")
     if found is not None and found["inputs"] != inputs:
-        raise OtherInputsError(
-            f"{path} holds the work of other inputs or settings; give another --out, or --force to start again"
-        )
+        raise OtherInputsError(f"{path} holds the work of other inputs or settings; give another --out, or --force")
     mark_folder(path, made_by, contents, inputs)
 
 
@@ -208,8 +204,7 @@ def _refuse_foreign(folder: Path, made_by: str | None = None) -> None:
     foreign = next(_find_foreign(folder), None)
     if foreign is not None:
         raise UserError(
-            f"{folder} holds {foreign.relative_to(folder)}, which {maker} did not write, so it is not removed; move that "
-            "away, or give another --out"
+            f"{folder} holds {foreign.relative_to(folder)}, which {maker} did not write; move it away first"
         )
 
 
@@ -397,9 +392,7 @@ def _take_lock(lock: Path, path: Path, wait: bool) -> IO[bytes]:
             fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             stream.close()
-            raise UserError(
-                f"another process is writing {path}; wait until it is done, or give another --out"
-            ) from None
+            raise UserError(f"another process is writing {path}; wait for it, or give another --out") from None
         except OSError:
             return stream  # a file system without locks
         # The holder before us may have removed the file between our opening and our locking it.

@@ -56,9 +56,7 @@ class Keypoints:
         affine: Numbers | None = None,
     ) -> None:
         if scale is None:
-            raise UserError(
-                "keypoints need a scale, from which the size of their patches follows: Keypoints(xy, scale, angle)"
-            )
+            raise UserError("keypoints need a scale, which sets the size of patches: Keypoints(xy, scale, angle)")
         places = torch.as_tensor(xy, dtype=torch.float32)
         count = len(places)
         given = {"scale": scale, "angle": 0.0 if angle is None else angle, "score": score, "affine": affine}
@@ -135,8 +133,7 @@ class Keypoints:
             keypoints = Keypoints.from_opencv(keypoints)
         if not isinstance(keypoints, Keypoints):
             raise UserError(
-                f"keypoints are given as {type(keypoints).__name__}; make them patchprint.Keypoints(xy, scale, angle), or give "
-                "a list of cv2.KeyPoint"
+                f"keypoints are given as {type(keypoints).__name__}; give Keypoints or a list of cv2.KeyPoint"
             )
         given = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
         numbers = [each for each in given if each is not None]
@@ -239,10 +236,8 @@ class Features:
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
-            raise UserError(
-                f"{len(self.keypoints)} keypoints need descriptors of shape ({len(self.keypoints)}, D), "
-                f"got {tuple(self.descriptors.shape)}"
-            )
+            shape = tuple(self.descriptors.shape)
+            raise UserError(f"{len(self.keypoints)} keypoints have descriptors of shape {shape}, expected (N, D)")
 
     def __len__(self) -> int:
         return len(self.keypoints)
@@ -259,9 +254,7 @@ class Features:
         """These features, which come out of a file; UserError where their numbers cannot be those of an image."""
         Keypoints.validate(self.keypoints)
         if not 1 <= min(self.image_size) <= max(self.image_size) <= _LARGEST:
-            raise UserError(
-                f"the image of the features is {self.image_size[0]} pixels wide and {self.image_size[1]} high"
-            )
+            raise UserError(f"the image size of the features is {self.image_size}")
         if self.ratio is not None and not 0 < self.ratio <= 1:
             raise UserError(f"the ratio of the features is {self.ratio:g}, and no number above 0 and up to 1")
         return self
@@ -341,14 +334,10 @@ class Matches:
         indices = self.indices
         if inliers_only:
             if self.inliers is None:
-                raise UserError(
-                    "these matches are not verified, so inliers are not known; call patchprint.verify first"
-                )
+                raise UserError("matches without inliers; call patchprint.verify first")
             indices = indices[self.inliers]
         if len(indices) and ((indices < 0) | (indices >= torch.tensor([len(a), len(b)], device=indices.device))).any():
-            raise UserError(
-                f"these matches are not of {a!r} and {b!r}: give the features that were matched, in that order"
-            )
+            raise UserError(f"these matches are not of {a!r} and {b!r}; give the features that were matched")
         xy_a, xy_b = (each.xy if isinstance(each, Keypoints) else each.keypoints.xy for each in (a, b))
         return xy_a[indices[:, 0]], xy_b[indices[:, 1]]
 

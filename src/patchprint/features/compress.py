@@ -35,9 +35,7 @@ class Pca:
     def fit(descriptors: Tensor, k: int) -> Pca:
         """Fit the directions of largest variance of descriptors (N, D); N should be a few thousand."""
         if not 1 <= k <= min(descriptors.shape):
-            raise UserError(
-                f"{len(descriptors)} descriptors of {descriptors.shape[1]} numbers have no {k} principal components"
-            )
+            raise UserError(f"{tuple(descriptors.shape)} descriptors have no {k} principal components")
         values = descriptors.double()
         mean = values.mean(0)
         _, vectors = torch.linalg.eigh((values - mean).T @ (values - mean))
@@ -73,9 +71,7 @@ def compress(features: Features, how: str | Pca) -> Features:
             comes out 254 times as large), "bits" (1 bit a number, Hamming distance), or a `Pca` fitted on such descriptors.
     """
     if features.is_binary or not features.descriptors.is_floating_point():
-        raise UserError(
-            f"the descriptors of {features.model.name} are compressed already ({features.descriptors.dtype})"
-        )
+        raise UserError(f"the descriptors of {features.model.name} are compressed already")
     descriptors = features.descriptors.float()
     if isinstance(how, Pca):
         small, tag, extra = how.apply(descriptors), f"pca{len(how.axes)}", how.sha256

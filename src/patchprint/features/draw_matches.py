@@ -10,7 +10,7 @@ import numpy as np
 from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file
 from patchprint.common.types import Features, Matches
-from patchprint.interop.images import ImageLike, read_color
+from patchprint.interop.images import ImageLike, encode_image, limit_size, read_color
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MAX_SIDE = 1200  # pixels of one image in the drawing
@@ -38,20 +38,10 @@ def draw(
     if path.suffix.lower() not in SUFFIXES:
         raise UserError(f"{path}: drawings are written as .png, .jpg or .jpeg")
     sources = [each.image_path for each in (a, b)] if images is None else images
-    panels = [_shrink(_read(each, source)) for each, source in zip((a, b), sources, strict=True)]
-    canvas = _draw_lines(panels, a, b, matches, max_lines, outliers)
-    data = encode(canvas, path.suffix.lower())
-    if data is None:
-        raise UserError(f"{path}: the drawing of {canvas.shape[1]}x{canvas.shape[0]} pixels could not be encoded")
+    panels = [limit_size(_read(each, source), MAX_SIDE) for each, source in zip((a, b), sources, strict=True)]
+    data = encode_image(_draw_lines(panels, a, b, matches, max_lines, outliers), path.suffix.lower())
     with atomic_file(path) as temporary:
         temporary.write_bytes(data)
-
-
-def encode(rgb: np.ndarray, suffix: str) -> bytes | None:
-    """Encode an image (H, W, 3) as ".png" or ".jpg"; None where the format cannot hold it."""
-    cv2 = require("cv2", extra="images")
-    done, data = cv2.imencode(suffix, np.ascontiguousarray(rgb[..., ::-1]))
-    return data.tobytes() if done else None
 
 
 def _draw_lines(
@@ -85,12 +75,6 @@ def _draw_lines(
         for end in line:
             cv2.circle(canvas, end, 2 * 16, color, -1, cv2.LINE_AA, shift=4)
     return canvas
-
-
-def _shrink(image: np.ndarray) -> np.ndarray:
-    cv2 = require("cv2", extra="images")
-    scale = MAX_SIDE / max(image.shape)
-    return image if scale >= 1 else cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
 
 
 def _read(features: Features, source: ImageLike | None) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ class Feature2D:
     >>> keypoints, descriptors = feature.detectAndCompute(image, None)     # doctest: +SKIP
     >>> matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(descriptors, other)  # doctest: +SKIP
 
-    Pictures are uint8 (H, W) or (H, W, 3) in BGR order, as ``cv2.imread`` gives them.
+    Images are uint8 (H, W) or (H, W, 3) in BGR order, as ``cv2.imread`` gives them.
     """
 
     def __init__(
@@ -35,19 +36,11 @@ class Feature2D:
         device: str | torch.device = "cpu",
     ) -> None:
         self.model = load(model, device)
-        self.max_keypoints, self.detector = max_keypoints, detector
-        self.upright, self.spread = upright, spread
+        self.upright = upright
+        self._detect = partial(detect, detector=detector, max_keypoints=max_keypoints, spread=spread, upright=upright)
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[Any]:
-        found = detect(
-            _gray(image),
-            self.detector,
-            max_keypoints=self.max_keypoints,
-            mask=mask,
-            spread=self.spread,
-            upright=self.upright,
-        )
-        return opencv.from_keypoints(found)
+        return opencv.from_keypoints(self._detect(_gray(image), mask=mask))
 
     def compute(self, image: np.ndarray, keypoints: KeypointsLike) -> tuple[list[Any], np.ndarray]:
         """Describe keypoints; returns them, unchanged and in order, and (N, D) float32 or (N, D // 8) uint8."""

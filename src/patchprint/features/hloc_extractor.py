@@ -19,10 +19,11 @@ from torch import Tensor
 from patchprint.common.errors import UserError
 from patchprint.detectors import MAX_KEYPOINTS
 from patchprint.features.extract import extract
-from patchprint.features.model import LOWE_RATIO, NetworkModel, list_models, load
+from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, NetworkModel, list_models, load
 from patchprint.interop.hloc import descriptor_vectors
 
 MODULE = "hloc.extractors.patchprint"
+_DEFAULTS = {"detector": "dog", "max_keypoints": MAX_KEYPOINTS, "upright": False, "spread": True}
 
 
 def register_with_hloc() -> list[str]:
@@ -38,9 +39,7 @@ def register_with_hloc() -> list[str]:
             for name in ("extract_features", "match_features", "utils.base_model")
         )
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"hloc cannot be imported ({error.name} is missing); install it from github.com/cvg/Hierarchical-Localization"
-        ) from None
+        raise UserError(f"hloc needs {error.name}; install github.com/cvg/Hierarchical-Localization") from None
     module: Any = types.ModuleType(MODULE, __doc__)
     module.Patchprint = _extractor_class(base.BaseModel)
     sys.modules[MODULE] = module  # where hloc looks for an extractor of the name "patchprint"
@@ -62,13 +61,7 @@ def _extractor_class(base: type) -> type:
     """Make the extractor class: its base class is hloc's, and hloc expects it in a module of its own."""
 
     class Patchprint(base):
-        default_conf = {  # noqa: RUF012 - hloc's own way
-            "model": "sdgmnet",
-            "detector": "dog",
-            "max_keypoints": MAX_KEYPOINTS,
-            "upright": False,
-            "spread": True,
-        }
+        default_conf = {"model": DEFAULT_MODEL, **_DEFAULTS}  # noqa: RUF012 - hloc's own way
         required_inputs = ["image"]  # noqa: RUF012
 
         def _init(self, conf: dict[str, Any]) -> None:
@@ -78,8 +71,7 @@ def _extractor_class(base: type) -> type:
 
         def _forward(self, data: dict[str, Tensor]) -> dict[str, Tensor]:
             pixels = (data["image"][0, 0].cpu() * 255).round().to(torch.uint8).numpy()
-            conf = {name: self.conf[name] for name in ("detector", "max_keypoints", "upright", "spread")}
-            features = extract(pixels, self.describer, **conf)
+            features = extract(pixels, self.describer, **{name: self.conf[name] for name in _DEFAULTS})
             keypoints = features.keypoints
             score = keypoints.scale if keypoints.score is None else keypoints.score
             return {

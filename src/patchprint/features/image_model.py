@@ -62,9 +62,7 @@ def load_image_model(model: ModelLike | ImageModel, device: str | torch.device =
     found, _ = read_model(model, device)
     loaded = _image_model(found)
     if loaded is None:
-        raise UserError(
-            f"{found.info.name} describes patches at keypoints, not whole images; give the weights of an embedding network"
-        )
+        raise UserError(f"{found.info.name} describes patches; give the weights of an embedding network")
     return loaded
 
 

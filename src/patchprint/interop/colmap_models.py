@@ -33,9 +33,7 @@ _LONGEST_SIDE = 1 << 31
 def __getattr__(name: str) -> Any:
     if name == "pycolmap":
         module = require("pycolmap", extra="sfm")
-        module.logging.minloglevel = max(
-            module.logging.minloglevel, 2
-        )  # errors only, since stderr is for our own messages
+        module.logging.minloglevel = max(module.logging.minloglevel, 2)  # errors: stderr is for our own messages
         return module
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -143,11 +141,8 @@ def _database_image(
     image_id: int, name: str, width: int, height: int, rows: int | None, columns: int, data: bytes
 ) -> DatabaseImage:
     """Check the types, since SQLite keeps a value of any type in any column."""
-    if (
-        not all(isinstance(number, int) for number in (image_id, width, height))
-        or not isinstance(name, str)
-        or min(width, height) < 1
-    ):
+    numbers = (image_id, width, height)
+    if not isinstance(name, str) or not all(isinstance(n, int) for n in numbers) or min(width, height) < 1:
         raise UserError(f"image {str(name)[:80]!r} in it has no name, number or size")
     if not rows:
         return DatabaseImage(image_id, name, (width, height), Keypoints.empty())

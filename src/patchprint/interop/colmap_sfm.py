@@ -67,14 +67,12 @@ def reconstruct(
     Returns:
         The largest model, a ``pycolmap.Reconstruction``.
     """
-    work = Path(work_folder)
+    work, database = Path(work_folder), Path(work_folder) / "database.db"
     inputs = _fingerprint(keypoints, matches) + ("" if mapper == "incremental" else f" {mapper}")
     claim_folder(work, MADE_BY, CONTENTS, inputs)
     if not (work / "sparse").is_dir():
-        write_features(work / "database.db", image_folder, keypoints, cameras)
-        write_matches(work / "database.db", matches)
-        verify(work / "database.db", max_error, seed)
-        map_images(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
+        _fill(database, image_folder, keypoints, matches, cameras, max_error, seed)
+        map_images(database, image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
     return read_model(work / "sparse")
 
 
@@ -97,18 +95,36 @@ def extend(
         keypoints: of the new images, relative to ``image_folder``.
         matches: of pairs in which at least one image is new.
     """
-    base, work = Path(base_folder), Path(work_folder)
+    base, work, database = Path(base_folder), Path(work_folder), Path(work_folder) / "database.db"
     inputs = hashlib.sha256(_fingerprint(keypoints, matches).encode())
     inputs.update((base / "sparse" / "points3D.bin").read_bytes())
     claim_folder(work, MADE_BY, CONTENTS, inputs.hexdigest())
     if not (work / "sparse").is_dir():
-        if not (work / "database.db").is_file():
-            copy_database(base / "database.db", work / "database.db")
-        write_features(work / "database.db", image_folder, keypoints, cameras)
-        write_matches(work / "database.db", matches)
-        verify(work / "database.db", max_error, seed)
-        _map_on(work / "database.db", image_folder, work / "sparse", len(keypoints), seed, base / "sparse")
+        if not database.is_file():
+            copy_database(base / "database.db", database)
+        _fill(database, image_folder, keypoints, matches, cameras, max_error, seed)
+        # Incremental mapping goes on from the old model, whose cameras keep their poses.
+        with atomic_folder(work / "sparse", MADE_BY) as temporary:
+            model = _run_mapper(database, image_folder, temporary, len(keypoints), seed, base / "sparse")[0]
+            _move_back(model, base / "sparse")
+            model.write(temporary)
+            _refuse_cut_model(temporary)
     return read_model(work / "sparse")
+
+
+def _fill(
+    database: Path,
+    image_folder: str | Path,
+    keypoints: Mapping[str, Keypoints],
+    matches: Mapping[Pair, np.ndarray],
+    cameras: Cameras | None,
+    max_error: float,
+    seed: int,
+) -> None:
+    """Add keypoints and verified matches to a database."""
+    write_features(database, image_folder, keypoints, cameras)
+    write_matches(database, matches)
+    verify(database, max_error, seed)
 
 
 def max_parallel_images(
@@ -192,10 +208,7 @@ def map_images(
         else:
             models = _run_large_mapper(database, image_folder, candidates, seed, mapper, memory_gb)
         if not models:
-            raise UserError(
-                f"no 3D model could be made of the images in {image_folder}: they overlap too little, or show too little "
-                f"texture"
-            )
+            raise UserError(f"no 3D model of the images in {image_folder}: they overlap too little, or lack texture")
         for index in models:
             _refuse_cut_model(candidates / str(index))
         largest = max(models, key=lambda index: (models[index].num_reg_images(), models[index].num_points3D()))
@@ -204,15 +217,6 @@ def map_images(
         (candidates / str(largest)).rmdir()
         if not any(candidates.iterdir()):
             candidates.rmdir()
-
-
-def _map_on(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path) -> None:
-    """Continue incremental mapping from the model in ``start``, whose cameras keep their poses."""
-    with atomic_folder(out, MADE_BY) as temporary:
-        model = _run_mapper(database, image_folder, temporary, num_images, seed, start)[0]
-        _move_back(model, start)
-        model.write(temporary)
-        _refuse_cut_model(temporary)
 
 
 def _move_back(model: Any, start: Path) -> None:

@@ -1,14 +1,15 @@
 """COLMAP's own SIFT pipeline: detect, describe, match, verify and map, on the CPU.
 
-Pairs may be all, those near in sequence, or those that look alike. COLMAP's own retrieval needs a vocabulary from the internet;
-here images look alike by what ``ops.pooling`` makes of their SIFT descriptors.
+COLMAP's retrieval needs a vocabulary from the internet; here `ops.pooling` of SIFT descriptors finds similar images.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,8 +66,15 @@ def sift_reconstruction(
             restore_names(database)
             # Its threads would add images in the order in which they finish, and another order gives another model.
             pycolmap.import_images(database, image_folder, mode, names or list_images(image_folder), reader)
-            colmap_subprocess.extract_features(
-                database, image_folder, names, cameras, max_keypoints, max_image_size, threads
+            colmap_subprocess.run(
+                "extract",
+                database,
+                image_folder=str(image_folder),
+                names=names or [],
+                cameras=dataclasses.asdict(cameras),
+                max_keypoints=max_keypoints,
+                max_image_size=max_image_size,
+                threads=threads,
             )
         with writing(database), Progress("COLMAP matches the images"):
             match_images(database, pairs, seed)
@@ -76,10 +84,11 @@ def sift_reconstruction(
 
 def match_images(database: Path, pairs: PairRule, seed: int = 0) -> None:
     """Match and verify with COLMAP on the CPU; pairs that were matched before are skipped."""
+    run = partial(colmap_subprocess.run, "match", database, seed=seed)
     if pairs == "exhaustive":
-        colmap_subprocess.match(database, "match_exhaustive", {}, seed)
+        run(function="match_exhaustive", pairing={})
     elif pairs == "sequential":
-        colmap_subprocess.match(database, "match_sequential", {"overlap": OVERLAP, "loop_detection": False}, seed)
+        run(function="match_sequential", pairing={"overlap": OVERLAP, "loop_detection": False})
     else:
         listing = database.with_name("pairs.txt")
         lines = [" ".join(name.replace(" ", _SPACE) for name in pair) for pair in similar_pairs(database, seed=seed)]
@@ -87,7 +96,7 @@ def match_images(database: Path, pairs: PairRule, seed: int = 0) -> None:
         # COLMAP splits the lines of a list at spaces, so names must not have them while it reads it.
         _rename(database, " ", _SPACE)
         try:
-            colmap_subprocess.match(database, "match_image_pairs", {"match_list_path": str(listing)}, seed)
+            run(function="match_image_pairs", pairing={"match_list_path": str(listing)})
         finally:
             restore_names(database)
 

@@ -5,58 +5,58 @@ Where one of its threads cannot write, as on a full disk, COLMAP aborts the proc
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from patchprint.interop.colmap_database import Cameras
+from typing import Any
 
 
-def extract_features(
-    database: Path,
-    image_folder: str | Path,
-    names: list[str] | None,
-    cameras: Cameras,
-    max_keypoints: int,
-    max_image_size: int,
-    threads: int = -1,
-) -> None:
-    """Detect and describe with COLMAP's SIFT, on the CPU, images that are in the database.
-
-    Args:
-        names: relative to ``image_folder``; all by default.
-    """
-    chosen: dict[str, Any] = {"image_folder": str(image_folder), "names": names or []}
-    chosen |= {"cameras": dataclasses.asdict(cameras), "threads": threads}
-    chosen |= {"max_keypoints": max_keypoints, "max_image_size": max_image_size}
-    _run({"extract": chosen}, database)
-
-
-def match(database: Path, function: str, pairing: dict[str, Any], seed: int) -> None:
-    """Match and verify on the CPU.
-
-    Args:
-        function: ``match_exhaustive``, ``match_sequential`` or ``match_image_pairs``.
-        pairing: fields of its pairing options.
-    """
-    _run({"match": {"function": function, "pairing": pairing, "seed": seed}}, database)
-
-
-def _run(task: dict[str, Any], database: Path) -> None:
-    """Run a task in a child process; raises RuntimeError with COLMAP's message where it failed."""
+def run(task: str, database: Path, **arguments: Any) -> None:
+    """Run a task of `_TASKS` in a child process; raises RuntimeError with COLMAP's message where it failed."""
     program = [sys.executable, "-P", __file__]
-    text = json.dumps({"database": str(database), **task})
+    text = json.dumps([task, {"database": str(database), **arguments}])
     done = subprocess.run(program, input=text, text=True, errors="replace", stderr=subprocess.PIPE, check=False)
     if done.returncode:
         said = re.findall(r"(?:what\(\):|RuntimeError:) *(.+)", done.stderr) or done.stderr.strip().splitlines()
         how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"code {done.returncode}"
         raise RuntimeError(said[-1].strip() if said else f"COLMAP ended with {how}")
+
+
+def _extract(
+    pycolmap: Any,
+    database: str,
+    image_folder: str,
+    names: list[str],
+    cameras: dict[str, Any],
+    max_keypoints: int,
+    max_image_size: int,
+    threads: int = -1,
+) -> None:
+    """Detect and describe images of the database with COLMAP's SIFT; no ``names``: all; ``cameras``: fields of `Cameras`."""
+    options = pycolmap.FeatureExtractionOptions(use_gpu=False, max_image_size=max_image_size, num_threads=threads)
+    options.sift.max_num_features = max_keypoints
+    mode = pycolmap.CameraMode.SINGLE if cameras.pop("single_camera") else pycolmap.CameraMode.AUTO
+    reader = pycolmap.ImageReaderOptions(**cameras)
+    pycolmap.extract_features(database, image_folder, names, mode, reader, options, device=pycolmap.Device.cpu)
+
+
+def _match(pycolmap: Any, database: str, function: str, pairing: dict[str, Any], seed: int) -> None:
+    """Match and verify by ``match_exhaustive`` and the like, with the fields of its pairing options."""
+    verification = pycolmap.TwoViewGeometryOptions()
+    verification.ransac.random_seed = seed
+    kinds = {
+        "match_exhaustive": pycolmap.ExhaustivePairingOptions,
+        "match_sequential": pycolmap.SequentialPairingOptions,
+        "match_image_pairs": pycolmap.ImportedPairingOptions,
+    }
+    options = {"pairing_options": kinds[function](**pairing), "verification_options": verification}
+    getattr(pycolmap, function)(database, **options, device=pycolmap.Device.cpu)
+
+
+_TASKS: dict[str, Any] = {"extract": _extract, "match": _match}
 
 
 def _main() -> None:
@@ -68,34 +68,8 @@ def _main() -> None:
     import pycolmap
 
     pycolmap.logging.minloglevel = 2
-    task, cpu = json.load(sys.stdin), pycolmap.Device.cpu
-    if "extract" in task:
-        chosen = task["extract"]
-        options = pycolmap.FeatureExtractionOptions(
-            use_gpu=False, max_image_size=chosen["max_image_size"], num_threads=chosen["threads"]
-        )
-        options.sift.max_num_features = chosen["max_keypoints"]
-        cameras = chosen["cameras"]
-        mode = pycolmap.CameraMode.SINGLE if cameras["single_camera"] else pycolmap.CameraMode.AUTO
-        reader = pycolmap.ImageReaderOptions(
-            camera_model=cameras["camera_model"], camera_params=cameras["camera_params"]
-        )
-        pycolmap.extract_features(
-            task["database"], chosen["image_folder"], chosen["names"], mode, reader, options, device=cpu
-        )
-    else:
-        chosen = task["match"]
-        verification = pycolmap.TwoViewGeometryOptions()
-        verification.ransac.random_seed = chosen["seed"]
-        kinds = {
-            "match_exhaustive": pycolmap.ExhaustivePairingOptions,
-            "match_sequential": pycolmap.SequentialPairingOptions,
-            "match_image_pairs": pycolmap.ImportedPairingOptions,
-        }
-        pairing = kinds[chosen["function"]](**chosen["pairing"])
-        getattr(pycolmap, chosen["function"])(
-            task["database"], pairing_options=pairing, verification_options=verification, device=cpu
-        )
+    task, arguments = json.load(sys.stdin)
+    _TASKS[task](pycolmap, **arguments)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,7 @@ def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
         names: list[str] = []
         store.visititems(lambda name, item: names.append(name) if _is_features(item) else None)
         if not names:
-            raise UserError(
-                f"{path} holds no features in hloc's layout (a group per photo with keypoints, descriptors)"
-            )
+            raise UserError(f"{path} holds no features in hloc's layout (groups with keypoints, descriptors)")
         images = _attribute(store, _IMAGES, b"").decode()
         for name in names:
             problem = find_name_problem(name)

@@ -54,7 +54,7 @@ def read_gray(image: ImageLike, exif: bool = False) -> np.ndarray:
     if array.ndim == 3:
         channels = array.shape[2]
         if channels not in _CHANNELS:
-            raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
+            raise UserError(f"the image has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
         array = array[..., 0] if channels == 1 else to_gray(array[..., :3])
     return np.require(array, requirements=["C", "W"])  # pixels of Pillow may not be written to, of which torch warns
 
@@ -173,7 +173,7 @@ def list_images(folder: str | Path) -> list[str]:
     for name, problem in unusable.items():
         note(f"left out: {name!r} in {folder} has {problem}; rename it")
     if not names:
-        raise UserError(f"{folder} holds no pictures ({', '.join(sorted(SUFFIXES))})")
+        raise UserError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
     return names
 
 
@@ -195,7 +195,7 @@ def filter_readable(folder: str | Path, names: Iterable[str], strict: bool = Fal
 
 
 def find_mask(folder: str | Path, name: str) -> Path | None:
-    """Find the mask of an image: ``NAME.png``, as COLMAP calls it (photo.jpg.png), or photo.png; None where there is none."""
+    """Find the mask of an image: ``NAME.png``, as COLMAP calls it (a.jpg.png), or a.png; None where there is none."""
     image = Path(folder) / name
     return next((path for path in (Path(f"{image}.png"), image.with_suffix(".png")) if path.is_file()), None)
 
@@ -284,7 +284,7 @@ def _images_below(folder: str | Path) -> tuple[list[str], dict[str, str]]:
 
 def _files_below(root: Path) -> Iterator[str]:
     if not root.is_dir():
-        raise UserError(f"{root} is not a folder of photos")
+        raise UserError(f"{root} is not a folder of images")
     for place, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from ((Path(place) / name).relative_to(root).as_posix() for name in files)
@@ -297,21 +297,19 @@ def _contents(image: str | Path) -> bytes:
         return object_storage.read(str(image))
     path = Path(image)
     if path.is_dir():
-        raise UserError(f"{path} is a folder; expected a picture")
+        raise UserError(f"{path} is a folder; expected an image")
     if not path.exists():
         kind = "a link to nowhere" if path.is_symlink() else "not there"
-        raise UserError(f"{path} is {kind}; expected a picture")
+        raise UserError(f"{path} is {kind}; expected an image")
     if not path.is_file():  # a pipe would be waited for
-        raise UserError(f"{path} is no file but a pipe, a socket or a device; expected a picture")
+        raise UserError(f"{path} is no file but a pipe, a socket or a device; expected an image")
     return path.read_bytes()
 
 
 def _as_array(image: Any) -> np.ndarray:
     """The pixels of an image in memory, uint8 (H, W) or (H, W, C)."""
     if image is None:
-        raise UserError(
-            "the picture is None, which is what cv2.imread gives where it cannot read a file; check its path"
-        )
+        raise UserError("the image is None: cv2.imread could not read the file; check its path")
     if isinstance(image, (list, tuple)) and any(isinstance(each, (str, Path)) for each in image):
         raise UserError(f"{len(image)} paths are given where one image is expected; go through them one by one")
     if isinstance(image, Tensor):
@@ -319,10 +317,10 @@ def _as_array(image: Any) -> np.ndarray:
         image = (image.permute(1, 2, 0) if is_planar else image).detach().cpu().numpy()
     array = np.asarray(image)
     if array.ndim == 0:
-        raise UserError(f"the picture is given as {type(image).__name__}; expected a path, an array or a tensor")
+        raise UserError(f"the image is given as {type(image).__name__}; expected a path, an array or a tensor")
     if array.ndim not in (2, 3):
-        raise UserError(f"the picture has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
-    return _to_uint8(array, "the picture")
+        raise UserError(f"the image has shape {array.shape}; expected (H, W) or (H, W, 1 | 3 | 4)")
+    return _to_uint8(array, "the image")
 
 
 def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:

@@ -48,6 +48,4 @@ def _reaching(url: str | Path) -> Iterator[None]:
         raise UserError(f"there is nothing at {url}") from error
     except Exception as error:
         said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(
-            f"{url} cannot be read: {said}; check the URL, the credentials and the network of this machine"
-        ) from error
+        raise UserError(f"{url} cannot be read: {said}; check URL, credentials and network") from error

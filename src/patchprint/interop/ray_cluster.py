@@ -75,7 +75,7 @@ def connect(cluster: Cluster) -> Iterator[Any]:
         said = " ".join(str(error).split())
         if "ersion mismatch" in said:
             raise UserError(
-                f"the cluster at {cluster.address} has another version of Ray or Python: {said[:300]}; install the same here"
+                f"the cluster has another version of Ray or Python: {said[:300]}; install the same here"
             ) from error
         raise UserError(_no_cluster(cluster.address)) from error
     try:
@@ -141,10 +141,7 @@ def check_paths_on_nodes(ray: Any, *paths: Path) -> None:
 
     for name, missing in _on_every_node(ray, unseen).items():
         if missing:
-            raise UserError(
-                f"node {name} does not see {missing[0]}; put it on a disk that all nodes share, under the same name, or give "
-                "photos by the URL of an object storage"
-            )
+            raise UserError(f"node {name} does not see {missing[0]}; use a shared disk or a URL of object storage")
 
 
 def run_jobs(
@@ -222,20 +219,16 @@ def _outcome(ray: Any, future: Any) -> Any:
     try:
         outcome = ray.get(future)
     except errors.OutOfDiskError as error:
-        raise OSError(
-            f"the disk of a node is full ({_short(error)}); make room there and run again, {_RESUMES}"
-        ) from error
+        raise OSError(f"the disk of a node is full ({_short(error)}); make room and run again, {_RESUMES}") from error
     except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
         raise _WorkerLost(
             f"a worker died {MAX_RETRIES + 1} times with the same job, the last time with: {_short(error)}; most likely a node "
             f"has too little memory for it; run again, {_RESUMES}"
         ) from error
     if isinstance(outcome, _Failure):
-        raise (
-            UserError(outcome.message)
-            if outcome.is_user_error
-            else OSError(f"{outcome.message}; run again, {_RESUMES}")
-        )
+        if outcome.is_user_error:
+            raise UserError(outcome.message)
+        raise OSError(f"{outcome.message}; run again, {_RESUMES}")
     return outcome
 
 
@@ -280,9 +273,7 @@ def _on_every_node(ray: Any, function: Callable[[], Any]) -> dict[str, Any]:
         except ray.exceptions.RayTaskError as error:
             answers[name] = error.cause
         except ray.exceptions.RayError as error:
-            raise UserError(
-                f"node {name} does not answer ({_short(error)}); remove it, or start Ray on it again"
-            ) from error
+            raise UserError(f"node {name} does not answer ({_short(error)}); remove it or restart Ray on it") from error
     return answers
 
 

@@ -40,9 +40,7 @@ def find_sequences(root: str | Path, chosen: tuple[str, ...] = ()) -> list[Image
         raise UserError(f"{root} is not a folder; give the folder that holds the sequences")
     folders = [root] if _image_path(root, 1) else sorted(folder for folder in root.iterdir() if _image_path(folder, 1))
     if not folders:
-        raise UserError(
-            f"{root} holds no image sequences: no folder in it has img1 and H1to2p ..., or 1.ppm and H_1_2 ..."
-        )
+        raise UserError(f"{root} holds no sequences: folders with img1 and H1to2p, or 1.ppm and H_1_2")
     missing = set(chosen) - {folder.name for folder in folders}
     if missing:
         names = ", ".join(folder.name for folder in folders)

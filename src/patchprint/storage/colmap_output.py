@@ -40,10 +40,7 @@ def _common_folder(features: Mapping[str, Features]) -> Path:
     for name, item in itertools.islice(features.items(), 1):
         if item.image_path is not None and item.image_path.as_posix().endswith(f"/{name}"):
             return Path(item.image_path.as_posix().removesuffix(name))
-    raise UserError(
-        "a COLMAP database needs the images as they are stored, and these features do not say where they are; describe the "
-        "images again (patchprint describe, without --exif)"
-    )
+    raise UserError("these features do not say where their images are, which COLMAP needs; describe the images again")
 
 
 def refuse_url(images: str | Path) -> None:

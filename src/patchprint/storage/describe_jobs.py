@@ -1,4 +1,4 @@
-"""Describe single images in this process or in worker processes; errors are returned as values."""
+"""Describe images in this process, in worker processes or on a cluster; errors of single images are returned as values."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import contextlib
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +22,11 @@ from patchprint.common.progress import note
 from patchprint.common.types import Features, Keypoints
 from patchprint.features.extract import DescribeSettings, Found, describe_found, find_keypoints
 from patchprint.features.model import Model, load
-from patchprint.interop.images import read_gray
+from patchprint.interop import ray_cluster
+from patchprint.interop.ray_cluster import Cluster
+from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
+from patchprint.storage.shards import Shards
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -39,30 +43,13 @@ class Job:
 
 
 def detect(job: Job, settings: DescribeSettings) -> Found | Exception:
-    """The keypoints of an image, or the error that its file raised."""
-    try:
-        return find_keypoints(
-            job.image,
-            mask=None if job.mask is None else read_gray(job.mask, settings.exif),
-            max_keypoints=settings.max_keypoints,
-            upright=settings.upright,
-            detector=settings.detector,
-            spread=settings.spread,
-            exif=settings.exif,
-            max_size=settings.max_size,
-        )
-    except (ValueError, OSError, _opencv_error()) as error:
-        return _name_image(error, job)
+    """Detect the keypoints of an image; an error that its file raises is returned."""
+    return _attempt(job, lambda: find_keypoints(job.image, settings, mask=job.mask))
 
 
 def describe(job: Job, found: Found | Exception, model: Model) -> Features | Exception:
-    """The features of detected keypoints; an error is passed on."""
-    if isinstance(found, Exception):
-        return found
-    try:
-        return describe_found(found, model)
-    except (ValueError, OSError, _opencv_error()) as error:
-        return _name_image(error, job)
+    """Describe detected keypoints; an error is passed on."""
+    return found if isinstance(found, Exception) else _attempt(job, lambda: describe_found(found, model))
 
 
 def save(job: Job, features: Features | Exception) -> Exception | None:
@@ -82,8 +69,12 @@ def run_jobs(jobs: list[Job], settings: DescribeSettings, workers: int, in_hand:
     """
     workers = min(workers, len(jobs))
     if workers > 1:
-        run = _run_on_cores if choose_device(settings.device).type == "cpu" else _run_with_gpu
-        yield from run(jobs, settings, workers)
+        on_cpu = choose_device(settings.device).type == "cpu"
+        yield from (
+            _run_in_processes(jobs, settings, workers, _run_in_worker)
+            if on_cpu
+            else _run_with_gpu(jobs, settings, workers)
+        )
         return
     suspect = in_hand.read_text(encoding="utf-8") if in_hand.is_file() else None
     model = load(settings.model, settings.device, engine=settings.engine)
@@ -96,6 +87,42 @@ def run_jobs(jobs: list[Job], settings: DescribeSettings, workers: int, in_hand:
             yield _run_job(job, settings, model)
     finally:
         in_hand.unlink(missing_ok=True)
+
+
+def describe_on_cluster(
+    jobs: Mapping[str, Job], shards: Shards, settings: DescribeSettings, cluster: Cluster, *seen: Path
+) -> Iterator[list[Exception | None]]:
+    """Describe images on a cluster, each shard on one worker; yields the errors of a shard's images.
+
+    Args:
+        seen: files and folders that all nodes must see.
+    """
+    if not jobs:
+        return
+    blocks: dict[int, list[str]] = {}
+    for name in jobs:
+        blocks.setdefault(shards.number(name), []).append(name)
+    numbers, work = list(blocks), [[jobs[name] for name in names] for names in blocks.values()]
+    with ray_cluster.connect(cluster) as ray:
+        resources = ray_cluster.worker_resources(ray, settings.device)
+        ray_cluster.check_paths_on_nodes(ray, *seen)
+        settings = replace(settings, device="cuda", engine=AUTO) if resources.gpus else replace(settings, device="cpu")
+        prepare = partial(_block_describer, settings, int(resources.cores))
+        lost: list[int] = []
+        for index, made in ray_cluster.run_jobs(ray, work, prepare, resources, lost.append):
+            yield _add_to_shard(shards, numbers[index], blocks[numbers[index]], made)
+        # A single image may be the reason that a shard killed its workers.
+        for index in lost:
+            single, killed = [[job] for job in work[index]], list[int]()
+            outcomes: list[bytes | Exception] = [crash_error(job) for job in work[index]]
+            for place, (outcome,) in ray_cluster.run_jobs(ray, single, prepare, resources, killed.append):
+                outcomes[place] = outcome
+            if len(killed) == len(single) > 1:
+                raise OSError(
+                    "workers of the cluster are killed whatever they work on, most likely for lack of memory; run again, which "
+                    "goes on where this stopped"
+                )
+            yield _add_to_shard(shards, numbers[index], blocks[numbers[index]], outcomes)
 
 
 def crash_error(job: Job) -> UserError:
@@ -115,25 +142,39 @@ def _run_job(job: Job, settings: DescribeSettings, model: Model) -> Exception | 
     return save(job, describe(job, detect(job, settings), model))
 
 
-def _name_image(error: Exception, job: Job) -> Exception:
-    is_named = Path(job.image).name in str(error) or isinstance(error, MissingPackageError)
-    return error if is_named else UserError(f"{job.image}: {error}")
+def _attempt(job: Job, work: Callable[[], Outcome]) -> Outcome | Exception:
+    """Return the result of ``work``, or its error with the name of the image."""
+    try:
+        return work()
+    except (ValueError, OSError, require("cv2", extra="images").error) as error:
+        is_named = Path(job.image).name in str(error) or isinstance(error, MissingPackageError)
+        return error if is_named else UserError(f"{job.image}: {error}")
 
 
-def _opencv_error() -> type[Exception]:
-    error: type[Exception] = require("cv2", extra="images").error
-    return error
+def _add_to_shard(
+    shards: Shards, number: int, names: list[str], made: Sequence[bytes | Exception]
+) -> list[Exception | None]:
+    """Add features to a shard; returns the errors of the other images."""
+    shards.add(number, {name: each for name, each in zip(names, made, strict=True) if isinstance(each, bytes)})
+    return [None if isinstance(each, bytes) else each for each in made]
+
+
+def _block_describer(settings: DescribeSettings, threads: int = 1) -> Callable[[list[Job]], list[bytes | Exception]]:
+    """Load the model in a worker; returns the function that describes the images of a shard."""
+    limit_threads(threads)
+    model = load(settings.model, settings.device, engine=settings.engine)
+
+    def describe_block(jobs: list[Job]) -> list[bytes | Exception]:
+        found = (describe(job, detect(job, settings), model) for job in jobs)
+        return [feature_files.to_bytes(each) if isinstance(each, Features) else each for each in found]
+
+    return describe_block
 
 
 def _pool(workers: int, settings: DescribeSettings, function: Callable[[Job], Any]) -> ProcessPoolExecutor:
     # "spawn": a forked child of a process that has used torch's threads or a GPU may hang.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, context, _prepare_worker, (settings, workers, function is _run_in_worker))
-
-
-def _run_on_cores(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:
-    """Each worker process detects, describes and writes."""
-    yield from _run_in_processes(jobs, settings, workers, _run_in_worker)
 
 
 def _run_with_gpu(jobs: list[Job], settings: DescribeSettings, workers: int) -> Iterator[Exception | None]:

@@ -70,9 +70,7 @@ class FeatureFolder(Mapping[str, Features]):
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not (self.folder / MANIFEST).is_file():
-            raise UserError(
-                f"{self.folder} holds no features ({MANIFEST} is missing); make them with patchprint describe"
-            )
+            raise UserError(f"{self.folder} holds no features ({MANIFEST}); make them with patchprint describe")
         path = self.folder / MANIFEST
         self.manifest: dict[str, Any] = read_json(path, "the list of a folder of features")
         photos, settings, size = (self.manifest.get(name) for name in ("photos", "settings", PER_SHARD))

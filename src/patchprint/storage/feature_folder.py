@@ -20,7 +20,7 @@ from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.networks.network import multiply_adds
 from patchprint.storage import feature_files
-from patchprint.storage.describe_jobs import Job, run_jobs
+from patchprint.storage.describe_jobs import Job, describe_on_cluster, run_jobs
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.shards import FOLDER, Shards, photos_per_shard
 
@@ -101,8 +101,6 @@ def describe_folder(
     if cluster is None or there.shards is None:
         outcomes = _run_here(jobs, there.shards, here, workers, out / IN_HAND)
     else:
-        from patchprint.storage.cluster import describe_on_cluster
-
         seen = [place for place in (images, mask_folder) if isinstance(place, Path)]
         outcomes = describe_on_cluster(jobs, there.shards, replace(here, device=settings.device), cluster, *seen)
     with Progress("describing", len(jobs), "photo") as counter:
@@ -127,9 +125,7 @@ def load_describer(
     if masks is not None and not Path(masks).is_dir():
         raise UserError(f"{masks} is not a folder of masks")
     if masks is not None and not any(find_mask(masks, name) for name in names):
-        raise UserError(
-            f"{masks} holds no mask of an image in {images}; the mask of {names[0]} is called {names[0]}.png"
-        )
+        raise UserError(f"{masks} holds no mask of an image in {images}; expected for example {names[0]}.png")
     return load(settings.model, settings.device, engine=settings.engine)
 
 

@@ -141,11 +141,7 @@ def _claim(out: Path, features: Mapping[str, Features], pairs: Sequence[Pair], r
 
 
 def _on_cluster(
-    folder: Path,
-    work: list[list[Pair]],
-    rule: MatchRule,
-    device: str,
-    cluster: Cluster,
+    folder: Path, work: list[list[Pair]], rule: MatchRule, device: str, cluster: Cluster
 ) -> Iterator[tuple[int, bytes]]:
     if not work:
         return
@@ -154,17 +150,13 @@ def _on_cluster(
     with ray_cluster.connect(cluster) as ray:
         ray_cluster.check_paths_on_nodes(ray, folder)
         resources = ray_cluster.worker_resources(ray, device)
-        prepare = partial(_matcher_of_folder, folder, rule, "cuda" if resources.gpus else "cpu")
+        prepare = partial(_matcher, folder, rule, "cuda" if resources.gpus else "cpu")
         yield from ray_cluster.run_jobs(ray, work, prepare, resources)
 
 
-def _matcher_of_folder(folder: Path, rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
-    return _matcher(FeatureFolder(folder), rule, device)
-
-
-def _matcher(features: Mapping[str, Features], rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
+def _matcher(features: Mapping[str, Features] | Path, rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:
     """Return a function that matches the pairs of a shard; recently used features stay in memory between shards."""
-    cached = CachedFeatures(features)
+    cached = CachedFeatures(FeatureFolder(features) if isinstance(features, Path) else features)
 
     def match_shard(pairs: list[Pair]) -> bytes:
         matches = {(a, b): rule(cached[a], cached[b], device) for a, b in pairs}

@@ -16,17 +16,25 @@ import torch
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.safe_io import read_npz
-from patchprint.common.types import Features, Keypoints, Matches, Verdict
+from patchprint.common.types import Answer, Features, Keypoints, Matches, Verdict
 from patchprint.features import draw_matches
 
 Pair = tuple[str, str]
 COLUMNS = ("image_a", "image_b", "index_a", "index_b", "x_a", "y_a", "x_b", "y_b", "distance", "inlier")
+_ARRAYS = ("indices", "distance", "inliers", "geometry", "verdict", "probability", "model", "score")
 DECIMALS = 4  # of coordinates and distances in text, far below the precision of a detector
 
 
 @dataclass(frozen=True)
 class MatchedImages:
-    """Features by image name, and matches by pair of names; the other fields are arguments of `write_matches`."""
+    """What is written to one file.
+
+    Attributes:
+        features: by image name.
+        matches: by pair of image names.
+        images: folder that the names are relative to; a folder of features knows its own.
+        two: matches of two images whose features have no file of their own.
+    """
 
     features: Mapping[str, Features]
     matches: Mapping[Pair, Matches]
@@ -47,16 +55,7 @@ def write_matches(
     images: Path | None = None,
     two: bool = False,
 ) -> None:
-    """Write matches in the format of the suffix of ``out``.
-
-    Args:
-        features: by image name.
-        matches: by pair of image names.
-        out: file with a suffix of `FORMATS`.
-        force: replace the file if it exists.
-        images: folder that the names are relative to; a folder of features knows its own.
-        two: matches of two images whose features have no file of their own.
-    """
+    """Write matches in the format of the suffix of ``out``, one of `FORMATS`; the other arguments are `MatchedImages`."""
     out = Path(out)
     check_outputs([out], force, features, images, two)
     FORMATS[out.suffix.lower()].write(MatchedImages(features, matches, images, two), out)
@@ -70,17 +69,17 @@ def check_outputs(
     two: bool = False,
 ) -> None:
     """Raise where `write_matches` would, before images are matched."""
+    known = {suffix: form for suffix, form in FORMATS.items() if two or not form.of_two}
     for number, out in enumerate(outs):
         files.check_output_file(out, force)
-        form = FORMATS.get(out.suffix.lower())
-        known = {suffix: each for suffix, each in FORMATS.items() if two or not each.of_two}
-        if form is None or out.suffix.lower() not in known:
-            written = ", ".join(f"{suffix} ({each.summary})" for suffix, each in known.items())
-            what = "matches" if form is None else "matches of many photos"
+        suffix = out.suffix.lower()
+        if suffix not in known:
+            written = ", ".join(f"{suffix} ({form.summary})" for suffix, form in known.items())
+            what = "matches of many images" if suffix in FORMATS else "matches"
             raise UserError(f"--out {out}: {what} are written as {written}")
         if out.absolute() in [other.absolute() for other in outs[:number]]:
             raise UserError(f"--out {out} is given twice")
-        form.check(features or {}, images)
+        known[suffix].check(features or {}, images)
 
 
 def relative_names(a: Path, b: Path) -> tuple[Path, Pair]:
@@ -139,35 +138,31 @@ def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarr
         ``indices`` (M, 2), ``points`` (M, 4) as x, y in a and in b, ``distance`` (M,); of verified matches also ``inliers``
         (M,), ``geometry``, ``verdict`` and ``probability``, and, where one was found, ``model`` (3, 3).
     """
+    verdict, is_verified = found.verdict, found.inliers is not None
     arrays = {
-        "indices": found.indices.numpy(),
-        "points": torch.cat(found.points(a, b), 1).cpu().numpy(),
-        "distance": found.distance.numpy(),
+        "indices": found.indices,
+        "points": torch.cat(found.points(a, b), 1).cpu(),
+        "distance": found.distance,
+        "inliers": found.inliers,
+        "geometry": found.geometry or "" if is_verified else None,
+        "verdict": None if verdict is None else verdict.answer,
+        "probability": None if verdict is None else verdict.probability,
+        "model": found.model,
+        "score": found.score,
     }
-    if found.inliers is not None:
-        arrays |= {"inliers": found.inliers.numpy(), "geometry": np.array(found.geometry or "")}
-    if found.verdict is not None:
-        arrays |= {"verdict": np.array(found.verdict.answer), "probability": np.array(found.verdict.probability)}
-    if found.model is not None:
-        arrays["model"] = found.model.numpy()
-    if found.score is not None:
-        arrays["score"] = found.score.numpy()
-    return arrays
+    return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
 
 
 def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
-    def tensor(name: str) -> torch.Tensor | None:
-        key = f"{name}_{number}"
-        return torch.from_numpy(values[key]) if key in values else None
-
-    indices, distance = (torch.from_numpy(values[f"{name}_{number}"]) for name in ("indices", "distance"))
-    geometry = str(values[f"geometry_{number}"]) if f"geometry_{number}" in values else ""
-    verdict = None
-    if f"verdict_{number}" in values:
+    own = {name: values[f"{name}_{number}"] for name in _ARRAYS if f"{name}_{number}" in values}
+    verdict, geometry = None, str(own.get("geometry", ""))
+    if "verdict" in own:
         # Folders of earlier versions say "different" where nothing was found.
-        is_same = str(values[f"verdict_{number}"]) == "same"
-        verdict = Verdict("same" if is_same else "unsure", float(values[f"probability_{number}"]))
-    return Matches(indices, distance, tensor("inliers"), tensor("model"), geometry or None, verdict, tensor("score"))
+        answer: Answer = "same" if str(own["verdict"]) == "same" else "unsure"
+        verdict = Verdict(answer, float(own["probability"]))
+    inliers, model, score = (torch.from_numpy(own[n]) if n in own else None for n in ("inliers", "model", "score"))
+    indices, distance = torch.from_numpy(own["indices"]), torch.from_numpy(own["distance"])
+    return Matches(indices, distance, inliers, model, geometry or None, verdict, score)
 
 
 def _write_npz(matched: MatchedImages, out: Path) -> None:
@@ -218,7 +213,7 @@ def _write_colmap(matched: MatchedImages, out: Path) -> None:
     colmap_output.write_database(out, matched.features, matched.matches, matched.images)
 
 
-def _write_picture(matched: MatchedImages, out: Path) -> None:
+def _write_drawing(matched: MatchedImages, out: Path) -> None:
     ((first, second), found), *_ = matched.matches.items()
     draw_matches.draw(matched.features[first], matched.features[second], found, out)
 
@@ -235,19 +230,12 @@ def _check_colmap(features: Mapping[str, Features], images: Path | None) -> None
 
 @dataclass(frozen=True)
 class MatchFormat:
-    """A file format of matches.
-
-    Args:
-        summary: what it is called in messages.
-        write: writes a file.
-        check: raises where features or images do not allow this format.
-        of_two: only for matches of two images.
-    """
+    """A file format of matches: its name in messages, what writes it, and what raises where it cannot be written."""
 
     summary: str
     write: Callable[[MatchedImages, Path], None]
     check: Callable[[Mapping[str, Features], Path | None], object] = lambda features, images: None
-    of_two: bool = False
+    of_two: bool = False  # only for matches of two images
 
 
 FORMATS = {
@@ -256,5 +244,5 @@ FORMATS = {
     ".csv": MatchFormat("a table", _write_csv),
     ".h5": MatchFormat("hloc", _write_hloc, lambda features, images: require("h5py", extra="sfm")),
     ".db": MatchFormat("COLMAP", _write_colmap, _check_colmap),
-    **{suffix: MatchFormat("a picture", _write_picture, of_two=True) for suffix in draw_matches.SUFFIXES},
+    **{suffix: MatchFormat("a drawing", _write_drawing, of_two=True) for suffix in draw_matches.SUFFIXES},
 }

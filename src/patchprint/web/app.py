@@ -21,8 +21,8 @@ from patchprint.common.errors import UserError, require, suggest
 from patchprint.data.builders.bundled_images import image
 from patchprint.data.builders.homographies import render_views
 from patchprint.detectors import DETECTORS, DetectSettings
-from patchprint.features.draw_matches import encode
 from patchprint.features.model import LOWE_RATIO
+from patchprint.interop.images import encode_image
 from patchprint.matching.matchers import DEFAULT_MATCHER, MATCHERS, Geometry, matchers_with_ratio
 from patchprint.web import api
 from patchprint.web.limits import Limits
@@ -102,7 +102,7 @@ def _sample_files() -> dict[str, bytes]:
     images = {"coffee.jpg": coffee, "coffee-warped.jpg": warped.image, "rocket.jpg": image("rocket")}
     images = {name: np.repeat(gray[..., None], 3, -1) for name, gray in images.items()}
     images |= {"motorcycle-left.jpg": left, "motorcycle-right.jpg": right}
-    return {name: encode(pixels, ".jpg") or b"" for name, pixels in images.items()}
+    return {name: encode_image(pixels, ".jpg") for name, pixels in images.items()}
 
 
 def _responses(model: type) -> dict[int | str, dict[str, Any]]:

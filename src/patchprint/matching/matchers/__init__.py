@@ -202,13 +202,9 @@ def match(
     """
     for given in (a, b):
         if not isinstance(given, Features):
-            raise UserError(
-                f"features are given as {type(given).__name__}; make them with patchprint.extract(image, model)"
-            )
+            raise UserError(f"features are given as {type(given).__name__}; make them with patchprint.extract(image)")
     if a.model != b.model:
-        raise UserError(
-            f"descriptors of two different models cannot be matched: {_name(a)} and {_name(b)}; describe both images with one"
-        )
+        raise UserError(f"features of two different models cannot be matched: {_name(a)} and {_name(b)}")
     if isinstance(matcher, str):
         matcher = create_matcher(matcher, ratio=ratio, **options)
     return matcher(a, b, choose_device(device))
