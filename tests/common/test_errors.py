@@ -58,25 +58,6 @@ def test_all_is_all() -> None:
     assert everything.extras == set(_USERS) - _APART
 
 
-def test_the_tools_of_an_extra_are_run() -> None:
-    """What an extra for work on the repository brings is named where the work is done."""
-    places = [ROOT / "Makefile", ROOT / "mkdocs.yml", ROOT / "pyproject.toml", ROOT / "tools", ROOT / "tests"]
-    files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*.py"))]
-    text = "\n".join(re.sub(r"(?s)\[project.optional.*?\[", "[", file.read_text(encoding="utf-8")) for file in files)
-    called = {
-        "mkdocs-material": "material",
-        "import-linter": "lint-imports",
-        "pytest-xdist": "pytest -n",
-        "cyclonedx-bom": "cyclonedx-py",
-    }
-    for extra in _TOOLS:
-        for requirement in EXTRAS[extra]:
-            name = called.get(requirement.name, requirement.name)
-            assert re.search(re.escape(name).replace(r"\-", "[-_]"), text), (
-                f"nothing runs {name}, which [{extra}] brings"
-            )
-
-
 def test_the_sentence_names_an_extra_that_brings_the_module() -> None:
     calls = set(asked_for())
     assert len(calls) > 15

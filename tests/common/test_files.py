@@ -15,7 +15,6 @@ from patchprint.common.files import (
     check_output_file,
     claim_folder,
     exclusive_writer,
-    refuse_overwrite,
     write_json,
 )
 
@@ -83,14 +82,6 @@ def test_no_permission_is_said_before_the_work(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
     with pytest.raises(PermissionError, match="no permission"):
         check_output_file(tmp_path / "a.npz", force=False)
-
-
-def test_existing_output_needs_force(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--force"):
-        refuse_overwrite(tmp_path, force=False)
-    with pytest.raises(ValueError, match="exists already"), atomic_folder(tmp_path, "a test"):
-        pass
-    refuse_overwrite(tmp_path, force=True)
 
 
 def test_a_second_writer_waits_or_is_refused(tmp_path: Path) -> None:

@@ -25,10 +25,6 @@ def test_a_record_has_every_field_and_survives_json() -> None:
     assert set(stored["run"]) == {"command", "version", "machine", "date", "seconds", "peak_mib"}
 
 
-def test_a_command_can_be_named() -> None:
-    assert provenance.record("demo", settings={}, scores={}, command="make demo").run["command"] == "make demo"
-
-
 def test_modules_and_programs_are_recorded_as_they_were_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

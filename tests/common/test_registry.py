@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import sys
 from pathlib import Path
 
 import pytest
 
-from patchprint.common import registry
 from patchprint.common.errors import UserError, suggest
-from patchprint.common.registry import FileRegistry, LazyRegistry, Registry, check_options
+from patchprint.common.registry import FileRegistry, LazyRegistry, Registry
 
 COLORS = Registry("color", {"red": lambda shade=0: ("red", shade), "violet": lambda: ("violet",)})
 
@@ -34,16 +32,6 @@ def test_unknown_names_are_the_users_mistake_and_no_missing_key() -> None:
         COLORS["violt"]
     with pytest.raises(UserError, match=r"there is no color 'xxx'; known are red, violet$"):
         COLORS.create("xxx")
-
-
-def test_the_example_in_its_docstring_is_true() -> None:
-    assert doctest.testmod(registry) == (0, 2)
-
-
-def test_options_are_checked_in_the_order_given() -> None:
-    check_options("a thing", ["a", "b"], ["b", "a"])
-    with pytest.raises(UserError, match="no option 'y'"):
-        check_options("a thing", ["a", "y", "z"], ["a"])
 
 
 def test_suggestions_are_the_nearest_three_at_most() -> None:

@@ -46,14 +46,6 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
         read_npz(tmp_path / "a.npz", "arrays")
 
 
-def test_an_array_that_announces_more_than_it_holds_takes_no_memory(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", a=np.zeros(10))
-    data = (tmp_path / "a.npz").read_bytes().replace(b"(10,)", b"(9999999999999,)"[:5])
-    (tmp_path / "a.npz").write_bytes(data)
-    with pytest.raises(UserError, match="damaged"):
-        read_npz(tmp_path / "a.npz", "arrays")
-
-
 def test_names_stay_inside() -> None:
     for name in ("../a", "a/../../b", "/etc/passwd", "C:/x", "..\\a", "a\0b"):
         assert escapes_folder(name)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from patchprint.common.table import Table, best_cells, format_number
+from patchprint.common.table import Table, best_cells
 
 TABLE = Table(["model", "mAP"], [["<sift>", "0.47"], ["ours", 1]], "a caption", frozenset({(1, "1")}))
-
-
-def test_text_is_aligned() -> None:
-    assert TABLE.to_text() == "model    mAP\n<sift>  0.47\nours       1"
 
 
 def test_markdown_has_the_caption_below() -> None:
@@ -22,11 +18,6 @@ def test_html_is_escaped_and_marks_the_best() -> None:
     assert "&lt;sift&gt;" in html and "<sift>" not in html
     assert '<td class="best">1</td>' in html and "<td>0.47</td>" in html
     assert '<th scope="col" class="text">model</th><th scope="col">mAP</th>' in html, "words stand to the left"
-
-
-def test_numbers() -> None:
-    assert [format_number(each) for each in (None, 3.0, 0.12345, 1234.5)] == ["–", "3", "0.1235", "1234"]
-    assert format_number(1234.56, ",.1f") == "1,234.6"
 
 
 def test_the_best_is_the_smallest_or_the_largest() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,24 +43,6 @@ def test_selection_keeps_rows_together(index: slice | torch.Tensor) -> None:
     assert chosen.score is not None and chosen.score.tolist() == pytest.approx([0.2, 0.1])
 
 
-def test_upright_drops_the_angle_only() -> None:
-    upright = three().upright()
-    assert upright.angle.tolist() == [0.0, 0.0, 0.0]
-    assert torch.equal(upright.xy, three().xy)
-
-
-def test_what_is_printed_of_them_is_short() -> None:
-    features = Features(three(), torch.zeros(3, 128), (640, 480), Path("photos/a.jpg"), ModelId("sdgmnet", "f" * 64))
-    matches = Matches(torch.tensor([[0, 1], [2, 0]]), torch.tensor([0.1, 0.2]))
-    assert repr(three()) == "Keypoints(3, scale 1 to 3)"
-    assert repr(Keypoints.empty()) == "Keypoints(0)"
-    assert repr(Keypoints.from_affine(three().xy, three().frames())) == "Keypoints(3, scale 1 to 3, affine)"
-    assert repr(features) == "Features(3 of sdgmnet, 128 float32 each, in a.jpg of 640x480)"
-    assert repr(matches) == "Matches(2)"
-    verified = dataclasses.replace(matches, inliers=torch.tensor([True, False]), geometry="homography")
-    assert repr(verified) == "Matches(2, 1 agree with one homography)"
-
-
 def test_matched_coordinates_in_one_call() -> None:
     a, b = three(), three()[torch.tensor([2, 1, 0])]
     matches = Matches(torch.tensor([[0, 1], [2, 0]]), torch.tensor([0.1, 0.2]))
@@ -94,11 +75,6 @@ def test_progress_and_step_may_be_numbers() -> None:
     assert (batch.progress.item(), batch.step.item()) == (1.0, 3)
     step = torch.tensor(5)
     assert DescriptorBatch(batch.desc, batch.raw, step=step).step is step
-
-
-def test_bits_are_told_by_their_type() -> None:
-    assert Features(three(), torch.zeros(3, 32, dtype=torch.uint8), (9, 9), None, ModelId("x")).is_binary
-    assert not Features(three(), torch.zeros(3, 32), (9, 9), None, ModelId("x")).is_binary
 
 
 def test_wrap_angle() -> None:

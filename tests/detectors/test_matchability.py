@@ -66,8 +66,3 @@ def test_it_chooses_among_more_than_are_wanted() -> None:
     strongest = {tuple(row) for row in candidates(image)[:200].xy.tolist()}
     chosen = {tuple(row) for row in detect(image, "dog-learned", max_keypoints=200, spread=False).xy.tolist()}
     assert len(chosen - strongest) > 20
-
-
-def test_more_layers_find_more_keypoints_at_the_same_thresholds() -> None:
-    image = data.camera()
-    assert len(find_dog(image, layers=5)) > 1.2 * len(find_dog(image))

@@ -176,12 +176,3 @@ def test_many_images_on_a_gpu(network: PatchNetwork) -> None:
     for found, image in zip(patchprint.extract_many(images, model, max_keypoints=100), images, strict=True):
         alone = patchprint.extract(image, model, max_keypoints=100)
         assert torch.allclose(found.descriptors, alone.descriptors, atol=1e-2)
-
-
-def test_a_mask_is_a_file_too(tmp_path: Path) -> None:
-    mask = np.zeros(texture().shape, np.uint8)
-    mask[:, :100] = 255
-    cv2.imwrite(str(tmp_path / "mask.png"), mask)
-    from_file, given = (patchprint.extract(texture(), "pixels", mask=each) for each in (tmp_path / "mask.png", mask))
-    assert torch.equal(from_file.keypoints.xy, given.keypoints.xy) and len(given)
-    assert float(given.keypoints.xy[:, 0].max()) < 101

@@ -38,7 +38,7 @@ def test_feature2d_looks_like_opencv(kind: str, network: PatchNetwork, binary: P
 def test_what_cannot_be_described_is_told_in_one_sentence(network: PatchNetwork) -> None:
     feature = Feature2D(network)
     for use in (feature.detect, feature.detectAndCompute, lambda image: feature.compute(image, [])):
-        with pytest.raises(UserError, match="the picture is None"):
+        with pytest.raises(UserError, match="the image is None"):
             use(None)
     with pytest.raises(UserError, match="keypoint 0 of 1 lies at"):
         feature.compute(texture(), [cv2.KeyPoint(float("inf"), 3, 4)])

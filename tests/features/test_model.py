@@ -17,7 +17,6 @@ from patchprint.common.types import Keypoints, ModelId
 from patchprint.detectors import detect
 from patchprint.features import extract, load
 from patchprint.features.compress import compress
-from patchprint.features.extract import DescribeSettings
 from patchprint.features.feature2d import Feature2D
 from patchprint.features.image_model import ImageModel, load_any, load_image_model
 from patchprint.features.laf_descriptor import LAFDescriptor
@@ -25,7 +24,6 @@ from patchprint.features.model import Model
 from patchprint.matching import calibration
 from patchprint.networks import PatchNetwork, weights
 from patchprint.ops.distances import pack_bits
-from patchprint.storage.feature_folder import describe_folder
 from support.image_sets import images_of_class
 from support.known_images import texture
 
@@ -176,25 +174,6 @@ def test_what_takes_both_kinds_says_which_it_loaded(image_model: Path, network: 
     assert isinstance(load_any(loaded.network), ImageModel)
     assert isinstance(load_any(network), Model) and isinstance(load_any("sift"), Model)
     assert not hasattr(loaded, "describe_patches") and not hasattr(load("sift"), "describe_images")
-
-
-def test_folders_of_features_refuse_it_before_they_begin(image_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    cv2.imwrite(str(tmp_path / "photos" / "a.png"), texture())
-    with pytest.raises(ValueError, match="birds describes whole images"):
-        describe_folder(tmp_path / "photos", tmp_path / "out", DescribeSettings(model=str(image_model)))
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["sift", "pixels"])
-def test_models_of_patches_refuse_whole_images(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} describes patches"):
-        load_image_model(name)
-
-
-def test_a_model_says_what_it_is(network: PatchNetwork) -> None:
-    assert repr(load("rootsift")) == "SiftModel(rootsift, 128 floats)"
-    assert repr(load(network).signs()).endswith(" bits)")
 
 
 def test_what_is_no_model_is_said() -> None:

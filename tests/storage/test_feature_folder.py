@@ -15,7 +15,7 @@ import torch
 
 from patchprint.features import extract
 from patchprint.features.extract import DescribeSettings
-from patchprint.storage import describe_jobs, feature_files, feature_folder
+from patchprint.storage import describe_jobs, feature_files
 from patchprint.storage.feature_folder import describe_folder
 from support.scenes import Room
 
@@ -137,15 +137,6 @@ def test_at_most_so_many_photos_are_taken_ahead() -> None:
             assert outcome == -given
             assert len(taken) <= given + 4
     assert taken == list(range(20))
-
-
-def test_a_slow_model_on_a_cpu_is_hinted_at(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_folder, "MANY_IMAGES", 2)
-    for model, hints in (("sdgmnet", 1), ("sdgmnet.tiny", 0)):
-        said: list[str] = []
-        settings = DescribeSettings(model=model, max_keypoints=3, device="cpu", engine="float32")
-        describe_folder(photos, tmp_path / model, settings, report=said.append)
-        assert len(said) == hints and all("--model sdgmnet.fast" in text for text in said)
 
 
 def test_folders_of_earlier_versions_are_resumed(photos: Path, tmp_path: Path) -> None:

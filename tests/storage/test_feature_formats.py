@@ -55,12 +55,6 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
         feature_formats.open_features(tmp_path / "nothing")
 
 
-def test_unknown_formats_are_named_and_leave_nothing(described: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is no format 'matlab'"):
-        feature_formats.write_features(FeatureFolder(described), tmp_path / "f", "matlab")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("form", "exif", "missing", "message"),
     [
