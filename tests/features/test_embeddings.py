@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from patchprint import cli, networks
-from patchprint.features import embeddings
-from patchprint.features.embeddings import embed_folder
-from patchprint.features.image_model import load_image_model
+from patchprint.features import image_model
+from patchprint.features.image_model import embed_folder, load_image_model
 from patchprint.networks import weights
 from support.image_sets import images_of_class
 
@@ -47,15 +46,15 @@ def test_a_folder_is_its_images(photos: Path, model: str) -> None:
 
 def test_files_hold_what_was_written(photos: Path, model: str, tmp_path: Path) -> None:
     found = embed_folder(photos, model)
-    embeddings.save(found, tmp_path / "a.npz")
-    again = embeddings.load(tmp_path / "a.npz")
+    image_model.save_embeddings(found, tmp_path / "a.npz")
+    again = image_model.load_embeddings(tmp_path / "a.npz")
     assert (again.names, again.model) == (found.names, found.model)
     assert torch.equal(again.descriptors, found.descriptors)
     (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:200])
     with pytest.raises(ValueError, match="not a file of embeddings"):
-        embeddings.load(tmp_path / "b.npz")
+        image_model.load_embeddings(tmp_path / "b.npz")
     with pytest.raises(ValueError, match="is not there"):
-        embeddings.load(tmp_path / "c.npz")
+        image_model.load_embeddings(tmp_path / "c.npz")
 
 
 def test_unreadable_images_are_named_and_left_out(model: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from patchprint.cli.ray_options import device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
-from patchprint.features import embeddings
+from patchprint.features import image_model
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.image_model import ImageModel, load_any
 from patchprint.interop.images import list_images, path_or_url, unusable_names
@@ -136,14 +136,14 @@ def _next_for_colmap(images: str | Path, out: Path, matched: bool) -> str:
 def _describe_whole_images(
     images: str | Path, out: Path, model: ImageModel, format: str, exif: bool, strict: bool, force: bool, json: bool
 ) -> int:
-    if format != "npz" or out.suffix != embeddings.SUFFIX:
+    if format != "npz" or out.suffix != image_model.SUFFIX:
         raise UserError(
             f"{model.info.name} describes whole images, which are written to one file: leave --format out, and give --out a "
-            f"name that ends in {embeddings.SUFFIX}"
+            f"name that ends in {image_model.SUFFIX}"
         )
     files.check_output_file(out, force)
-    found = embeddings.embed_folder(images, model, exif=exif, report=say, strict=strict)
-    embeddings.save(found, out)
+    found = image_model.embed_folder(images, model, exif=exif, report=say, strict=strict)
+    image_model.save_embeddings(found, out)
     result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}
     emit(result, json, f"{out}: {len(found.names)} whole images described with {model.info.name}")
     return 0

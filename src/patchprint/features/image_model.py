@@ -1,19 +1,28 @@
-"""Models of whole images: one descriptor for each image, of its central square."""
+"""Models of whole images, which describe the central square of each, and their descriptors of a folder on disk (``.npz``)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.errors import UserError
+from patchprint.common import files
+from patchprint.common.errors import UserError, parsing
+from patchprint.common.progress import note, progress, skip_or_raise
+from patchprint.common.safe_io import read_npz
+from patchprint.common.types import ModelId
 from patchprint.features.model import Model, ModelBase, ModelLike, patch_model, read_model
-from patchprint.interop.images import ImageLike, read_color
+from patchprint.interop.images import ImageLike, list_images, read_color
 from patchprint.networks import PatchNetwork, engines
 from patchprint.networks.embedding import EmbeddingNetwork
 
-_IMAGES = 64  # in memory at a time
+SUFFIX = ".npz"  # of embeddings
+_IMAGES = 64  # squares in memory at a time
+_AT_ONCE = 16  # images in memory at full size
 
 
 class ImageModel(ModelBase):
@@ -78,3 +87,67 @@ def _image_model(found: PatchNetwork | ModelBase) -> ImageModel | None:
     if isinstance(found, ImageModel):
         return found
     return ImageModel(found) if isinstance(found, EmbeddingNetwork) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Descriptors of whole images by name, and the model that made them.
+
+    Shape:
+        N names, descriptors (N, D) float32, unit length.
+    """
+
+    names: list[str]
+    descriptors: Tensor
+    model: ModelId
+
+
+def embed_folder(
+    images: str | Path,
+    model: ModelLike | ImageModel,
+    *,
+    exif: bool = False,
+    report: Callable[[str], None] = note,
+    strict: bool = False,
+) -> Embeddings:
+    """Describe all images below a folder as wholes; unreadable ones are reported and left out, or with ``strict`` an error."""
+    folder, describer = Path(images), load_image_model(model)
+    names = list_images(folder)
+    kept: list[str] = []
+    parts = []
+    for start in progress(range(0, len(names), _AT_ONCE), "describing whole images", "batch"):
+        readable = {}
+        for name in names[start : start + _AT_ONCE]:
+            try:
+                readable[name] = read_color(folder / name, exif)
+            except (UserError, OSError) as error:
+                skip_or_raise(error, strict, report)
+        kept += readable
+        parts.append(describer.describe_images(list(readable.values())))
+    if not kept:
+        raise UserError(f"none of the {len(names)} images in {folder} could be read")
+    return Embeddings(kept, torch.cat(parts), describer.id)
+
+
+def save_embeddings(embeddings: Embeddings, path: str | Path) -> None:
+    """Write a file that numpy reads: ``names`` (N,), ``descriptors`` (N, D), ``model`` (name and checksum)."""
+    with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:
+        np.savez(
+            stream,
+            names=np.array(embeddings.names),
+            descriptors=embeddings.descriptors.cpu().numpy(),
+            model=np.array([embeddings.model.name, embeddings.model.sha256]),
+        )
+
+
+def load_embeddings(path: str | Path) -> Embeddings:
+    """Read what `save_embeddings` wrote."""
+    what = "a file of embeddings of patchprint"
+    values = read_npz(path, what)
+    with parsing(path, what):
+        name, sha256 = (str(word) for word in values["model"])
+        names = [str(each) for each in values["names"].tolist()]
+        descriptors = torch.from_numpy(values["descriptors"])
+        if descriptors.ndim != 2 or len(descriptors) != len(names):
+            raise UserError(f"{path} is damaged: {len(names)} names, descriptors of shape {tuple(descriptors.shape)}")
+        return Embeddings(names, descriptors, ModelId(name, sha256))

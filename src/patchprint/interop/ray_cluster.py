@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import patchprint
 from patchprint.common.errors import UserError, require
@@ -58,7 +59,7 @@ class _Failure:
 
 @contextlib.contextmanager
 def connect(cluster: Cluster) -> Iterator[Any]:
-    """Ray, connected to a cluster whose nodes all have this version of patchprint; a Ray of our own ends with this."""
+    """Connect Ray to a cluster whose nodes all have this version of patchprint; a local instance is shut down at the end."""
     if "ray" not in sys.modules:  # it reads them when it is imported
         os.environ.update(_environment(cluster))
     ray = require("ray", extra="cluster")
@@ -68,8 +69,10 @@ def connect(cluster: Cluster) -> Iterator[Any]:
         return
     check_address(cluster.address)
     own: dict[str, Any] = {"include_dashboard": False} if cluster.address is None else {}
+    # Even without pages and reports, the process of the dashboard asks for the cloud that the machine may be in.
+    no_dashboard = patch.object(ray._private.services, "start_api_server", lambda *_, **__: (None, None))
     try:
-        with _no_dashboard(ray):
+        with no_dashboard:
             ray.init(cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split())
@@ -87,22 +90,8 @@ def connect(cluster: Cluster) -> Iterator[Any]:
 
 
 def _environment(cluster: Cluster) -> dict[str, str]:
-    """Settings of a Ray of our own, whose ports are open to other machines: it answers those who know a word made up here."""
-    if cluster.address is not None:
-        return {}
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-
-
-@contextlib.contextmanager
-def _no_dashboard(ray: Any) -> Iterator[None]:
-    """Start no process of the dashboard: even without pages and reports it asks for the cloud that the machine may be in."""
-    services = ray._private.services
-    start = services.start_api_server
-    services.start_api_server = lambda *_, **__: (None, None)
-    try:
-        yield
-    finally:
-        services.start_api_server = start
+    """Settings of a local Ray instance, whose ports are open to other machines: it requires a random auth token."""
+    return {} if cluster.address else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 def nodes(ray: Any) -> list[dict[str, Any]]:
@@ -132,14 +121,7 @@ def worker_resources(ray: Any, device: str = "auto") -> WorkerResources:
 
 def check_paths_on_nodes(ray: Any, *paths: Path) -> None:
     """Raise UserError where a file or folder does not exist on a node."""
-    texts = [str(path) for path in paths]
-
-    def unseen() -> list[str]:
-        import os
-
-        return [text for text in texts if not os.path.exists(text)]
-
-    for name, missing in _on_every_node(ray, unseen).items():
+    for name, missing in _on_every_node(ray, lambda: [str(path) for path in paths if not path.exists()]).items():
         if missing:
             raise UserError(f"node {name} does not see {missing[0]}; use a shared disk or a URL of object storage")
 
@@ -182,18 +164,15 @@ def run_jobs(
                 submit(create(prepare))  # Ray sets OMP_NUM_THREADS to its cores
             ended, _ = ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)
             for future in ended:
-                try:
-                    outcome, is_lost = _outcome(ray, future), False
-                except _WorkerLost:
-                    if on_loss is None:
-                        raise
-                    outcome, is_lost = None, True
+                outcome = _outcome(ray, future)
+                if isinstance(outcome, Exception) and not (on_loss and isinstance(outcome, _WorkerLostError)):
+                    raise outcome
                 worker, number = running.pop(future)
                 if waiting:
                     submit(worker)
                 else:
                     ray.kill(worker)
-                if on_loss is not None and is_lost:
+                if on_loss is not None and isinstance(outcome, _WorkerLostError):
                     on_loss(number)
                 else:
                     yield number, outcome
@@ -202,7 +181,7 @@ def run_jobs(
             ray.kill(worker)
 
 
-class _WorkerLost(OSError):
+class _WorkerLostError(OSError):
     """A job killed its worker each time that it was tried."""
 
 
@@ -214,22 +193,20 @@ def _max_workers(ray: Any, resources: WorkerResources) -> int:
 
 
 def _outcome(ray: Any, future: Any) -> Any:
-    """The outcome of a job, or the error that ends the work."""
+    """Return the outcome of a job, or the error that ends the work."""
     errors = ray.exceptions
     try:
         outcome = ray.get(future)
     except errors.OutOfDiskError as error:
-        raise OSError(f"the disk of a node is full ({_short(error)}); make room and run again, {_RESUMES}") from error
+        return OSError(f"the disk of a node is full ({_short(error)}); make room and run again, {_RESUMES}")
     except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
-        raise _WorkerLost(
+        return _WorkerLostError(
             f"a worker died {MAX_RETRIES + 1} times with the same job, the last time with: {_short(error)}; most likely a node "
             f"has too little memory for it; run again, {_RESUMES}"
-        ) from error
-    if isinstance(outcome, _Failure):
-        if outcome.is_user_error:
-            raise UserError(outcome.message)
-        raise OSError(f"{outcome.message}; run again, {_RESUMES}")
-    return outcome
+        )
+    if not isinstance(outcome, _Failure):
+        return outcome
+    return UserError(outcome.message) if outcome.is_user_error else OSError(f"{outcome.message}; run again, {_RESUMES}")
 
 
 _RESUMES = "which goes on where this stopped"
@@ -248,24 +225,19 @@ class _Worker:
                 self._run_job = self._prepare()
             return self._run_job(job)
         except (UserError, OSError) as error:
-            return _Failure(f"node {_this_node()}: {error}", isinstance(error, UserError))
-
-
-def _this_node() -> str:
-    ray = require("ray", extra="cluster")
-    return f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
+            address = require("ray", extra="cluster").util.get_node_ip_address()
+            return _Failure(f"node {socket.gethostname()} ({address}): {error}", isinstance(error, UserError))
 
 
 def _on_every_node(ray: Any, function: Callable[[], Any]) -> dict[str, Any]:
     """The result of a function without arguments on each node, by node name; an error is a result, too."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    asked = {
-        f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-        + (f" {node['NodeID'][:8]}" if len(nodes(ray)) > 1 else ""): ray.remote(function)
-        .options(num_cpus=0, scheduling_strategy=strategy(node["NodeID"], soft=False))
-        .remote()
-        for node in nodes(ray)
-    }
+    asked, alive = {}, nodes(ray)
+    for node in alive:
+        name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+        name += f" {node['NodeID'][:8]}" if len(alive) > 1 else ""
+        place = {"num_cpus": 0, "scheduling_strategy": strategy(node["NodeID"], soft=False)}
+        asked[name] = ray.remote(function).options(**place).remote()
     answers = {}
     for name, promise in asked.items():
         try:

@@ -59,7 +59,7 @@ def calibrate(
 
 
 def some_images(store: str | Path, count: int = CALIBRATION_IMAGES) -> list[np.ndarray]:
-    """Read ``count`` images of a store, evenly spread over it; none of a store of patches."""
+    """Read ``count`` images of a store, evenly spaced; none of a store of patches."""
     if manifest.read(store)["kind"] != track_files.KIND:
         return []
     stored = track_files.read(store)
