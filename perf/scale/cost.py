@@ -16,7 +16,7 @@ from typing import Any
 from patchprint.common import provenance
 from patchprint.common.files import write_json
 from patchprint.ops.pooling import EXACT
-from patchprint.storage.shards import photos_per_shard
+from patchprint.storage.shards import images_per_shard
 
 PHOTOS = (10_000, 100_000, 1_000_000)
 ASSUMED = {
@@ -100,7 +100,7 @@ def cost(photos: int, unit: dict[str, float], neighbors: int) -> dict[str, Any]:
         ),
         "features_gb": round(features / 1e9, 1),
         "matches_gb": round(pairs["retrieval"] * unit["mib_per_pair"] * 2**20 / 1e9, 1),
-        "feature_files": -(-photos // photos_per_shard(photos)) + 1,
+        "feature_files": -(-photos // images_per_shard(photos)) + 1,
         "hours_on_all_cores": round((max((total - serial) / spread, written) + serial) / 3600, 2),
         "hours_on_one_core": round(total / 3600, 1),
     }

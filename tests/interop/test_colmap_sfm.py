@@ -104,6 +104,6 @@ def test_parts_of_a_large_collection_fit_into_memory() -> None:
     assert workers == 1 and 50 <= photos < 500
     workers, photos = colmap_sfm.plan_submodels(64.0, 8)
     assert 1 < workers <= 8 and photos == 500
-    assert workers * photos * colmap_sfm.BYTES_PER_MAPPED_PHOTO < 64e9
+    assert workers * photos * colmap_sfm.BYTES_PER_MAPPED_IMAGE < 64e9
     with pytest.raises(ValueError, match=r"no mapper 'globl'; did you mean global"):
         colmap_sfm.check_mapper("globl")

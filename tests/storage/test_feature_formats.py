@@ -47,7 +47,7 @@ def test_an_hloc_file_becomes_a_colmap_database(described: Path, tmp_path: Path)
 def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     (tmp_path / "settings.json").touch()
-    with pytest.raises(ValueError, match=r"a\.png is one file: give a second photo"):
+    with pytest.raises(ValueError, match=r"a\.png is one file: give a second image"):
         feature_formats.open_features(tmp_path / "a.png")
     with pytest.raises(ValueError, match="holds no features in OpenCV's YAML"):
         feature_formats.open_features(tmp_path)

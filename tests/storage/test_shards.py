@@ -81,7 +81,7 @@ def test_what_was_packed_before_a_kill_is_not_packed_again(photos: Path, tmp_pat
 
 
 def test_the_size_of_a_shard_follows_from_the_number_of_photos() -> None:
-    sizes = {count: shards.photos_per_shard(count) for count in (1, 64, 65, 10_000, 1_000_000)}
+    sizes = {count: shards.images_per_shard(count) for count in (1, 64, 65, 10_000, 1_000_000)}
     assert sizes == {1: 1, 64: 1, 65: 2, 10_000: 157, 1_000_000: 256}
 
 

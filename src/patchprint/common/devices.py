@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
-_ALL_THERE_IS = (1 << 31) - 1  # bytes, the most that mallopt takes
+_UNLIMITED = (1 << 31) - 1  # bytes, the most that mallopt takes
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:
@@ -66,7 +66,7 @@ def single_thread() -> Iterator[None]:
 def parallel_map(
     session: Callable[[], AbstractContextManager[Callable[[Item], Result]]], items: Sequence[Item]
 ) -> list[Result]:
-    """What the function of a session gives for each item, in their order; as many threads as PyTorch would take."""
+    """Map items in PyTorch's number of threads, in order; each thread opens a session, which yields the function to apply."""
     workers = min(torch.get_num_threads(), len(items))
     if workers == 1:
         found = []
@@ -132,8 +132,8 @@ def keep_freed_memory() -> Iterator[None]:
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         yield
         return
-    library.mallopt(_M_MMAP_THRESHOLD, _ALL_THERE_IS)
-    library.mallopt(_M_TRIM_THRESHOLD, _ALL_THERE_IS)
+    library.mallopt(_M_MMAP_THRESHOLD, _UNLIMITED)
+    library.mallopt(_M_TRIM_THRESHOLD, _UNLIMITED)
     try:
         yield
     finally:

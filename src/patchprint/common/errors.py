@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 _ABOUT_AS_CLOSE = 0.15
-# How packages are told not to report to their makers; for all at once, since they import one another.
+# Disable telemetry; for all packages at once, since they import one another.
 _OPT_OUTS = {"ORT_DISABLE_TELEMETRY": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-# Modules through which a package that cannot be told reports that it was imported; it works without them.
+# Telemetry modules of packages without such a switch; they work without them.
 _TELEMETRY = {"openvino": "openvino_telemetry"}
 
-# What parsers meet when they jump to a place that a damaged file names, and not a fault of the disk.
+# Raised by seeking to an offset in a damaged file; other numbers are faults of the disk.
 _ERRNO_OF_PARSERS = (None, 0, errno.EINVAL, errno.EOVERFLOW)
 
 
 class UserError(ValueError):
-    """Wrong use, in one sentence that names it and says what to do; the command line prints it and exits with code 2."""
+    """A mistake of the user; the message says what to do. The command line prints it and exits with code 2."""
 
 
 class MissingPackageError(UserError):
@@ -94,7 +94,7 @@ def parsing(path: object, what: str, remedy: str = "copy or make it again") -> I
                 raise OSError(error.errno, error.strerror, str(path)) from error
             raise
         raise UserError(_sentence(path, what, remedy, error)) from error
-    # Parsers fail on damaged bytes with whatever they stumble on; MemoryError and RecursionError are among it.
+    # Damaged bytes make parsers raise anything, MemoryError and RecursionError included.
     except Exception as error:
         raise UserError(_sentence(path, what, remedy, error)) from error
 

@@ -1,7 +1,7 @@
 """Worker processes: long-lived, replaced when they die, killed at a deadline, and gone when their parent is.
 
 Workers are spawned, since a forked child of a process that has used torch's threads or a GPU may hang. A request is pickled on
-its way to the worker; a reply is JSON, so that nothing is unpickled that a worker says after it decoded a hostile file.
+its way to the worker; a reply is JSON, since a worker that decoded a hostile file must not send pickles.
 """
 
 from __future__ import annotations

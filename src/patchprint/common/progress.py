@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, else a line on stderr now and then; JSON lines for programs."""
+"""Progress of long work: a bar on a terminal, else lines on stderr at intervals; JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Progress:
         self._before = done
         self._started = self._counted = time.monotonic()
         self._ended = threading.Event()
-        self._speaking = threading.Lock()  # nothing is said after the end
+        self._output = threading.Lock()  # nothing is written after the end
         self._bar: tqdm | None = None
 
     def __enter__(self) -> Progress:
@@ -74,7 +74,7 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._speaking:
+        with self._output:
             self._ended.set()
         if self._bar is not None:
             self._bar.close()
@@ -129,13 +129,13 @@ class Progress:
     def _write_json(self, stream: IO[str]) -> None:
         stream.write(json.dumps(self.state(), ensure_ascii=False) + "\n")
 
-    def _repeat(self, say: Callable[[], None], first: float, later: float) -> None:
+    def _repeat(self, write: Callable[[], None], first: float, later: float) -> None:
         def loop() -> None:
             wait = first
             while not self._ended.wait(wait):
-                with self._speaking:
+                with self._output:
                     if not self._ended.is_set():
-                        say()
+                        write()
                 wait = later
 
         threading.Thread(target=loop, daemon=True).start()

@@ -25,7 +25,7 @@ from patchprint.common.errors import UserError
 
 _LARGEST = 1e6  # pixels of any coordinate or scale; beyond some 1e10 the sampling of patches overflows
 
-Numbers = Tensor | np.ndarray | Sequence[Any]  # what tensors are made of
+Numbers = Tensor | np.ndarray | Sequence[Any]  # converted to tensors
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -251,7 +251,7 @@ class Features:
         )
 
     def validate(self) -> Features:
-        """These features, which come out of a file; UserError where their numbers cannot be those of an image."""
+        """Return these features; raises UserError where numbers from a file cannot be those of an image."""
         Keypoints.validate(self.keypoints)
         if not 1 <= min(self.image_size) <= max(self.image_size) <= _LARGEST:
             raise UserError(f"the image size of the features is {self.image_size}")

@@ -1,8 +1,7 @@
-"""How likely it is that a keypoint is found again and matched rightly in another image, learned from images.
+"""Matchability: the learned probability that a keypoint is detected again and matched correctly in another image.
 
-A detector's own response says how clearly a point stands out in *this* image. What counts is whether the next one has it too,
-and whether its descriptor is told from all others there. A small network looks at 16 x 16 pixels around the keypoint, its scale
-and its response, and answers that; it learned from warped images and what `dog` finds in them.
+A detector's response measures contrast in one image only. A small network predicts matchability from 16 x 16 pixels around the
+keypoint, its scale and its response; it was trained on warped images and the keypoints of `dog`.
 ``perf/release/train_matchability.py`` makes the weights.
 """
 
@@ -78,13 +77,13 @@ def _network() -> MatchabilityNetwork:
 
 
 def cut(image: np.ndarray, keypoints: Keypoints) -> Tensor:
-    """What the network sees of keypoints of an image, uint8 (H, W): patches (N, 1, 16, 16)."""
+    """Cut the input patches of the network: image uint8 (H, W) -> (N, 1, 16, 16)."""
     return cut_patches(ImagePyramids.build([image]), 0, keypoints, PATCH_SCALE, SIDE)
 
 
 @torch.no_grad()
 def with_matchability(image: np.ndarray, keypoints: Keypoints) -> Keypoints:
-    """The keypoints of an image, uint8 (H, W), with their matchability in [0, 1] as score; they must have `dog`'s responses."""
+    """Replace the scores of keypoints, which must be `dog`'s responses, by their matchability in [0, 1]; image uint8 (H, W)."""
     if len(keypoints) == 0:
         return keypoints
     assert keypoints.score is not None

@@ -127,7 +127,7 @@ def read_database(path: str | Path) -> list[DatabaseImage]:
         "FROM images JOIN cameras USING (camera_id) LEFT JOIN keypoints USING (image_id) ORDER BY images.name"
     )
     with _open_read_only(Path(path)) as connection, parsing(path, "a COLMAP database"):
-        # A view could take for ever to compute, and COLMAP writes none.
+        # Views are refused: computing one may never end, and COLMAP writes none.
         listing = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
         missing = {"images", "cameras", "keypoints"} - {name for (name,) in connection.execute(listing)}
         if missing:

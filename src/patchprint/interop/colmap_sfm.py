@@ -35,7 +35,7 @@ BYTES_PER_PIXEL = 300
 BASE_GB = 0.4
 MEMORY_GB = 4.0  # default limit for detecting keypoints
 # What the mapper may take for an image of 8192 keypoints, with matches and tracks: a rough bound from one mapping.
-BYTES_PER_MAPPED_PHOTO = 8e6
+BYTES_PER_MAPPED_IMAGE = 8e6
 _SMALLEST_PART, _LARGEST_PART = 50, 500  # images that are mapped together; the second is COLMAP's default
 Mapper = Literal["incremental", "hierarchical", "global"]
 SMALLEST_MODEL = 3  # images; COLMAP's default of 10 discards small collections
@@ -148,9 +148,9 @@ def max_parallel_images(
 
 def plan_submodels(memory_gb: float, most: int) -> tuple[int, int]:
     """How many parts of a large collection fit into the memory in parallel, and the images of each."""
-    photos = max(_SMALLEST_PART, int((memory_gb - BASE_GB) * 1e9 / BYTES_PER_MAPPED_PHOTO))
-    workers = max(1, min(most, photos // _LARGEST_PART))
-    return workers, min(_LARGEST_PART, photos)
+    images = max(_SMALLEST_PART, int((memory_gb - BASE_GB) * 1e9 / BYTES_PER_MAPPED_IMAGE))
+    workers = max(1, min(most, images // _LARGEST_PART))
+    return workers, min(_LARGEST_PART, images)
 
 
 def check_mapper(mapper: str) -> None:
@@ -243,7 +243,7 @@ def _run_mapper(
         options.multiple_models = False
         options.fix_existing_frames = True
         options.constant_cameras = set(read_model(start).cameras)
-    with Progress("COLMAP maps", num_images, "photo") as progress:
+    with Progress("COLMAP maps", num_images, "image") as progress:
         return pycolmap.incremental_mapping(
             database,
             image_folder,
@@ -268,9 +268,9 @@ def _run_large_mapper(
         options = pycolmap.HierarchicalPipelineOptions()
         options.incremental_options.min_model_size = SMALLEST_MODEL
         options.incremental_options.random_seed = seed
-        workers, photos = plan_submodels(memory_gb, os.cpu_count() or 1)
-        options.num_workers, options.clustering_options.leaf_max_num_images = workers, photos
-        options.clustering_options.image_overlap = min(options.clustering_options.image_overlap, photos // 4)
+        workers, images = plan_submodels(memory_gb, os.cpu_count() or 1)
+        options.num_workers, options.clustering_options.leaf_max_num_images = workers, images
+        options.clustering_options.image_overlap = min(options.clustering_options.image_overlap, images // 4)
         return pycolmap.hierarchical_mapping(database, image_folder, out, options)
 
 

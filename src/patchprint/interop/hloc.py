@@ -1,6 +1,6 @@
 """hloc: ``features.h5`` and ``matches.h5`` as hloc writes and reads them.
 
-Features: one group per photo, named as the photo, with ``keypoints`` (N, 2) (center of the top-left pixel at (0, 0), as
+Features: one group per image, named as the image, with ``keypoints`` (N, 2) (center of the top-left pixel at (0, 0), as
 ours; hloc adds the half pixel when it writes a COLMAP database), ``descriptors`` (D, N), ``scores`` (N,), ``image_size`` (2,);
 we add ``scales``, ``angles``, ``affine``, and as attributes the model, its ratio and whether the vectors are bits, all of which
 hloc leaves alone. Matches: group ``NAME0/NAME1`` with slashes inside names written as dashes, ``matches0`` (N0,) with -1 for
@@ -68,7 +68,7 @@ def write_matches(
     counts: Mapping[str, int],
     features: Mapping[str, Features] | None = None,
 ) -> None:
-    """Write ``matches.h5``; ``counts`` is the number of keypoints by photo. Rejected matches are left out.
+    """Write ``matches.h5``; ``counts`` is the number of keypoints by image. Rejected matches are left out.
 
     With ``features`` they stand in the same file, which is then ``features.h5`` as well.
     """
@@ -89,7 +89,7 @@ def write_matches(
 
 
 def read_matches(path: str | Path, first: str, second: str) -> np.ndarray:
-    """Matches of two photos as (M, 2) indices, in whichever order the file has them."""
+    """Read the matches of two images as (M, 2) indices, in whichever order the file has them."""
     with parsing(path, "a matches file in hloc's layout"), _open(path) as store:
         for one, two, flip in ((first, second, False), (second, first, True)):
             if pair_name(one, two) in store:
@@ -104,7 +104,7 @@ def pair_name(first: str, second: str) -> str:
 
 
 def _write_group(store: Any, name: str, item: Features) -> None:
-    """One photo of ``features.h5``."""
+    """Write one image of ``features.h5``."""
     group, keypoints = store.create_group(name), item.keypoints
     group["keypoints"] = keypoints.xy.cpu().numpy()
     group["descriptors"] = descriptor_vectors(item).T
@@ -208,7 +208,7 @@ def _attribute(group: Any, name: str, default: Any) -> Any:
 def _refuse_any_length(name: str, kind: np.dtype) -> None:
     """Values without a fixed length lie in a heap of the file, and of a damaged one HDF5 reads some for ever."""
     if kind.hasobject:
-        raise UserError(f"{name} in it has no fixed length, as older versions wrote it; describe the photos again")
+        raise UserError(f"{name} in it has no fixed length, as older versions wrote it; describe the images again")
 
 
 def _open(path: str | Path) -> Any:

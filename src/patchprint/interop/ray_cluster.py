@@ -260,7 +260,7 @@ def _refuse_other_versions(ray: Any) -> None:
             has = f"patchprint {found}" if isinstance(found, str) else f"no patchprint ({found})"
             raise UserError(
                 f"node {name} has {has}, and here it is {patchprint.__version__}; install patchprint=={patchprint.__version__} "
-                "there, since other versions may describe photos differently"
+                "there, since other versions may describe images differently"
             )
 
 

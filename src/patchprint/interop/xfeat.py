@@ -21,7 +21,7 @@ class Extractor:
     def __init__(self, max_keypoints: int, device: torch.device | str = "cpu") -> None:
         state = torch.load(weights("xfeat"), map_location="cpu", weights_only=True)
         self.xfeat = package().XFeat(weights=state, top_k=max_keypoints)
-        self.xfeat.dev = torch.device(device)  # of itself it takes a GPU wherever there is one
+        self.xfeat.dev = torch.device(device)  # by default it takes a GPU if there is one
         self.xfeat.net.to(device)
 
     def __call__(self, image: np.ndarray) -> tuple[Keypoints, Tensor]:
@@ -48,7 +48,7 @@ class Matcher:
         self.device = device
 
     def __call__(self, a: Features, b: Features) -> tuple[Tensor, Tensor]:
-        """Matches and how sure they are: int64 (M, 2), float32 (M,) in [0, 1]."""
+        """Match: indices int64 (M, 2), scores float32 (M,) in [0, 1]."""
         given = {}
         for number, features in enumerate((a, b)):
             given[f"keypoints{number}"] = features.keypoints.xy[None].to(self.device)

@@ -73,14 +73,14 @@ class FeatureFolder(Mapping[str, Features]):
             raise UserError(f"{self.folder} holds no features ({MANIFEST}); make them with patchprint describe")
         path = self.folder / MANIFEST
         self.manifest: dict[str, Any] = read_json(path, "the list of a folder of features")
-        photos, settings, size = (self.manifest.get(name) for name in ("photos", "settings", PER_SHARD))
-        if not isinstance(photos, list) or not isinstance(settings, dict) or not isinstance(size, int | None):
+        names, settings, size = (self.manifest.get(name) for name in ("photos", "settings", PER_SHARD))
+        if not isinstance(names, list) or not isinstance(settings, dict) or not isinstance(size, int | None):
             raise UserError(f"{path} is damaged: it lists no images or no settings; describe the images again")
-        for name in photos:
+        for name in names:
             safe_join(self.folder, name, path)
-        self.shards = None if size is None else Shards(self.folder, photos, size)
+        self.shards = None if size is None else Shards(self.folder, names, size)
         self._in_shard = self.shards.all_members() if self.shards else set()
-        self.names = [name for name in photos if name in self._in_shard or self._alone(name).is_file()]
+        self.names = [name for name in names if name in self._in_shard or self._alone(name).is_file()]
         self._known = set(self.names)
 
     @property

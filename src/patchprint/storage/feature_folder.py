@@ -22,7 +22,7 @@ from patchprint.networks.network import multiply_adds
 from patchprint.storage import feature_files
 from patchprint.storage.describe_jobs import Job, describe_on_cluster, run_jobs
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.shards import FOLDER, Shards, photos_per_shard
+from patchprint.storage.shards import FOLDER, Shards, images_per_shard
 
 IN_HAND = f"{files.MARKER}-in-hand"  # file that names the current image
 MANY_IMAGES = 50  # from which on an engine pays off that takes some seconds to start, and a slow model is a mistake
@@ -78,9 +78,9 @@ def describe_folder(
     model = load_describer(here, images, names, mask_folder)
     if settings.engine == AUTO and len(names) >= MANY_IMAGES:
         here = replace(here, engine=model.engine_for_many())
-    photos = [*(known or ()), *names]
-    per_shard = photos_per_shard(len(photos)) if shards or cluster is not None else None
-    _claim(out, images, photos, settings, mask_folder, model, per_shard, force)
+    described = [*(known or ()), *names]
+    per_shard = images_per_shard(len(described)) if shards or cluster is not None else None
+    _claim(out, images, described, settings, mask_folder, model, per_shard, force)
     if known is not None:
         _copy(known, out)
     there = FeatureFolder(out)
@@ -103,7 +103,7 @@ def describe_folder(
     else:
         seen = [place for place in (images, mask_folder) if isinstance(place, Path)]
         outcomes = describe_on_cluster(jobs, there.shards, replace(here, device=settings.device), cluster, *seen)
-    with Progress("describing", len(jobs), "photo") as counter:
+    with Progress("describing", len(jobs), "image") as counter:
         for problems in outcomes:
             wrong = [problem for problem in problems if problem is not None]
             counter.update(len(problems), len(wrong))
@@ -132,7 +132,7 @@ def load_describer(
 def _claim(
     out: Path,
     images: str | Path,
-    photos: list[str],
+    names: list[str],
     settings: DescribeSettings,
     masks: Path | None,
     model: Model,
@@ -143,7 +143,7 @@ def _claim(
     kept = {name: value for name, value in asdict(settings).items() if name not in ("device", "engine")}
     plan = {
         "photos_folder": str(images if is_url(images) else Path(images).resolve()),
-        "photos": photos,
+        "photos": names,
         "settings": {**kept, "masks": str(masks or "")},
         "model": asdict(model.id),
         "ratio": model.ratio,
@@ -151,7 +151,7 @@ def _claim(
     if per_shard is not None:
         plan[feature_files.PER_SHARD] = per_shard
     own = [feature_files.MANIFEST, feature_files.VECTORS, f"{FOLDER}/*.zip", f"{IN_HAND}*"]
-    contents = [*own, *(f"{name}.npz" for name in photos)]
+    contents = [*own, *(f"{name}.npz" for name in names)]
     inputs = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     files.claim_folder(out, feature_files.MADE_BY, contents, inputs, force)
     files.write_json(out / feature_files.MANIFEST, plan)

@@ -65,7 +65,7 @@ def open_features(path: str | Path) -> Mapping[str, Features]:
         if form.recognize is not None and form.read is not None and form.recognize(path):
             return dict(form.read(path))
     if path.is_file():
-        raise UserError(f"{path} is one file: give a second photo, or a folder of features (patchprint describe)")
+        raise UserError(f"{path} is one file: give a second image, or a folder of features (patchprint describe)")
     return FeatureFolder(path)
 
 

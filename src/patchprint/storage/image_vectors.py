@@ -52,7 +52,7 @@ def load_or_compute(features: Mapping[str, Features], seed: int = 0, keep: bool 
         return features[name].descriptors
 
     pool = pooling.learn_pooling(names, read, seed)
-    made = ImageVectors(names, torch.stack([pool(read(name)) for name in progress(names, "pooling", "photo")]), pool)
+    made = ImageVectors(names, torch.stack([pool(read(name)) for name in progress(names, "pooling", "image")]), pool)
     if keep and kept is not None:
         with contextlib.suppress(PermissionError):  # a read-only folder
             _write(kept, made, seed)

@@ -18,15 +18,15 @@ from patchprint.common.lru import Lru
 FOLDER = "shards"
 SUFFIX = ".npz"
 WHAT = "a shard of features by patchprint"
-_MOST_PHOTOS = 256  # in a shard: some hundred megabytes
+_MOST_IMAGES = 256  # in a shard: some hundred megabytes
 _FEWEST_SHARDS = 64  # so that as many workers have something to do
 _DATE = (1980, 1, 1, 0, 0, 0)  # of every member: equal features give equal bytes
 _OPEN = 8  # shards that stay open
 
 
-def photos_per_shard(count: int) -> int:
+def images_per_shard(count: int) -> int:
     """Number of images per shard, for ``count`` images."""
-    return max(1, min(_MOST_PHOTOS, -(-count // _FEWEST_SHARDS)))
+    return max(1, min(_MOST_IMAGES, -(-count // _FEWEST_SHARDS)))
 
 
 class Shards:
@@ -34,26 +34,26 @@ class Shards:
 
     Args:
         folder: of features.
-        photos: names of all images, in order; shard k holds those from ``k * size`` on that could be read.
+        names: names of all images, in order; shard k holds those from ``k * size`` on that could be read.
         size: images per shard.
     """
 
-    def __init__(self, folder: Path, photos: Sequence[str], size: int) -> None:
+    def __init__(self, folder: Path, names: Sequence[str], size: int) -> None:
         if size < 1:
             raise UserError(f"{folder} is damaged: its shards hold {size} images; describe the images again")
-        self.folder, self.photos, self.size = folder, photos, size
-        self._numbers = {name: place // size for place, name in enumerate(photos)}
+        self.folder, self.names, self.size = folder, names, size
+        self._numbers = {name: place // size for place, name in enumerate(names)}
         self._open: Lru[zipfile.ZipFile] = Lru(_OPEN, zipfile.ZipFile.close)
 
     def __len__(self) -> int:
-        return -(-len(self.photos) // self.size)
+        return -(-len(self.names) // self.size)
 
     def number(self, name: str) -> int:
         """Number of the shard of an image, whether it exists or not."""
         return self._numbers[name]
 
-    def photos_of(self, number: int) -> Sequence[str]:
-        return self.photos[number * self.size : (number + 1) * self.size]
+    def names_of(self, number: int) -> Sequence[str]:
+        return self.names[number * self.size : (number + 1) * self.size]
 
     def path(self, number: int) -> Path:
         return self.folder / FOLDER / f"{number:06}.zip"
@@ -65,7 +65,7 @@ class Shards:
         with parsing(self.path(number), WHAT):
             names = set(self._opened(number).namelist())
             # In a truncated shard, zipfile finds the directory of the last .npz in it, which is a zip too.
-            foreign = names - {name + SUFFIX for name in self.photos_of(number)}
+            foreign = names - {name + SUFFIX for name in self.names_of(number)}
             if foreign:
                 raise ValueError(f"{min(foreign)} in it is none of its images")
             return {name.removesuffix(SUFFIX) for name in names}
@@ -91,13 +91,13 @@ class Shards:
         found = there | dict(contents)
         self._open.evict(number)
         with files.atomic_file(self.path(number)) as temporary, zipfile.ZipFile(temporary, "w") as shard:
-            for name in self.photos_of(number):
+            for name in self.names_of(number):
                 if name in found:
                     shard.writestr(zipfile.ZipInfo(name + SUFFIX, _DATE), found[name])
 
     def pack(self, number: int) -> None:
         """Move single feature files into their shard."""
-        paths = {name: self.folder / (name + SUFFIX) for name in self.photos_of(number)}
+        paths = {name: self.folder / (name + SUFFIX) for name in self.names_of(number)}
         alone = {name: path for name, path in paths.items() if path.is_file()}
         if not alone:
             return
