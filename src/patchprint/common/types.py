@@ -236,8 +236,8 @@ class Features:
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
-            shape = tuple(self.descriptors.shape)
-            raise UserError(f"{len(self.keypoints)} keypoints have descriptors of shape {shape}, expected (N, D)")
+            count, shape = len(self.keypoints), tuple(self.descriptors.shape)
+            raise UserError(f"{count} keypoints have descriptors of shape {shape}, expected ({count}, D)")
 
     def __len__(self) -> int:
         return len(self.keypoints)
