@@ -50,7 +50,7 @@ TESTS = (
     "test_architecture.py",
 )
 CHOSEN = (
-    "yours or your-margins or (test_detectors and mask) or (test_benchmark and key) or (test_nearest_neighbors and tiny)"
+    "yours or your-margins or (test_detectors and mask) or (test_benchmark and key) or (test_matchers and tiny)"
     " or test_mentions or test_architecture or (test_site and not site_builds)"
 )
 # PyTorch and oneDNN compute as any processor can, which has none older to be compared with; the tests run on this one.
