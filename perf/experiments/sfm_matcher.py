@@ -27,8 +27,8 @@ from patchprint.interop.images import limit_size, list_images, read_color
 from patchprint.matching.pair_selection import MatchRule, choose_pairs
 from patchprint.metrics.geometry import camera_errors
 from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
+from patchprint.storage.colmap_output import View
 from patchprint.storage.feature_folder import describe_folder
-from patchprint.storage.lazy_mapping import View
 from patchprint.storage.match_folder import match_folder
 
 MATCHERS = {

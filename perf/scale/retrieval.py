@@ -31,9 +31,9 @@ from patchprint.interop import colmap_sfm
 from patchprint.matching.pair_selection import MatchRule, Pair, choose_pairs
 from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
 from patchprint.storage import colmap_output
+from patchprint.storage.colmap_output import View
 from patchprint.storage.feature_files import VECTORS, FeatureFolder
 from patchprint.storage.feature_folder import describe_folder
-from patchprint.storage.lazy_mapping import View
 from patchprint.storage.match_folder import MatchFolder, match_folder
 
 NEIGHBORS = (20, 50, 100)

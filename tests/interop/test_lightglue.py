@@ -81,10 +81,10 @@ def by_definition(
 @pytest.mark.parametrize("masked", [False, True])
 def test_it_is_the_sum_that_defines_it(masked: bool) -> None:
     draw = torch.Generator().manual_seed(0)
-    input = torch.randn(2, 3, 6, 8, generator=draw, dtype=torch.float64)
-    weight = torch.randn(4, 3, 3, 2, generator=draw, dtype=torch.float64)
+    input = torch.randn(2, 2, 4, 5, generator=draw, dtype=torch.float64)
+    weight = torch.randn(2, 2, 3, 2, generator=draw, dtype=torch.float64)
     padding = (1, 2)
-    height, width = 6 + 2 - 2, 8 + 4 - 1
+    height, width = 4 + 2 - 2, 5 + 4 - 1
     offset = 3 * torch.randn(2, 12, height, width, generator=draw, dtype=torch.float64)  # some lead out of the image
     mask = torch.rand(2, 6, height, width, generator=draw, dtype=torch.float64) if masked else None
     expected = by_definition(input, offset, weight, padding, mask)

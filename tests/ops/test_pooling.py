@@ -22,20 +22,20 @@ def made(name: str, dim: int = 16) -> Tensor:
 
 
 def test_vlad_by_hand() -> None:
-    words = pooling.Vocabulary(torch.tensor([[0.0, 0.0], [10.0, 0.0]]))
-    pooled = words.pool(torch.tensor([[1.0, 0.0], [1.0, 2.0], [10.0, 3.0]]))
+    pool = pooling.Pooling(torch.tensor([[0.0, 0.0], [10.0, 0.0]]))
+    pooled = pool(torch.tensor([[1.0, 0.0], [1.0, 2.0], [10.0, 3.0]]))
     # Deviations from the first center add up to (2, 2), from the second to (0, 3); each counts alike.
     expected = torch.tensor([0.5**0.5, 0.5**0.5, 0.0, 1.0]) / 2**0.5
     assert torch.allclose(pooled, expected)
-    assert torch.equal(words.pool(torch.zeros(0, 2)), torch.zeros(4))
+    assert torch.equal(pool(torch.zeros(0, 2)), torch.zeros(4))
 
 
 def test_centers_are_those_of_the_clusters() -> None:
     places = torch.tensor([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
     sample = places.repeat_interleave(50, 0) + 0.1 * torch.randn(150, 2, generator=torch.Generator().manual_seed(0))
-    found = pooling.Vocabulary.learn(sample, centers=6, seed=1).centers
+    found = pooling.learn_centers(sample, 6, seed=1)
     assert len(found) == 6 and torch.cdist(places, found).min(1).values.max() < 0.5
-    assert len(pooling.Vocabulary.learn(sample[:2], centers=6).centers) == 2
+    assert len(pooling.learn_centers(sample[:2], 6)) == 2
 
 
 @pytest.mark.parametrize("ranked", [0, 100], ids=["by vectors", "by descriptors"])

@@ -24,6 +24,7 @@ from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.interop.images import find_name_problem, is_url
 from patchprint.ops.distances import pack_bits, unpack_bits
 
+_KEYPOINTS = {"xy": "keypoints", "scale": "scales", "angle": "angles", "score": "scores", "affine": "affine"}
 _IMAGES = "images"  # attribute with the folder of the images
 _MOST_PACKED = 1100  # times that gzip, which HDF5 files are packed with, can shrink bytes
 
@@ -106,13 +107,11 @@ def pair_name(first: str, second: str) -> str:
 def _write_group(store: Any, name: str, item: Features) -> None:
     """Write one image of ``features.h5``."""
     group, keypoints = store.create_group(name), item.keypoints
-    group["keypoints"] = keypoints.xy.cpu().numpy()
+    arrays = keypoints.to_arrays()
+    for ours, values in {"score": arrays["scale"], **arrays}.items():
+        group[_KEYPOINTS[ours]] = values
     group["descriptors"] = descriptor_vectors(item).T
-    group["scores"] = (keypoints.scale if keypoints.score is None else keypoints.score).cpu().numpy()
     group["image_size"] = np.array(item.image_size)
-    group["scales"], group["angles"] = keypoints.scale.cpu().numpy(), keypoints.angle.cpu().numpy()
-    if keypoints.affine is not None:
-        group["affine"] = keypoints.affine.cpu().numpy()
     group.attrs["bits"] = item.is_binary
     for name, text in (("model", item.model.name), ("sha256", item.model.sha256)):
         group.attrs[name] = np.bytes_(text.encode())
@@ -166,11 +165,8 @@ def _create(path: str | Path) -> Iterator[Any]:
 
 def _read_group(group: Any, place: Path | None) -> Features:
     """One image of ``features.h5``; ``place`` is its file."""
-    xy = torch.from_numpy(_read(group, "keypoints").astype(np.float32))
-    scale = torch.from_numpy(_read(group, "scales")) if "scales" in group else torch.ones(len(xy))
-    angle = torch.from_numpy(_read(group, "angles")) if "angles" in group else torch.zeros(len(xy))
-    score = torch.from_numpy(_read(group, "scores")).float() if "scores" in group else None
-    affine = torch.from_numpy(_read(group, "affine")) if "affine" in group else None
+    found = {ours: _read(group, name) for ours, name in _KEYPOINTS.items() if name in group}
+    keypoints = Keypoints.from_arrays({"scale": np.array(1.0), "angle": np.array(0.0), **found})
     descriptors = torch.from_numpy(np.ascontiguousarray(_read(group, "descriptors").T))
     if _attribute(group, "bits", False):
         descriptors = pack_bits(descriptors.float())
@@ -179,7 +175,6 @@ def _read_group(group: Any, place: Path | None) -> Features:
         *(_attribute(group, name, text).decode() for name, text in (("model", b"unknown"), ("sha256", b"")))
     )
     ratio = _attribute(group, "ratio", None)
-    keypoints = Keypoints(xy, scale, angle, score, affine)
     ratio = None if ratio is None else float(ratio)
     return Features(keypoints, descriptors, (width, height), place, model, ratio).validate()
 

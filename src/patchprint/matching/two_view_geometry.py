@@ -206,9 +206,7 @@ def weigh(a: Features, b: Features, found: Matches, limit: float) -> Evidence:
     model, kind, inliers = found.model.cpu().numpy(), str(found.geometry), found.inliers.cpu().numpy()
     rows_a, rows_b = found.indices.cpu().numpy().T
     (xy_a, frames_a), (xy_b, frames_b) = _positions_and_frames(a.keypoints), _positions_and_frames(b.keypoints)
-    change = frames_b[rows_b] - frames_a[rows_a]
-    common = _common(change[inliers])
-    agreeing = inliers & _alike(change, common)
+    agreeing, common = _consistent_inliers(frames_b[rows_b] - frames_a[rows_a], inliers)
     some_a, some_b = _evenly(len(a)), _evenly(len(b))
     near = _agree(model, kind, xy_a[some_a], xy_b[some_b], limit)
     alike = _alike(frames_b[some_b] - frames_a[some_a][:, None], common)
@@ -252,7 +250,12 @@ def _better(a: Features, b: Features, flat: Matches, general: Matches, limit: fl
     Only those count whose scale and angle agree too: others may well be on an epipolar line by accident.
     """
     assert flat.model is not None and general.model is not None
-    agreeing = _consistent_inliers(a, b, flat) | _consistent_inliers(a, b, general)
+    rows_a, rows_b = flat.indices.cpu().numpy().T
+    change = _positions_and_frames(b.keypoints)[1][rows_b] - _positions_and_frames(a.keypoints)[1][rows_a]
+    agreeing = np.zeros(len(flat), dtype=bool)
+    for found in (flat, general):
+        if found.inliers is not None and found.inliers.any():
+            agreeing |= _consistent_inliers(change, found.inliers.cpu().numpy())[0]
     points_a, points_b = (points[agreeing] for points in _matched_points(a, b, flat))
     noise = limit / 1.96  # 95 of 100 distances from a line are below this limit (Hartley and Zisserman, section 4.7)
     # Matches that agree with neither are left out: GRIC would count them for the fundamental matrix, whose outliers cost less.
@@ -326,14 +329,11 @@ def _usable(model: np.ndarray | None) -> bool:
     return model is not None and np.shape(model) == (3, 3) and np.linalg.matrix_rank(model) == 3 and model[2, 2] != 0
 
 
-def _consistent_inliers(a: Features, b: Features, found: Matches) -> np.ndarray:
-    """Select inliers whose change of scale and angle agrees with that of most inliers: (M,) bool."""
-    if found.inliers is None or not found.inliers.any():
-        return np.zeros(len(found), dtype=bool)
-    inliers = found.inliers.cpu().numpy()
-    rows_a, rows_b = found.indices.cpu().numpy().T
-    change = _positions_and_frames(b.keypoints)[1][rows_b] - _positions_and_frames(a.keypoints)[1][rows_a]
-    return inliers & _alike(change, _common(change[inliers]))
+def _consistent_inliers(change: np.ndarray, inliers: np.ndarray) -> tuple[np.ndarray, complex]:
+    """Select inliers whose change of frame, of (M,), agrees with that of most inliers: (M,) bool, and the common change."""
+    # Median change of scale and mean change of angle.
+    common = complex(np.median(change[inliers].real), np.angle(np.exp(1j * change[inliers].imag).sum()))
+    return inliers & _alike(change, common), common
 
 
 @cache
@@ -345,11 +345,6 @@ def _positions_and_frames(keypoints: Keypoints) -> tuple[np.ndarray, np.ndarray]
     """xy (N, 2), and log(scale) + i angle (N,): the difference of two is the zoom and the turn from one to the other."""
     scale, angle = keypoints.scale.cpu().double().numpy(), keypoints.angle.cpu().double().numpy()
     return keypoints.xy.cpu().double().numpy(), np.log(np.maximum(scale, 1e-9)) + 1j * angle
-
-
-def _common(change: np.ndarray) -> complex:
-    """Median change of scale and mean change of angle of (M,) changes of frame."""
-    return complex(np.median(change.real), np.angle(np.exp(1j * change.imag).sum()))
 
 
 def _alike(change: np.ndarray, common: complex) -> np.ndarray:

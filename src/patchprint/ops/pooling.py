@@ -39,44 +39,33 @@ Read = Callable[[str], Tensor]  # descriptors (N, D) of an image by its name: fl
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
-    """Centers (C, D) float32 of descriptors."""
+class Pooling:
+    """Vectors of images by centers (C, D) of descriptors and, for many images, principal directions (K, C * D), float32."""
 
     centers: Tensor
+    directions: Tensor | None = None
 
-    @staticmethod
-    def learn(sample: Tensor, centers: int = CENTERS, seed: int = 0) -> Vocabulary:
-        """Learn k-means centers from descriptors (N, D); fewer where there are fewer descriptors."""
-        values = as_vectors(sample)
-        order = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed))
-        found = values[order[:centers]].clone()
-        for _ in range(_ROUNDS):
-            _, index = nearest(values, found)
-            total = torch.zeros_like(found).index_add_(0, index[:, 0], values)
-            count = torch.bincount(index[:, 0], minlength=len(found))[:, None]
-            found = torch.where(count > 0, total / count.clamp(min=1), found)
-        return Vocabulary(found)
-
-    def pool(self, descriptors: Tensor) -> Tensor:
-        """Compute the VLAD of an image: (N, D) -> (C * D,) float32 of unit length, zero without descriptors."""
+    def __call__(self, descriptors: Tensor) -> Tensor:
+        """Compute the VLAD of an image: (N, D) -> (C * D,) or (K,) float32 of unit length, zero without descriptors."""
         values = as_vectors(descriptors)
         _, index = nearest(values, self.centers)
         total = torch.zeros_like(self.centers).index_add_(0, index[:, 0], values - self.centers[index[:, 0]])
         # Intra-normalization (Arandjelovic and Zisserman 2013), or one repeated window would decide.
-        return F.normalize(F.normalize(total, dim=1).flatten(), dim=0)
-
-
-@dataclass(frozen=True, eq=False)
-class Pooling:
-    """Vectors of images by a vocabulary and, for many images, principal directions (K, C * D) float32."""
-
-    vocabulary: Vocabulary
-    directions: Tensor | None = None
-
-    def __call__(self, descriptors: Tensor) -> Tensor:
-        """Compute the vector of an image: (N, D) -> (C * D,) or (K,) float32."""
-        whole = self.vocabulary.pool(descriptors)
+        whole = F.normalize(F.normalize(total, dim=1).flatten(), dim=0)
         return whole if self.directions is None else self.directions @ whole
+
+
+def learn_centers(sample: Tensor, count: int = CENTERS, seed: int = 0) -> Tensor:
+    """Learn k-means centers from descriptors (N, D); fewer where there are fewer descriptors."""
+    values = as_vectors(sample)
+    order = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed))
+    found = values[order[:count]].clone()
+    for _ in range(_ROUNDS):
+        _, index = nearest(values, found)
+        total = torch.zeros_like(found).index_add_(0, index[:, 0], values)
+        members = torch.bincount(index[:, 0], minlength=len(found))[:, None]
+        found = torch.where(members > 0, total / members.clamp(min=1), found)
+    return found
 
 
 def learn_pooling(names: Sequence[str], read: Read, seed: int = 0) -> Pooling:
@@ -88,11 +77,11 @@ def learn_pooling(names: Sequence[str], read: Read, seed: int = 0) -> Pooling:
     for name in some:
         found = read(name)
         parts.append(found[torch.randperm(len(found), generator=generator)[:share]])
-    vocabulary = Vocabulary.learn(torch.cat(parts), seed=seed)
+    pooling = Pooling(learn_centers(torch.cat(parts), seed=seed))
     if len(names) <= _WHOLE:
-        return Pooling(vocabulary)
-    _, _, directions = torch.linalg.svd(pool_images(some, read, vocabulary.pool), full_matrices=False)
-    return Pooling(vocabulary, directions[:_SHORT].contiguous())
+        return pooling
+    _, _, directions = torch.linalg.svd(pool_images(some, read, pooling), full_matrices=False)
+    return Pooling(pooling.centers, directions[:_SHORT].contiguous())
 
 
 def spread_evenly(names: Sequence[str], most: int) -> list[str]:
@@ -100,8 +89,8 @@ def spread_evenly(names: Sequence[str], most: int) -> list[str]:
     return [names[index * len(names) // most] for index in range(most)] if len(names) > most else list(names)
 
 
-def pool_images(names: Sequence[str], read: Read, pool: Callable[[Tensor], Tensor]) -> Tensor:
-    """Compute the vectors of images, one a row; ``pool`` is a `Pooling` or `Vocabulary.pool`."""
+def pool_images(names: Sequence[str], read: Read, pool: Pooling) -> Tensor:
+    """Compute the vectors of images, one a row."""
     return torch.stack([pool(read(name)) for name in names])
 
 

@@ -21,9 +21,9 @@ from patchprint.interop.ray_cluster import Cluster
 from patchprint.matching.matchers import MatchSettings
 from patchprint.matching.pair_selection import MatchRule, check_pairs, choose_pairs
 from patchprint.pipelines.sfm_folder import CALLS, FEATURES, MODEL, SUMMARY, SfmFolder, recorded_calls
+from patchprint.storage.colmap_output import View
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.feature_folder import describe_folder, load_describer
-from patchprint.storage.lazy_mapping import View
 from patchprint.storage.match_folder import match_folder
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of images

@@ -1,11 +1,12 @@
-"""COLMAP databases from features and matches."""
+"""COLMAP databases from features and matches, one image in memory at a time."""
 
 from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from patchprint.common import files
 from patchprint.common.errors import UserError
@@ -13,7 +14,10 @@ from patchprint.common.types import Features, Matches
 from patchprint.interop import colmap_database
 from patchprint.interop.images import is_url
 from patchprint.storage.feature_files import FeatureFolder
-from patchprint.storage.lazy_mapping import View
+
+Key = TypeVar("Key")
+Whole = TypeVar("Whole")
+Part = TypeVar("Part")
 
 
 def check_images(features: Mapping[str, Features], images: Path | None = None) -> Path:
@@ -78,3 +82,24 @@ def write_database(
             colmap_database.verify(database)
         with files.atomic_file(out) as temporary:
             shutil.copyfile(database, temporary)
+
+
+class View(Mapping[Key, Part], Generic[Key, Whole, Part]):
+    """``{key: part(source[key]) for key in keys}``, all keys by default, computed on access."""
+
+    def __init__(
+        self, source: Mapping[Key, Whole], part: Callable[[Whole], Part], keys: Iterable[Key] | None = None
+    ) -> None:
+        self._source, self._part = source, part
+        self._keys = dict.fromkeys(source if keys is None else keys)
+
+    def __getitem__(self, key: Key) -> Part:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._part(self._source[key])
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)

@@ -17,7 +17,7 @@ from patchprint.common.progress import progress
 from patchprint.common.safe_io import read_npz
 from patchprint.common.types import Features
 from patchprint.ops import pooling
-from patchprint.ops.pooling import Pooling, Vocabulary
+from patchprint.ops.pooling import Pooling
 from patchprint.storage.feature_files import VECTORS, FeatureFolder
 
 _WHAT = "a file of image vectors by patchprint"
@@ -61,7 +61,7 @@ def load_or_compute(features: Mapping[str, Features], seed: int = 0, keep: bool 
 
 def _write(path: Path, made: ImageVectors, seed: int) -> None:
     values = {"names": np.array(made.names), "vectors": made.vectors.numpy(), "seed": np.array(seed)}
-    values["centers"] = made.pooling.vocabulary.centers.numpy()
+    values["centers"] = made.pooling.centers.numpy()
     if made.pooling.directions is not None:
         values["directions"] = made.pooling.directions.numpy()
     with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:
@@ -76,5 +76,5 @@ def _read(path: Path, names: list[str], seed: int) -> ImageVectors:
         if values["vectors"].ndim != 2 or values["vectors"].dtype != np.float32 or values["centers"].ndim != 2:
             raise UserError(f"{path} holds no vectors")
         directions = torch.from_numpy(values["directions"]) if "directions" in values else None
-        known = Pooling(Vocabulary(torch.from_numpy(values["centers"])), directions)
+        known = Pooling(torch.from_numpy(values["centers"]), directions)
         return ImageVectors(names, torch.from_numpy(values["vectors"]), known)
