@@ -6,8 +6,8 @@ Each reader has a process of its own, whose memory is limited. It says which cas
 without an answer, that case is a crash or a hang, and another process goes on after it. The seed and the reader make a case
 again: ``python -m nightly.fuzz --only READER --first SEED --cases 1``.
 
-``--out`` is written after each reader and at every fault. It keeps what it has of the readers that are not asked now, so that
-one of them can be run again.
+``--out`` is written after each reader. It keeps what it has of the readers that are not asked now, so that one of them can be
+run again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,6 @@ KEPT = 20  # faults of a reader that are kept in words
 WORKER = [sys.executable, "-m", "nightly.fuzz", "--worker"]
 KINDS = ("cases", "read", "refused", "crashes", "hangs", "tracebacks")
 Counts = dict[str, Any]
-Report = Callable[[Counts], object]
 
 
 def main() -> int:
@@ -46,57 +43,47 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="stop a reader after so long and say how many cases it got")
     parser.add_argument("--out", type=Path, help="file for the counts")
     chosen = parser.parse_args()
-    record = Record(chosen.out, list(READERS))
+    started, known = time.monotonic(), {}
+    if chosen.out is not None and chosen.out.exists():
+        known = json.loads(chosen.out.read_text())["scores"]["readers"]
+    found = {name: known[name] for name in READERS if name in known and name not in chosen.only}
     for name in chosen.only:
-        seeds = range(chosen.first, chosen.first + chosen.cases)
-        counts = play(name, seeds, chosen.seconds, partial(record.put, name))
-        record.put(name, counts)
-        print(name, {kind: counts[kind] for kind in KINDS}, flush=True)
-    total = record.total()
+        found[name] = play(name, range(chosen.first, chosen.first + chosen.cases), chosen.seconds)
+        print(name, {kind: found[name][kind] for kind in KINDS}, flush=True)
+        if chosen.out is not None:
+            write(chosen.out, {name: found[name] for name in READERS if name in found}, started)
+    total = sum_of(found)
     print(total)
     return int(any(total[kind] for kind in ("crashes", "hangs", "tracebacks")))
 
 
-class Record:
-    """The counts of all readers, in a file whenever some of them are put in."""
-
-    def __init__(self, out: Path | None, order: list[str]) -> None:
-        self.out, self.order, self.started = out, order, time.monotonic()
-        self.readers: dict[str, Counts] = {}
-        if out is not None and out.exists():
-            known = json.loads(out.read_text())["scores"]["readers"]
-            self.readers = {name: known[name] for name in order if name in known}
-
-    def put(self, name: str, counts: Counts) -> None:
-        from patchprint.common import files, provenance
-
-        self.readers[name] = counts
-        if self.out is None:
-            return
-        readers = {name: self.readers[name] for name in self.order if name in self.readers}
-        settings = {"seconds_a_case": SECONDS, "longest_wait": LONGEST, "memory_bytes": MEMORY}
-        scores = {"total": self.total(), "readers": readers}
-        result = provenance.record("fuzz", settings=settings, scores=scores, started=self.started)
-        files.write_json(self.out, result.to_json())
-
-    def total(self) -> dict[str, int]:
-        return {kind: sum(counts[kind] for counts in self.readers.values()) for kind in KINDS}
+def sum_of(readers: dict[str, Counts]) -> dict[str, int]:
+    return {kind: sum(counts[kind] for counts in readers.values()) for kind in KINDS}
 
 
-def play(name: str, seeds: range, seconds: float | None, report: Report) -> Counts:
-    """What became of the cases of one reader; ``report`` gets what is known so far at every fault."""
+def write(out: Path, readers: dict[str, Counts], started: float) -> None:
+    from patchprint.common import files, provenance
+
+    settings = {"seconds_a_case": SECONDS, "longest_wait": LONGEST, "memory_bytes": MEMORY}
+    scores = {"total": sum_of(readers), "readers": readers}
+    result = provenance.record("fuzz", settings=settings, scores=scores, started=started)
+    files.write_json(out, result.to_json())
+
+
+def play(name: str, seeds: range, seconds: float | None) -> Counts:
+    """What became of the cases of one reader; faults are printed at once."""
     counts: Counts = dict.fromkeys(KINDS, 0)
     counts |= {"first_seed": seeds.start, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "faults": []}
     begun, following = time.monotonic(), seeds.start
     while following < seeds.stop:
         command = [*WORKER, name, str(following), str(seeds.stop), str(seconds or 1e9)]
         with subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as worker:
-            following = _listen(worker, following, counts, report)
+            following = _listen(worker, following, counts)
     counts["seconds"] = round(time.monotonic() - begun, 1)
     return counts
 
 
-def _listen(worker: subprocess.Popen[bytes], following: int, counts: Counts, report: Report) -> int:
+def _listen(worker: subprocess.Popen[bytes], following: int, counts: Counts) -> int:
     """Count what a worker says until it is done, dies or hangs; returns the seed to go on with."""
     assert worker.stdout is not None
 
@@ -105,7 +92,7 @@ def _listen(worker: subprocess.Popen[bytes], following: int, counts: Counts, rep
         counts[kind] += 1
         if len(counts["faults"]) < KEPT:
             counts["faults"].append({"seed": seed, "what": why})
-        report(counts)
+        print(f"  seed {seed}: {kind}: {why}", flush=True)
 
     patience = 4 * SECONDS  # for its start
     try:

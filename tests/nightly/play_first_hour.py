@@ -137,9 +137,9 @@ def play_wrong_commands(player: Player) -> list[Played]:
     ]
 
 
-def play_odd_pictures(player: Player, folder: Path) -> list[Played]:
+def play_odd_images(player: Player, folder: Path) -> list[Played]:
     """Each picture matched with itself, and all of them described at once."""
-    player.play("odd pictures", [player.bin / "python", TESTS / "first_hour" / "odd_pictures.py", folder], _ends_well)
+    player.play("odd images", [player.bin / "python", TESTS / "first_hour" / "odd_images.py", folder], _ends_well)
     outcomes = json.loads((folder / "outcomes.json").read_text(encoding="utf-8"))
     flags = ["--model", "hardnet.small", "--max-keypoints", "200"]
     played = [
@@ -161,7 +161,7 @@ def record(player: Player, groups: dict[str, list[Played]], photos: Path, starte
             "problems": {each.step: each.problem for each in played if each.problem},
             "steps": [asdict(each) for each in [*groups["install"], *groups["steps"]]],
             "wrong_commands": {each.step: each.printed for each in groups["wrong commands"]},
-            "odd_pictures": {each.step: each.printed for each in groups["odd pictures"]},
+            "odd_images": {each.step: each.printed for each in groups["odd images"]},
         },
         "data": {"path": photos.name},
         "started": started,
@@ -198,7 +198,7 @@ def main() -> int:
         "install": install(player, work),
         "steps": play_steps(player),
         "wrong commands": play_wrong_commands(player),
-        "odd pictures": play_odd_pictures(player, work / "odd"),
+        "odd images": play_odd_images(player, work / "odd"),
     }
     record(player, groups, chosen.images, started, chosen.out)
     problems = [each for group in groups.values() for each in group if each.problem]

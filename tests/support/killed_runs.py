@@ -6,9 +6,7 @@ and one that came between two of them would leave the same files. Prints as JSON
 """
 
 import json
-import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -17,57 +15,51 @@ import torch._dynamo  # the first optimizer of a process imports it, which would
 
 from patchprint.training import checkpoint
 from patchprint.training.run_folder import read_metrics
-from support import training_data
+from support import children, training_data
 
 
 def start(folder, source, survived=None):
-    """Train in a child process, going on from a checkpoint where there is one; returns the child's status.
+    """Train in a child process, going on from a checkpoint where there is one; returns how the child ended.
 
     It dies ``survived`` file operations after it begins to put its first checkpoint in place.
     """
     resume = any((folder / "checkpoints").glob("step-*"))
     if not resume:
         shutil.rmtree(folder, ignore_errors=True)
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    code = 1
-    try:
-        if survived is not None:
-            sys.addaudithook(_killer(folder, survived))
-        changes = {"checkpoint_every": 2, "validate_every": 6, "average": 0.9}
-        training_data.short_run("sdgmnet", folder, source, resume=resume, **changes)
-        code = 0
-    finally:
-        os._exit(code)
+    changes = {"checkpoint_every": 2, "validate_every": 6, "average": 0.9, "resume": resume}
+
+    def train():
+        training_data.short_run("sdgmnet", folder, source, **changes)
+
+    ended = children.run(train) if survived is None else children.kill_when(_after_checkpoint(folder, survived), train)
+    return ended.how
 
 
-def _killer(folder, survived):
-    """An audit hook, which Python calls before it opens, renames or removes a file."""
+def _after_checkpoint(folder, survived):
+    """Whether an audit event, which Python raises before it opens, renames or removes a file, is the last to survive."""
     left = None
 
-    def hook(event, arguments):
+    def condition(event, arguments):
         nonlocal left
         if event not in ("open", "os.rename", "os.remove") or not str(arguments[0]).startswith(str(folder)):
-            return
+            return False
         if left is None and event == "os.rename" and Path(arguments[1]).match("checkpoints/step-*"):
             left = survived
         if left is not None:
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
             left -= 1
+        return left == -1
 
-    return hook
+    return condition
 
 
 def main(folder):
     torch.set_num_threads(1)
     source, killed, resumed_from = training_data.images(), folder / "killed", []
-    assert start(folder / "undisturbed", source) == 0
+    assert start(folder / "undisturbed", source) == "done"
     for survived in (*range(18, -1, -2), None):
         step, before = _progress(killed)
         status = start(killed, source, survived)
-        assert status == (0 if survived is None else signal.SIGKILL)
+        assert status == ("done" if survived is None else "killed")
         # Lines say how fast a step was, so that they would differ if steps before the checkpoint were done again.
         assert _progress(killed)[1][: len(before)] == before
         resumed_from.append(step)

@@ -6,8 +6,10 @@ import multiprocessing
 import os
 import socket
 from collections.abc import Callable
+from multiprocessing import forkserver
 from typing import Any
 
+import pytest
 import torch
 
 from patchprint.common import distributed
@@ -15,9 +17,18 @@ from patchprint.common import distributed
 _IMPORTED = ["torch._dynamo", "patchprint.training"]  # every optimizer asks for torch's compiler
 
 
+def preload() -> None:
+    """Start the server of forks, which imports what all need; without a GPU, Triton interprets its kernels there."""
+    multiprocessing.set_forkserver_preload(_IMPORTED)
+    with pytest.MonkeyPatch.context() as patch:  # Triton reads it when it is imported
+        if not torch.cuda.is_available():
+            patch.setenv("TRITON_INTERPRET", "1")
+        forkserver.ensure_running()
+
+
 def run_together(count: int, work: Callable[..., None], *arguments: Any) -> None:
     """Do ``work(*arguments)`` in ``count`` processes that know each other; the first error of any of them is raised."""
-    multiprocessing.set_forkserver_preload(_IMPORTED)
+    preload()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

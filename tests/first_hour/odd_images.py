@@ -1,4 +1,4 @@
-"""Odd pictures, as they lie around on disks: ``python odd_pictures.py FOLDER`` writes them.
+"""Odd pictures, as they lie around on disks: ``python odd_images.py FOLDER`` writes them.
 
 Each must be described, or refused in one sentence that names it; never a traceback.
 """
@@ -93,7 +93,7 @@ def _to_itself(path: Path) -> None:
 
 
 # Name: what becomes of it, and how it is made. Of "either" only that it ends well is asked.
-PICTURES: dict[str, tuple[str, Maker]] = {
+IMAGES: dict[str, tuple[str, Maker]] = {
     "zero-bytes.jpg": (REFUSED, _bytes(b"")),
     "text.jpg": (REFUSED, _bytes(b"This is no picture.\n" * 50)),
     "one-byte.png": (REFUSED, _bytes(b"\x89")),
@@ -167,7 +167,7 @@ def no_permission(path: Path) -> bool:
 def write(folder: Path, large: bool = False) -> dict[str, str]:
     """Every picture; returns what becomes of each by name."""
     folder.mkdir()
-    wanted = PICTURES | (LARGE if large else {})
+    wanted = IMAGES | (LARGE if large else {})
     for name, (_, make) in wanted.items():
         make(folder / name)
     outcomes = {name: outcome for name, (outcome, _) in wanted.items()}
