@@ -6,15 +6,14 @@ import pytest
 import torch
 
 from support.host_reads import NoHostReads
-from support.loss_batches import EVERY_LOSS, batch_of, has_fixed_shapes, make_loss, random_raw
+from support.loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 from support.slowness import slow_but
 
 # Groups and pairs, running statistics, numbers drawn from the step, and a wrapper.
 REPRESENTATIVE = {"doap", "hynet", "sdgm", "hardnet-random-triplet", "sec:hardnet-hardest-triplet", "semihard"}
-FIXED_SHAPES = list(filter(has_fixed_shapes, EVERY_LOSS))
 
 
-@pytest.mark.parametrize("variant", slow_but(REPRESENTATIVE, FIXED_SHAPES))
+@pytest.mark.parametrize("variant", slow_but(REPRESENTATIVE, EVERY_LOSS))
 def test_compiled_equals_eager(variant: str) -> None:
     torch._dynamo.reset()
     eager, other = make_loss(variant), make_loss(variant)
@@ -31,7 +30,7 @@ def test_compiled_equals_eager(variant: str) -> None:
     torch.testing.assert_close(dict(eager.named_buffers()), dict(other.named_buffers()))
 
 
-@pytest.mark.parametrize("variant", FIXED_SHAPES)
+@pytest.mark.parametrize("variant", EVERY_LOSS)
 def test_no_host_reads(variant: str) -> None:
     loss, raw = make_loss(variant), random_raw().float().requires_grad_()
     batch = batch_of(raw)

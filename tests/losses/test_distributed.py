@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from support import loss_ranks
-from support.loss_batches import EVERY_LOSS, has_fixed_shapes, random_raw
+from support.loss_batches import EVERY_LOSS, random_raw
 from support.processes import run_together
 
 
@@ -29,7 +29,7 @@ def test_two_processes_equal_one(variant: str, by_rank: list[dict]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", filter(has_fixed_shapes, EVERY_LOSS))
+@pytest.mark.parametrize("variant", EVERY_LOSS)
 def test_each_process_compares_its_own_anchors_with_all_points(variant: str, by_rank: list[dict]) -> None:
     alone = loss_ranks.largest_table(variant)
     descriptors = random_raw(points=64).numel()

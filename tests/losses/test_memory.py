@@ -8,7 +8,7 @@ from torch import Tensor
 
 from patchprint.losses import create
 from support.largest_tensor import LargestTensor
-from support.loss_batches import EVERY_LOSS, batch_of, has_fixed_shapes, make_loss, random_raw
+from support.loss_batches import EVERY_LOSS, batch_of, make_loss, random_raw
 
 
 def largest(loss: torch.nn.Module, raw: Tensor) -> tuple[int, int]:
@@ -24,7 +24,7 @@ def largest(loss: torch.nn.Module, raw: Tensor) -> tuple[int, int]:
     return mode.numel, sum(kept.values())
 
 
-@pytest.mark.parametrize("variant", filter(has_fixed_shapes, EVERY_LOSS))
+@pytest.mark.parametrize("variant", EVERY_LOSS)
 def test_at_most_tables_of_all_patches(variant: str) -> None:
     points = 96
     elements, _ = largest(make_loss(variant), random_raw(points=points, dim=8))

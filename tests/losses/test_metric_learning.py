@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from reference.formula import finite_differences
 from reference.norms import sphere_deviation
 from support.host_reads import NoHostReads
 from support.loss_batches import batch_of, on_circle, random_raw
-from support.training_data import short_run
 
 pytest.importorskip("pytorch_metric_learning")
 from pytorch_metric_learning import distances, losses, miners, reducers
@@ -250,59 +248,12 @@ def test_the_package_imports_without_the_library_and_says_what_to_install() -> N
         "from patchprint.losses import metric_learning\n"
         "from patchprint.common.errors import UserError\n"
         "metric_learning.WithLabels(losses.create('semihard'))\n"
-        "for use in (metric_learning.SECRegularizer, lambda: losses.create('library')):\n"
-        "    try: use()\n"
-        "    except UserError as error: print(error)\n"
+        "try: metric_learning.SECRegularizer()\n"
+        "except UserError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("pip install 'patchprint[metric-learning]'") == 2
-
-
-def test_a_loss_of_the_library_by_its_name() -> None:
-    raw = random_raw(points=4, views=3)
-    valid = torch.ones(4, 3, dtype=torch.bool)
-    valid[1, 2] = valid[2, 0] = valid[2, 1] = False
-    vectors, labels = raw[valid], torch.arange(4)[:, None].expand(4, 3)[valid]
-    pairs = miners.BatchHardMiner()(vectors, labels)
-    expected = losses.TripletMarginLoss(0.3, distance=SQUARED)(vectors, labels, pairs).item()
-    settings = {"margin": 0.3, "distance": SQUARED}
-    ours = create("library", name="TripletMarginLoss", settings=settings, miner="BatchHardMiner")
-    assert ours(batch_of(raw, valid=valid))["total"].item() == pytest.approx(expected, abs=1e-9)
-    assert WithLabels(ours)(vectors, labels).item() == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_a_run_with_a_loss_of_the_library_follows_the_one_with_our_equal_loss(tmp_path: Path) -> None:
-    settings = {"name": "MultiSimilarityLoss", "settings": {"beta": 40}, "miner": "MultiSimilarityMiner"}
-    common = {"sec": 0.1, "precision": "float64", "lr": 0.1}
-    _, theirs = short_run("hardnet", tmp_path / "theirs", loss="library", loss_settings=settings, **common)
-    _, ours = short_run("hardnet", tmp_path / "ours", loss="multi-similarity", **common)
-    assert theirs == pytest.approx(ours, rel=1e-6)
-
-
-def test_a_loss_of_the_library_says_that_it_cannot_be_recorded() -> None:
-    assert not create("library").fixed_shapes
-    assert not SEC(create("library")).fixed_shapes
-    assert SEC(create("semihard")).fixed_shapes
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"name": "TripletMarginLos"},
-            "no loss of pytorch-metric-learning called 'TripletMarginLos'; did you mean Trip",
-        ),
-        ({"miner": "BatchHardMinr"}, "no miner of pytorch-metric-learning called 'BatchHardMinr'; did you mean Batch"),
-        ({"name": "BaseMetricLossFunction"}, "no loss of pytorch-metric-learning called"),
-        ({"settings": {"magrin": 1}}, "ContrastiveLoss of pytorch-metric-learning cannot be made with .*magrin"),
-        ({"name": "ProxyNCALoss", "settings": {"num_classes": 3, "embedding_size": 8}}, "learns weights of its own"),
-    ],
-)
-def test_settings_of_the_library_that_do_not_fit_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        create("library", **settings)
+    assert done.stdout.count("pip install 'patchprint[metric-learning]'") == 1
 
 
 def test_what_does_not_fit_is_named() -> None:
@@ -310,5 +261,3 @@ def test_what_does_not_fit_is_named() -> None:
         with_labels("hardnet")(embeddings(), LABELS)
     with pytest.raises(ValueError, match="one class for each of the 8 points"):
         with_labels("triplet")(embeddings(), LABELS[:5])
-    with pytest.raises(ValueError, match=r"batch\.ignore must be None"):
-        create("library")(batch_of(random_raw(), ignore=torch.zeros(12, 12, dtype=torch.bool)))

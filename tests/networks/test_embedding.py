@@ -1,8 +1,5 @@
 """Networks for whole images: heads, frozen batch norm, two rates, backbones of others, files."""
 
-import sys
-import types
-
 import pytest
 import torch
 from torch import nn
@@ -114,26 +111,6 @@ def test_a_file_with_an_unknown_backbone_says_what_to_do(patchwork, monkeypatch,
     backbones.BACKBONES.pop("patchwork")
     with pytest.raises(UserError, match=r"patchwork.*register_backbone"):
         weights.load_network(tmp_path / "a.safetensors")
-
-
-def test_networks_of_timm_by_name(monkeypatch):
-    """timm does not import on every machine: a stand-in with the parts that are used."""
-    asked = []
-
-    def create_model(name, pretrained, num_classes):
-        asked.append((name, pretrained, num_classes))
-        model = Patchwork()
-        model.pretrained_cfg = {"mean": (0.5, 0.5, 0.5), "std": (0.25, 0.25, 0.25)}
-        if pretrained:
-            nn.init.constant_(model.scale, 2.0)
-        return model
-
-    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
-    network = create("embedding", backbone="timm:tiny.v1", dim=4, input_size=8, feature_norm=False)
-    assert asked == [("tiny.v1", False, 0)]
-    torch.testing.assert_close(network.features(images(size=8)), (images(size=8).mean((2, 3)) - 0.5) * 4)
-    network.load_imagenet()
-    assert network.backbone.network.scale.tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize(

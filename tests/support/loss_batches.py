@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import torch
@@ -11,13 +10,9 @@ from torch import Tensor
 from patchprint import losses
 from patchprint.losses import DescriptorBatch
 
-WITHOUT_EXTRA = () if importlib.util.find_spec("pytorch_metric_learning") else ("library",)
-"""Losses that cannot be made here, since their package is not installed."""
-
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     f"{name}-{suffix}".removesuffix("-"): (name, settings)
     for name, loss in losses.LOSSES.items()
-    if name not in WITHOUT_EXTRA
     for suffix, settings in loss.variants.items()
 }
 """Names and settings of the losses as they declare them, by the name of the variant."""
@@ -38,11 +33,6 @@ def make_loss(variant: str) -> losses.Loss:
 def is_pair_loss(variant: str) -> bool:
     """Whether the loss of a variant, wrapped or not, takes exactly two views of a point."""
     return isinstance(make_loss(variant.rpartition(":")[2]), losses.PairLoss)
-
-
-def has_fixed_shapes(variant: str) -> bool:
-    """Whether the loss of a variant promises to be compiled as one graph, without host reads, in tables of all pairs."""
-    return make_loss(variant).fixed_shapes
 
 
 def random_raw(points: int = 6, views: int = 2, dim: int = 8, seed: int = 0, noise: float = 0.6) -> Tensor:

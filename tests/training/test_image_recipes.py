@@ -115,12 +115,6 @@ def test_norms_of_watched_samples_are_followed(store, tmp_path):
     assert lines[0]["norm/sample-0"] != lines[1]["norm/sample-0"] > 0
 
 
-def test_a_loss_of_the_library_trains_too(store, tmp_path):
-    pytest.importorskip("pytorch_metric_learning")
-    settings = {"loss": "library", "loss_settings": {"name": "ContrastiveLoss"}, "steps": 2}
-    assert run(tmp_path / "run", store, **settings).steps == 2
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -87,10 +87,6 @@ class Augmentation:
             joint = joint[point]
         return torch.cat([_product(linear, joint[:, None]), offset[..., None]], -1)
 
-    def without_jitter(self) -> Augmentation:
-        """Return a copy with the turns and flips that all views of a point share, and no jitter of single views."""
-        return dataclasses.replace(self, rotation=0.0, crop=1.0, crop_ratio=(1.0, 1.0), scale=0.0, shear=0.0, shift=0.0)
-
     def light(self, key: Tensor, patches: Tensor, first: int = 0) -> Tensor:
         """Change light, lens and camera; ``first`` is how many points precede these in the global batch.
 

@@ -35,7 +35,6 @@ LOSSES: LazyRegistry[type[Loss]] = LazyRegistry(
         "multi-similarity": "multi_similarity:MultiSimilarityLoss",
         "tuplet-margin": "tuplet_margin:TupletMarginLoss",
         "nt-xent": "cross_entropy:NTXentLoss",
-        "library": "metric_learning:LibraryLoss",
     },
 )
 _MODULES = {

@@ -86,6 +86,8 @@ def at_least_float32(value: Tensor) -> Tensor:
 class Loss(nn.Module):
     """``loss(batch)`` returns a dict with ``total``, to be minimized, and named parts for the log, detached.
 
+    A loss is compiled and recorded: no shape depends on values, nothing is read back to the host.
+
     Running statistics are buffers, so that they are in the checkpoint and move with ``.to()``; they are updated on the
     device, in training mode only. In distributed training every rank is given the gathered batch. Tables of all pairs are
     computed by ``batch.rows``, each rank those of its own anchors (`patchprint.common.distributed.Rows`).
@@ -93,7 +95,6 @@ class Loss(nn.Module):
     Attributes:
         needs_maps: ``batch.maps`` must be there.
         binary: it learns sign bits, for a network whose kind is "binary"; None for bits and floats alike.
-        fixed_shapes: it may be compiled and recorded: no shape depends on values, nothing is read back to the host.
         takes_labels: ``batch.label`` may be there: classes of several points.
         draws_by_position: something random depends on the place in the batch, so that the order of points matters.
         ordered_views: the views of a point play different parts, so that their order matters.
@@ -103,7 +104,6 @@ class Loss(nn.Module):
 
     needs_maps: bool = False
     binary: bool | None = False
-    fixed_shapes: bool = True
     takes_labels: bool = False
     draws_by_position: bool = False
     ordered_views: bool = False
@@ -118,9 +118,8 @@ class Loss(nn.Module):
     def copy_traits_from(self, inner: Loss) -> None:
         """Set all attributes above, ``variants`` excepted, to those of the loss that this one wraps."""
         self.needs_maps, self.binary = inner.needs_maps, inner.binary
-        self.fixed_shapes, self.takes_labels = inner.fixed_shapes, inner.takes_labels
-        self.draws_by_position, self.ordered_views = inner.draws_by_position, inner.ordered_views
-        self.smallest_positive = inner.smallest_positive
+        self.takes_labels, self.draws_by_position = inner.takes_labels, inner.draws_by_position
+        self.ordered_views, self.smallest_positive = inner.ordered_views, inner.smallest_positive
 
     def forward(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         """Check the batch and compute ``total`` and parts, each 0-dim, in at least float32."""

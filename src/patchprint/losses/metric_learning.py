@@ -1,18 +1,13 @@
-"""Adapters to pytorch-metric-learning (an extra): its losses here, our losses called its way, and SEC as its regularizer."""
+"""Adapters to pytorch-metric-learning (an extra): our losses called its way, and SEC as its regularizer."""
 
 from __future__ import annotations
-
-import inspect
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from patchprint.common.errors import UserError, require
-from patchprint.common.registry import Registry
+from patchprint.common.errors import require
 from patchprint.losses.auxiliary import SphereDeviation
-from patchprint.losses.classes import labels_of_samples
 from patchprint.losses.loss import DescriptorBatch, Loss, at_least_float32
 
 
@@ -63,57 +58,3 @@ class SECRegularizer(nn.Module):
         self.norm_mean, self.norm_variance = norms.detach().mean(), norms.detach().var(correction=0)
         deviation: Tensor = self.deviation(norms, self.norm_mean)
         return deviation.mean()
-
-
-class LibraryLoss(Loss):
-    """The loss called ``name`` in ``pytorch_metric_learning.losses``, on pairs or triplets that a miner of
-    ``pytorch_metric_learning.miners`` chose, or on all.
-
-    It reads back to the host and makes tensors whose shapes depend on the labels, so training with it is neither compiled
-    nor recorded. It is given the vectors as the network made them, which is what regularizers among its ``settings`` expect.
-    Losses with weights for each class of the training set are refused: a batch knows its own classes only.
-    """
-
-    fixed_shapes = False
-    takes_labels = True
-    variants: ClassVar = {
-        "contrastive": {},
-        "mined": {"name": "MultiSimilarityLoss", "settings": {"beta": 40}, "miner": "MultiSimilarityMiner"},
-    }
-
-    def __init__(
-        self,
-        name: str = "ContrastiveLoss",
-        settings: dict[str, Any] | None = None,
-        miner: str | None = None,
-        miner_settings: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__()
-        self.loss = _make("loss", name, settings)
-        if any(True for _ in self.loss.parameters()):
-            raise UserError(f"{name} learns weights of its own, which training here does not; take a loss without")
-        self.miner = None if miner is None else _make("miner", miner, miner_settings)
-
-    def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
-        if batch.ignore is not None:
-            raise UserError("losses of pytorch-metric-learning count all pairs, so batch.ignore must be None")
-        vectors, labels = batch.raw.flatten(0, 1), labels_of_samples(batch)
-        if batch.valid is not None:
-            exists = batch.valid.flatten()
-            vectors, labels = vectors[exists], labels[exists]
-        total = self.loss(vectors, labels, None if self.miner is None else self.miner(vectors, labels))
-        # Some of its reducers leave out what is not a number; training must see it.
-        return {"total": total + 0.0 * vectors.sum()}
-
-
-def _make(kind: str, name: str, settings: dict[str, Any] | None) -> Any:
-    plural, base = {"loss": ("losses", "BaseMetricLossFunction"), "miner": ("miners", "BaseMiner")}[kind]
-    module = require(f"pytorch_metric_learning.{plural}", extra="metric-learning")
-    ancestor = getattr(module, base)
-    classes = inspect.getmembers(module, inspect.isclass)
-    found = {key: each for key, each in classes if issubclass(each, ancestor) and each is not ancestor}
-    try:
-        return Registry(f"{kind} of pytorch-metric-learning called", found)[name](**(settings or {}))
-    except TypeError as error:
-        given = settings or "no settings"
-        raise UserError(f"{name} of pytorch-metric-learning cannot be made with {given}: {error}") from error

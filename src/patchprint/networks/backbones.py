@@ -1,20 +1,19 @@
-"""Backbones for whole images: EfficientNet-Lite0, ResNets, networks of timm, and those that a user registers.
+"""Backbones for whole images: EfficientNet-Lite0, ResNets and those that a user registers.
 
-A backbone is a module from images (N, 3, S, S) in [0, 1] to features (N, F) with F as ``num_features``. Names like
-``timm:resnet50.a1_in1k`` are networks of timm, where that is installed.
+A backbone is a module from images (N, 3, S, S) in [0, 1] to features (N, F) with F as ``num_features``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from patchprint.common.errors import UserError, require, suggest
+from patchprint.common.errors import UserError, suggest
 from patchprint.networks.blocks import ViewBatchNorm2d
 
 # Repeats, kernel, stride of the first, expansion, channels.
@@ -201,35 +200,6 @@ resnet18 = partial(ResNet, (2, 2, 2, 2), False)
 resnet50 = partial(ResNet, (3, 4, 6, 3), True)
 
 
-class TimmBackbone(nn.Module):
-    """A network of timm without its classifier, with its own normalization.
-
-    Shape:
-        (N, 3, S, S) in [0, 1] -> (N, num_features).
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-        self.network = self._create(pretrained=False)
-        self.num_features = int(self.network.num_features)
-        facts = self.network.pretrained_cfg
-        self.register_buffer("mean", torch.tensor(facts["mean"])[:, None, None], persistent=False)
-        self.register_buffer("std", torch.tensor(facts["std"])[:, None, None], persistent=False)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.network((images - self.mean) / self.std)
-
-    def load_imagenet(self) -> None:
-        self.network.load_state_dict(self._create(pretrained=True).state_dict())
-
-    def _create(self, pretrained: bool) -> Any:
-        return require("timm", extra=None).create_model(self.name, pretrained=pretrained, num_classes=0)
-
-
 BACKBONES: dict[str, Callable[[], nn.Module]] = {
     "efficientnet-lite0": EfficientNetLite0,
     "resnet18": resnet18,
@@ -250,8 +220,6 @@ def register_backbone(name: str, make: Callable[[], nn.Module]) -> None:
 
 def create_backbone(name: str) -> nn.Module:
     """Create a backbone with random weights."""
-    if name.startswith("timm:"):
-        return TimmBackbone(name.removeprefix("timm:"))
     if name not in BACKBONES:
         raise UserError(
             f"there is no backbone {name!r}; {suggest(name, BACKBONES)} (register_backbone makes others known)"

@@ -84,14 +84,11 @@ class EmbeddingNetwork(PatchNetwork):
 
     def load_imagenet(self) -> None:
         """Load ImageNet weights into the backbone, where this machine has them."""
-        if hasattr(self.backbone, "load_imagenet"):
-            self.backbone.load_imagenet()  # type: ignore[operator]
-            return
         package = getattr(self.backbone, "weights_package", None)
         if package is None:
             raise UserError(
                 f"no ImageNet weights are known for {type(self.backbone).__name__}; leave --init out, or take "
-                "efficientnet-lite0 or a timm:... backbone"
+                "efficientnet-lite0"
             )
         found = importlib.util.find_spec(package)
         if found is None or not found.origin:

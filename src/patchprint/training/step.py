@@ -220,21 +220,20 @@ class TrainStep(Step):
             for network in (self.network, *(self._teacher.networks if self._teacher else ())):
                 fast_layers.fuse(cast(PatchNetwork, network))
         # Patches that come from disk or are decoded on the host cannot be part of a compiled step.
-        resident, fixed = self.source.is_resident, cast(Loss, self.state.loss).fixed_shapes
+        resident = self.source.is_resident
         if compiles:
             if resident:
                 self._patches = _compiled(self._patches)
-            if alone and fixed:
+            if alone:
                 self._objective = _compiled(self._objective)
             else:
                 self._describe = _compiled(self._describe)
                 self._teach = _compiled(self._teach) if self._teach else None
-                if fixed:
-                    self._loss = _compiled(self._loss)
+                self._loss = _compiled(self._loss)
         if not alone:
             # Batch statistics are those of the global batch already, hence nothing to broadcast.
             self._describe = nn.parallel.DistributedDataParallel(self._describe, broadcast_buffers=False)
-        return mode in ("record", "graph") and device.type == "cuda" and alone and resident and fixed
+        return mode in ("record", "graph") and device.type == "cuda" and alone and resident
 
 
 def gather_batch(batch: DescriptorBatch) -> DescriptorBatch:
