@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from patchprint.losses import SEC, NormPenalty, create
 from reference import norms
 from reference.formula import STEP, finite_differences
-from support.loss_batches import VARIANTS, batch_of, is_pair_loss, make_loss, random_raw
+from support.loss_batches import VARIANTS, batch_of, is_pair_loss, make_loss, random_raw, reference_module
 
 PROGRESS = (0.05, 0.5, 0.9)  # the first step is in SDGM's warm-up
 
@@ -20,7 +19,7 @@ PROGRESS = (0.05, 0.5, 0.9)  # the first step is in SDGM's warm-up
 def reference_of(variant: str, points: int, dim: int) -> Any:
     """The slow version of a variant, from the module with the loss's name; see reference/formula.py."""
     name, settings = VARIANTS[variant]
-    return importlib.import_module(f"reference.{name.replace('-', '_')}").reference(settings, points, dim)
+    return reference_module(name).reference(settings, points, dim)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

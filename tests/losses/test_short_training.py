@@ -7,7 +7,6 @@ import pytest
 pytest.importorskip("skimage", reason="the images come with scikit-image")
 from patchprint.losses import LOSSES
 from support import loss_training
-from support.loss_batches import WITHOUT_EXTRA
 from support.slowness import slow_but
 
 
@@ -17,8 +16,6 @@ def test_no_curve_is_left_of_a_loss_that_is_gone() -> None:
 
 @pytest.mark.parametrize("name", slow_but({"hardnet", "sdgm", "doap-binary"}, LOSSES))
 def test_beats_raw_pixels_along_the_pinned_curve(name: str) -> None:
-    if name in WITHOUT_EXTRA:
-        pytest.skip("its package is not installed")
     result = loss_training.train(name)
     _, held_out = loss_training.data()
     assert result.fpr95 < 0.8 * loss_training.false_positives(loss_training.raw_pixels(held_out))

@@ -7,6 +7,8 @@ import math
 from reference.formula import units
 from reference.mining import distance, hardest_across
 
+VARIANTS = {"": {"bins": 6}, "binary": {"bins": 6, "binary": True}}
+
 
 def reference(settings, points, dim):
     formula = dict(settings)

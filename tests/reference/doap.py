@@ -6,6 +6,8 @@ from reference.average_precision import doap
 from reference.formula import Formula, unit
 from reference.mining import distance
 
+VARIANTS = {"": {"bins": 10}}
+
 
 def reference(settings, points, dim):
     bins = settings["bins"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from reference.average_precision import doap, soft_hamming
 from reference.formula import Formula
 
+VARIANTS = {"": {}, "wide": {"bins": 5}}
+
 
 def reference(settings, points, dim):
     bins = settings.get("bins", dim)

@@ -2,7 +2,7 @@
 
 A reference is the loss again, in float64 and NumPy or plain loops, written from the formulas of the fact sheet; where the
 papers' code sums over points, it takes the mean, as the losses do. ``reference(settings, points, dim)`` of the module that
-has the loss's name (``-`` becomes ``_``) returns an object with
+has the loss's name (``-`` becomes ``_``), which may list ``VARIANTS`` of its settings by suffix, returns an object with
 
 * ``step(raw, progress)``: update running statistics and fix detached weights by this batch;
 * ``value(raw)``: the loss of a batch with these (losses on groups also take ``valid`` and ``ignore``).

@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 
 from patchprint.common import rng
-from patchprint.losses.hardnet import other_points
+from patchprint.losses.hardnet import FORMS, MINING, other_points
 from reference.formula import STEP, Formula, units
 from reference.mining import FAR, distance, dot, hardest_across
+
+VARIANTS = {
+    **{f"{mining}-{form}": {"mining": mining, "form": form} for mining in MINING for form in FORMS},
+    "no-swap": {"swap": False},
+    "active-only": {"margin": 0.3, "active_only": True},
+    "gor-cpr": {"gor": 1.0, "cpr": 0.5},
+}
 
 
 def reference(settings, points, dim):

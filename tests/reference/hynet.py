@@ -6,6 +6,13 @@ from reference.formula import Formula, units
 from reference.mining import distance, hardest_everywhere, norm
 from reference.sosnet import second_order as second_order_similarity
 
+VARIANTS = {
+    "": {},
+    "second-order": {"second_order": 0.5},
+    "inner-product": {"similarity": "inner-product", "margin": 0.44},
+    "distance": {"similarity": "distance", "margin": 0.44},
+}
+
 
 def reference(settings, points, dim):
     return Formula(lambda raw: hynet(*units(raw), raw[:, 0], raw[:, 1], **settings))

@@ -7,6 +7,8 @@ import math
 from reference.formula import Formula, units
 from reference.mining import distance, dot
 
+VARIANTS = {"": {}, "e1-e2": {"e3": False}}
+
 
 def reference(settings, points, dim):
     def value(raw):

@@ -6,6 +6,8 @@ import math
 
 from reference.classes import class_formula, mean
 
+VARIANTS = {"": {}, "64": {"scale": 64.0}}
+
 
 def n_pair(samples, scale=25.0):
     members = {}

@@ -7,6 +7,8 @@ import math
 from reference.formula import Formula, units
 from reference.mining import distance, hardest_across
 
+VARIANTS = {"": {}, "raw": {"normalized": False}}
+
 
 def reference(settings, points, dim):
     formula = dict(settings)

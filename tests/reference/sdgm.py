@@ -7,8 +7,18 @@ from statistics import NormalDist
 
 import numpy as np
 
+from patchprint.losses.sdgm import SELF_WEIGHTS
 from reference.formula import units
 from reference.mining import dot
+
+VARIANTS = {
+    "": {},
+    **{weight: {"self_weight": weight} for weight in SELF_WEIGHTS[1:]},
+    "step": {"coupled": "step"},
+    "self-weight-only": {"coupled": "none"},
+    "soft": {"margin": 0.0},
+    "no-power": {"power_adjustment": False},
+}
 
 
 def reference(settings, points, dim):

@@ -7,6 +7,8 @@ import math
 from reference.formula import Formula, units
 from reference.mining import distance, hardest_everywhere
 
+VARIANTS = {"": {"neighbors": 2}}
+
 
 def reference(settings, points, dim):
     return Formula(lambda raw: sosnet(*units(raw), **settings))

@@ -9,6 +9,8 @@ from patchprint.losses.hardnet import other_points
 from reference.formula import STEP, Formula, units
 from reference.mining import distance
 
+VARIANTS = {"margin": {}, "ratio": {"form": "ratio", "swap": False}}
+
 
 def reference(settings, points, dim):
     other = other_points(points, rng.key(0, STEP)).tolist()

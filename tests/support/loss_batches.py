@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -10,12 +12,18 @@ from torch import Tensor
 from patchprint import losses
 from patchprint.losses import DescriptorBatch
 
+
+def reference_module(name: str) -> ModuleType:
+    """The module with the slow version of a loss."""
+    return importlib.import_module(f"reference.{name.replace('-', '_')}")
+
+
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     f"{name}-{suffix}".removesuffix("-"): (name, settings)
-    for name, loss in losses.LOSSES.items()
-    for suffix, settings in loss.variants.items()
+    for name in losses.LOSSES
+    for suffix, settings in getattr(reference_module(name), "VARIANTS", {"": {}}).items()
 }
-"""Names and settings of the losses as they declare them, by the name of the variant."""
+"""Names and settings of the losses as their references declare them, by the name of the variant."""
 
 EVERY_LOSS = (*VARIANTS, "sec:hardnet-hardest-triplet", "sec:semihard", "norm:doap", "norm:tuplet-margin")
 

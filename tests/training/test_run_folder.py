@@ -28,7 +28,7 @@ def test_what_a_resumed_run_will_do_again_is_forgotten(tmp_path):
         folder.log(step, {"loss/total": 1.0})
         folder.log_angles(step, {"positive": [1]})
     folder.forget_after(2)
-    for file in (folder.metrics, folder.angles):
+    for file in (folder.path / "metrics.jsonl", folder.path / "angles.jsonl"):
         assert [line["step"] for line in read_lines(file, "a run")] == [1, 2]
 
 

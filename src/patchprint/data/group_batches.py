@@ -236,10 +236,6 @@ def _batch(rows: _Rows, ignore: Tensor | None, batcher: StepBatcher) -> PatchBat
 
 
 def _same_scene_other_point(scene: Tensor, points: Tensor) -> Tensor:
-    """Pairs of rows that show different points of one scene.
-
-    Shape:
-        scene of all points (N,), points (P,) -> (P, P) bool.
-    """
+    """Pairs of rows that show different points of one scene: scene of all points (N,), points (P,) -> (P, P) bool."""
     of_row = scene[points]
     return (of_row[:, None] == of_row[None, :]) & (points[:, None] != points[None, :])

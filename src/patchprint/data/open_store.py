@@ -12,7 +12,7 @@ from torch import Tensor
 from patchprint.common.errors import UserError
 from patchprint.data import manifest
 from patchprint.data.image_store import ImageStore
-from patchprint.data.patch_source import PatchSource
+from patchprint.data.patch_source import ArraySource, PatchSource
 from patchprint.data.patch_store import PatchStore
 from patchprint.data.tracks import TrackStore
 
@@ -35,26 +35,26 @@ def open_source(
     """
     folders = [Path(folder)] if isinstance(folder, str | Path) else [Path(name) for name in folder]
     facts = [manifest.read(name) for name in folders]
-    whole = [name for name, fact in zip(folders, facts, strict=True) if fact["kind"] != "tracks"]
-    if divided and whole:
+    kinds = {fact["kind"] for fact in facts}
+    if divided and kinds != {"tracks"}:
+        whole = next(name for name, fact in zip(folders, facts, strict=True) if fact["kind"] != "tracks")
         raise UserError(
-            f"--divide-photos divides images that patches are cut from, and {whole[0]} holds none; leave it out, or give "
+            f"--divide-photos divides images that patches are cut from, and {whole} holds none; leave it out, or give "
             "stores with tracks"
         )
-    if any(fact["kind"] == ImageStore.kind for fact in facts):
-        if len(folders) > 1:
-            raise UserError("a store of whole images is learned from alone; give one --data")
-        return ImageStore.open(folders[0], device)
-    if all(fact["kind"] == "tracks" for fact in facts):
+    if kinds == {"tracks"}:
         return TrackStore.open(folders, device, patch_scale, divided=divided)
+    if len(folders) == 1:
+        kind: type[ArraySource] = ImageStore if ImageStore.kind in kinds else PatchStore
+        return kind.open(folders[0], device)
+    if ImageStore.kind in kinds:
+        raise UserError("a store of whole images is learned from alone; give one --data")
     stored = {float(fact["patch_scale"]) for fact in facts if fact["kind"] == "patches"}
     if patch_scale is None and len(stored) > 1:
         scales = " and ".join(f"{scale:g}" for scale in sorted(stored))
         raise UserError(
             f"the stores hold patches of {scales} sigma; say with --patch-scale what the mix is to be known by"
         )
-    if len(folders) == 1:
-        return PatchStore.open(folders[0], device)
     cut_at = stored.pop() if patch_scale is None else patch_scale
     return ConcatSource([open_source(name, device, patch_scale=cut_at) for name in folders], cut_at)
 
@@ -68,11 +68,8 @@ class ConcatSource(PatchSource):
 
     _of_points = (*PatchSource._of_points, "_owner", "_local")
 
-    def __init__(self, sources: Sequence[PatchSource], patch_scale: float | None = None) -> None:
+    def __init__(self, sources: Sequence[PatchSource], patch_scale: float) -> None:
         self.sources = list(sources)
-        scales = {source.patch_scale for source in self.sources}
-        if patch_scale is None and len(scales) > 1:
-            raise UserError(f"patches of {' and '.join(f'{s:g}' for s in sorted(scales))} sigma are not one source")
         scenes = [int(source.scene.max()) + 1 if source.num_points else 0 for source in self.sources]
         first_scene = [sum(scenes[:i]) for i in range(len(scenes))]
         parts = [source._part for source in self.sources]
@@ -80,7 +77,7 @@ class ConcatSource(PatchSource):
             torch.cat([source.num_views for source in self.sources]),
             torch.cat([s.scene + first for s, first in zip(self.sources, first_scene, strict=True)]),
             None if any(part is None for part in parts) else torch.cat([part for part in parts if part is not None]),
-            scales.pop() if patch_scale is None else patch_scale,
+            patch_scale,
         )
         sizes = torch.tensor([source.num_points for source in self.sources], device=self.device)
         self._owner = torch.repeat_interleave(torch.arange(len(sizes), device=self.device), sizes)

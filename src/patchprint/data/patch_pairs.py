@@ -35,11 +35,7 @@ class PairList:
     is_match: np.ndarray
 
     def distances(self, descriptors: Tensor) -> np.ndarray:
-        """Return the distance of each pair.
-
-        Shape:
-            descriptors (U, D) floats or packed bits -> (L,) float64.
-        """
+        """Return the distance of each pair: descriptors (U, D) floats or packed bits -> (L,) float64."""
         index = self.index.to(descriptors.device)
         return pair_distances(descriptors[index[:, 0]], descriptors[index[:, 1]])
 

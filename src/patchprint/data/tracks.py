@@ -166,13 +166,10 @@ class TrackStore(PatchSource):
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
         stored = [track_files.read(name) for name in folders]
         sizes = np.concatenate([part.sizes for part in stored])
-        held = np.arange(len(sizes))
-        divided = divided and distributed.world_size() > 1
-        if divided:
-            holder = assign_images(sizes, distributed.world_size())
-            held = np.flatnonzero(holder == distributed.rank())
-        images = _open_images(stored, held, sizes, device, max_resident_gb)
-        if divided:
+        ranks, rank = (distributed.world_size(), distributed.rank()) if divided else (1, 0)
+        holder = assign_images(sizes, ranks)
+        images = _open_images(stored, np.flatnonzero(holder == rank), sizes, device, max_resident_gb)
+        if ranks > 1:
             images = DividedImages(images, torch.from_numpy(holder).to(device))
         parts = [Tracks(**part.arrays) for part in stored]
         for part, tracks in zip(stored, parts, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +24,6 @@ class CDFLoss(PairLoss):
     """
 
     smallest_positive: float | None = SMALLEST_L2
-    variants: ClassVar = {"": {"bins": 6}, "binary": {"bins": 6, "binary": True}}
 
     histogram: Tensor
     started: Tensor

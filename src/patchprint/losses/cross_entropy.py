@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -20,7 +18,6 @@ class NPairLoss(ClassLoss):
     """
 
     ordered_views = True
-    variants: ClassVar = {"": {}, "64": {"scale": 64.0}}
 
     def __init__(self, scale: float = 25.0) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ shared linearly between its two nearest bins; the counts give the tie-aware aver
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +29,6 @@ class DOAPLoss(Loss):
     """
 
     takes_labels = True
-    variants: ClassVar = {"": {"bins": 10}}
 
     def __init__(self, bins: int | None = 25) -> None:
         super().__init__()
@@ -63,7 +62,6 @@ class BinaryDOAPLoss(DOAPLoss):
     """
 
     binary = True
-    variants: ClassVar = {"": {}, "wide": {"bins": 5}}
 
     def __init__(self, bins: int | None = None) -> None:
         super().__init__(bins)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,12 +31,6 @@ class HardNetLoss(PairLoss):
     """
 
     smallest_positive = SMALLEST_L2
-    variants: ClassVar = {
-        **{f"{mining}-{form}": {"mining": mining, "form": form} for mining in MINING for form in FORMS},
-        "no-swap": {"swap": False},
-        "active-only": {"margin": 0.3, "active_only": True},
-        "gor-cpr": {"gor": 1.0, "cpr": 0.5},
-    }
 
     def __init__(
         self,
@@ -117,8 +111,6 @@ class ExpTLSurrogateLoss(HardNetLoss):
     As in the published loss, the pull on positives grows and the push on negatives falls exponentially with distance. The
     hard-positive mining of the original needs more than two views and is left out.
     """
-
-    variants: ClassVar = {"": {}}
 
     def __init__(self, guard: float = L2_GUARD) -> None:
         super().__init__(guard=guard)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -25,12 +23,6 @@ class HyNetLoss(PairLoss):
     """
 
     smallest_positive = SMALLEST_L2
-    variants: ClassVar = {
-        "": {},
-        "second-order": {"second_order": 0.5},
-        "inner-product": {"similarity": "inner-product", "margin": 0.44},
-        "distance": {"similarity": "distance", "margin": 0.44},
-    }
 
     def __init__(
         self,

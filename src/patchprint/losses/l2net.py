@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,8 +26,6 @@ class L2NetLoss(PairLoss):
     The paper has sums; its optimizer divides by the batch size, so all three are divided by P here. Ignored pairs are not
     supported, since no negative is mined.
     """
-
-    variants: ClassVar = {"": {}, "e1-e2": {"e3": False}}
 
     def __init__(self, e1: bool = True, e2: bool = True, e3: bool = True) -> None:
         super().__init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -99,7 +99,6 @@ class Loss(nn.Module):
         draws_by_position: something random depends on the place in the batch, so that the order of points matters.
         ordered_views: the views of a point play different parts, so that their order matters.
         smallest_positive: the part ``positive`` where both views are the same patch; None without such a part.
-        variants: settings that the tests run, by the suffix of their name (``hardnet-no-swap``).
     """
 
     needs_maps: bool = False
@@ -108,7 +107,6 @@ class Loss(nn.Module):
     draws_by_position: bool = False
     ordered_views: bool = False
     smallest_positive: float | None = None
-    variants: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
 
     @classmethod
     def settings_for_run(cls, *, steps: int, batch: int, seed: int) -> dict[str, Any]:
@@ -116,7 +114,7 @@ class Loss(nn.Module):
         return {}
 
     def copy_traits_from(self, inner: Loss) -> None:
-        """Set all attributes above, ``variants`` excepted, to those of the loss that this one wraps."""
+        """Set all attributes above to those of the loss that this one wraps."""
         self.needs_maps, self.binary = inner.needs_maps, inner.binary
         self.takes_labels, self.draws_by_position = inner.takes_labels, inner.draws_by_position
         self.ordered_views, self.smallest_positive = inner.ordered_views, inner.smallest_positive

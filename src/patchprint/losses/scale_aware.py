@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -21,7 +19,6 @@ class ScaleAwareLoss(PairLoss):
     """
 
     smallest_positive = SMALLEST_L2
-    variants: ClassVar = {"": {}, "raw": {"normalized": False}}
 
     def __init__(
         self,

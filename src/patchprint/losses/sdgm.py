@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,14 +47,6 @@ class SDGMLoss(PairLoss):
     """
 
     smallest_positive = SMALLEST_ANGLE
-    variants: ClassVar = {
-        "": {},
-        **{weight: {"self_weight": weight} for weight in SELF_WEIGHTS[1:]},
-        "step": {"coupled": "step"},
-        "self-weight-only": {"coupled": "none"},
-        "soft": {"margin": 0.0},
-        "no-power": {"power_adjustment": False},
-    }
 
     moments: Tensor
     powers: Tensor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -29,7 +27,6 @@ class SOSNetLoss(PairLoss):
     """
 
     smallest_positive = SMALLEST_L2
-    variants: ClassVar = {"": {"neighbors": 2}}
 
     def __init__(self, margin: float = 1.0, weight: float = 1.0, neighbors: int = 8, guard: float = L2_GUARD) -> None:
         super().__init__()

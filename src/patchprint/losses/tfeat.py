@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +24,6 @@ class TFeatLoss(PairLoss):
 
     draws_by_position = True
     smallest_positive = SMALLEST_L2
-    variants: ClassVar = {"margin": {}, "ratio": {"form": "ratio", "swap": False}}
 
     def __init__(self, form: str = "margin", margin: float = 1.0, swap: bool = True, seed: int = 0) -> None:
         super().__init__()

@@ -164,11 +164,7 @@ class ResNet(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two convolutions, or three with a bottleneck, added to the input.
-
-    Shape:
-        (N, C, H, W) -> (N, C', H / stride, W / stride).
-    """
+    """Two convolutions, or three with a bottleneck, added to the input: (N, C, H, W) -> (N, C', H / stride, W / stride)."""
 
     def __init__(self, channels: int, inner: int, out: int, stride: int, bottleneck: bool) -> None:
         super().__init__()

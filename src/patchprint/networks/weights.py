@@ -93,7 +93,8 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
 
 def read_info(path: str | Path) -> ModelInfo:
     """Read the metadata of a safetensors file, without its weights."""
-    metadata = _metadata(Path(path))
+    with parsing(path, _WHAT), safe_open(path, "pt") as file:
+        metadata = file.metadata() or {}
     if metadata.get("format") != _FORMAT:
         raise UserError(f"{path} was not written by patchprint")
     known = {field.name for field in dataclasses.fields(ModelInfo)}
@@ -106,7 +107,7 @@ def read_info(path: str | Path) -> ModelInfo:
 
 def rewrite_info(path: str | Path, info: ModelInfo) -> None:
     """Replace the metadata of a safetensors file."""
-    state = _read_state(Path(path))
+    _, state = read_safetensors(Path(path))
     _write(path, state, dataclasses.replace(info, sha256=weights_sha256(state)))
 
 
@@ -137,14 +138,12 @@ def _write(path: str | Path, state: dict[str, Tensor], info: ModelInfo) -> None:
         temporary.write_bytes(to_bytes(state, {"format": _FORMAT, **metadata}))
 
 
-def _metadata(path: Path) -> dict[str, str]:
-    with parsing(path, _WHAT), safe_open(path, "pt") as file:
-        return file.metadata() or {}
-
-
-def _read_state(path: Path) -> dict[str, Tensor]:
-    with parsing(path, _WHAT), safe_open(path, "pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+def read_safetensors(
+    path: Path, what: str = _WHAT, remedy: str = "copy or make it again"
+) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Read metadata and tensors of a safetensors file."""
+    with parsing(path, what, remedy), safe_open(path, "pt") as file:
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
@@ -190,8 +189,8 @@ def _is_kernel(name: str, value: Tensor) -> bool:
 
 
 def _load_safetensors(path: Path) -> PatchNetwork:
-    state = _read_state(path)
-    if _metadata(path).get("format") != _FORMAT:
+    metadata, state = read_safetensors(path)
+    if metadata.get("format") != _FORMAT:
         from patchprint.networks import published
 
         return published.create_network(state, path)

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 
 import patchprint
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
-from patchprint.networks.weights import to_bytes, weights_sha256
+from patchprint.networks.weights import read_safetensors, to_bytes, weights_sha256
 from patchprint.training.config import TrainConfig, differences
 
 FORMAT = "patchprint-checkpoint-6"
@@ -122,9 +121,7 @@ def read(path: Path, state: TrainState, config: TrainConfig) -> None:
 
 
 def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    with parsing(path, "a checkpoint", REMEDY), safe_open(path, framework="pt") as stream:
-        header = stream.metadata() or {}
-        tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    header, tensors = read_safetensors(path, "a checkpoint", REMEDY)
     if header.get("format") == FORMAT and header.get("sha256") != _checksum(header, tensors):
         raise UserError(f"{path} is damaged: it does not have the checksum it was written with; {REMEDY}")
     return header, tensors

@@ -113,10 +113,8 @@ class TrainConfig:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
         if self.batch == 1:
             raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
-        if self.watch < 0:
-            raise UserError(f"watch is {self.watch}; it is a number of samples")
         weights = ("sec", "norm_penalty", "ranking", "teacher_cosine", "teacher_similarity", "loss_weight")
-        for name in ("lr", "weight_decay", *weights):
+        for name in ("lr", "weight_decay", "watch", *weights):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
                 raise UserError(f"{flag(name)} is {value}; it must be a number that is not negative")
@@ -124,19 +122,15 @@ class TrainConfig:
             raise UserError(
                 f"--patch-scale is {self.patch_scale:g}; it must be a number above 0, and at most {LARGEST_SCALE:g}"
             )
-        self._check_teacher()
         if not 0 < self.sec_momentum <= 1:
             raise UserError(f"sec_momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
+        for name in ("warm_up", "average"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 0 and below 1")
         if self.sec and self.norm_penalty:
             raise UserError(
                 "--sec and norm_penalty pull the norms to different places; give one of them, the other as 0"
             )
-        if not 0 <= self.warm_up < 1:
-            raise UserError(f"warm_up is {self.warm_up}; it is a part of the run, at least 0 and below 1")
-        if not 0 <= self.average < 1:
-            raise UserError(f"--average is {self.average}; the decay of the weight average lies in [0, 1)")
-
-    def _check_teacher(self) -> None:
         if self.teacher and not (self.teacher_cosine or self.teacher_similarity):
             raise UserError("teacher_cosine and teacher_similarity are 0, so that --teacher teaches nothing")
         if not self.teacher and self.loss_weight != 1:

@@ -36,10 +36,8 @@ def monitor(desc: Tensor, raw: Tensor, label: Tensor | None = None) -> dict[str,
         -> 0-dim each, on their device.
     """
     norm = raw.float().norm(dim=-1)
-    one, other = desc[:, :2].unbind(1) if label is None else _first_two_rows(desc[:, 0], label)
-    cosine = one @ other.T
+    cosine, same = _cosines(desc, label)
     distance = (2 - 2 * cosine).clamp(min=0).sqrt()
-    same = torch.eye(len(distance), dtype=torch.bool, device=distance.device)
     return {
         "distance/positive": distance.diagonal().mean(),
         "distance/negative": distance.masked_fill(same, torch.inf).amin(1).mean(),
@@ -55,10 +53,9 @@ def angle_histograms(desc: Tensor, label: Tensor | None = None) -> dict[str, lis
     Shape:
         desc (P, K, D) unit length, label as of `monitor` -> BINS counts each, over equal parts of the ranges in LARGEST.
     """
-    one, other = desc[:, :2].unbind(1) if label is None else _first_two_rows(desc[:, 0], label)
-    cosine = (one @ other.T).float().clamp(-1, 1)
+    cosine, same = _cosines(desc, label)
+    cosine = cosine.float().clamp(-1, 1)
     positive = torch.acos(cosine.diagonal())
-    same = torch.eye(len(cosine), dtype=torch.bool, device=cosine.device)
     others = cosine.masked_fill(same, -1.0)
     negative = torch.acos(torch.maximum(others.amax(0), others.amax(1)))
     angles = {"positive": positive, "negative": negative, "relative": positive - negative}
@@ -67,15 +64,15 @@ def angle_histograms(desc: Tensor, label: Tensor | None = None) -> dict[str, lis
     }
 
 
-def _first_two_rows(desc: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first and the second row of every label that has two.
-
-    Shape:
-        desc (P, D), label (P,) -> (G, D), (G, D).
-    """
-    again = label[1:] == label[:-1]
-    begins = again & ~torch.cat([again.new_zeros(1), again[:-1]])
-    return desc[:-1][begins], desc[1:][begins]
+def _cosines(desc: Tensor, label: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return cosines of two views of each point, (G, G), and the diagonal of the pairs; with labels, of the first two rows."""
+    if label is None:
+        one, other = desc[:, :2].unbind(1)
+    else:
+        again = label[1:] == label[:-1]
+        begins = again & ~torch.cat([again.new_zeros(1), again[:-1]])
+        one, other = desc[:-1, 0][begins], desc[1:, 0][begins]
+    return one @ other.T, torch.eye(len(one), dtype=torch.bool, device=desc.device)
 
 
 def learned_patches(source: PatchSource, size: int) -> dict[str, np.ndarray]:

@@ -81,9 +81,8 @@ def create_for_test_sets(
         test = whole.split("test")
         source = test if test.num_points else whole
         name = Path(folder).name if Path(folder).name not in judges else str(folder)
-        judges[name] = (
-            HeldOutImages(source, most, seed) if isinstance(source, ImageStore) else VerifiedPairs(source, most, seed)
-        )
+        judge = HeldOutImages if isinstance(source, ImageStore) else VerifiedPairs
+        judges[name] = judge(source, most, seed)  # type: ignore[arg-type]
     return SeveralSets(judges)
 
 
@@ -94,7 +93,7 @@ class SeveralSets:
         self.judges = judges
 
     def __len__(self) -> int:
-        return sum(len(judge) for judge in self.judges.values())
+        return sum(map(len, self.judges.values()))
 
     def measure(self, network: PatchNetwork) -> Measured:
         """Measure on each set; the mean of each number under its name, and that of each set under ``name/set``."""
@@ -104,20 +103,32 @@ class SeveralSets:
         return means | {f"{name}/{of}": values[name] for of, values in sets.items() for name in names}
 
 
-class VerifiedPairs:
+class _SingleViews:
+    """Patches or images of a source: points (N,) and views (N,) on its device."""
+
+    def __init__(self, source: PatchSource, points: Tensor, views: Tensor) -> None:
+        self.source = source
+        self.points, self.views = points.to(source.device), views.to(source.device)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def describe(self, describe: Callable[[Tensor], Tensor], size: int) -> Tensor:
+        """Call ``describe`` on all of them in chunks, at ``size`` pixels: (N, D)."""
+        parts = zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True)
+        return torch.cat([describe(self.source.sample(p, v[:, None], size)[:, 0]) for p, v in parts])
+
+
+class VerifiedPairs(_SingleViews):
     """A list of pairs, the official one of the source where it has one; each distinct patch is described once."""
 
     def __init__(self, source: PatchSource, count: int, seed: int) -> None:
-        self.source = source
-        self.pairs, self.origin = pairs_of(source, count, seed)
-
-    def __len__(self) -> int:
-        return len(self.pairs.index)
+        self.pairs, _ = pairs_of(source, count, seed)
+        super().__init__(source, self.pairs.points, self.pairs.views)
 
     def measure(self, network: PatchNetwork) -> Measured:
         """FPR95 in [0, 1], ties counted against the network."""
-        points, views = (values.to(self.source.device) for values in (self.pairs.points, self.pairs.views))
-        distances = self.pairs.distances(_describe(self.source, points, views, network, network.describe))
+        distances = self.pairs.distances(self.describe(network.describe, network.input_size))
         return {"fpr95": float(fpr95(distances, self.pairs.is_match))}
 
 
@@ -161,17 +172,13 @@ class HeldOutPoints:
         return first, second
 
 
-class HeldOutPatches:
-    """The first views of up to ``most`` points, fixed by the seed, and their similarities by the teacher.
-
-    Shape:
-        points (N,), views (N,) on the source's device; N may be 0.
-    """
+class HeldOutPatches(_SingleViews):
+    """The first views of up to ``most`` points, fixed by the seed, and their similarities by the teacher."""
 
     def __init__(self, source: PatchSource, most: int, seed: int, teacher: Teacher) -> None:
-        self.source, self.teacher = source, teacher
-        self.points = rng.permutation(_key(source, seed), source.num_points)[:most]
-        self.views = torch.zeros_like(self.points)
+        points = rng.permutation(_key(source, seed), source.num_points)[:most]
+        super().__init__(source, points, torch.zeros_like(points))
+        self.teacher = teacher
 
     def __len__(self) -> int:
         return len(self.points) if len(self.points) > 1 else 0
@@ -186,42 +193,25 @@ class HeldOutPatches:
     def measure(self, network: PatchNetwork) -> Measured:
         """Root mean square difference of similarities, of all pairs of each block (`losses.distillation.BLOCK`)."""
         network = network.in_evaluation()  # the head, too: it gives bits only then
-        learned = _describe(
-            self.source, self.points, self.views, network, lambda patches: network.head(network.raw(patches))
-        )
+        learned = self.describe(lambda patches: network.head(network.raw(patches)), network.input_size)
         counts = torch.ones(len(learned), device=learned.device)
         return {"disagreement": float(similarity_difference(learned, self.taught.float(), counts).sqrt())}
 
 
-class HeldOutImages:
-    """Up to ``most`` images, fixed by the seed, each searched among the others.
-
-    Shape:
-        points (N,), views (N,) on the source's device; N may be 0.
-    """
+class HeldOutImages(_SingleViews):
+    """Up to ``most`` images, fixed by the seed, each searched among the others."""
 
     def __init__(self, source: ImageStore, most: int, seed: int) -> None:
-        self.source = source
         points, views = source.all_views()
         chosen = rng.permutation(_key(source, seed), len(points))[:most]
-        self.points, self.views = points[chosen], views[chosen]
-
-    def __len__(self) -> int:
-        return len(self.points)
+        super().__init__(source, points[chosen], views[chosen])
+        self.labels = source.label[self.points]
 
     def measure(self, network: PatchNetwork) -> Measured:
         """The part of the images whose nearest other image is of another class, 1 - R@1."""
-        found = _describe(self.source, self.points, self.views, network, network.describe)
-        return {"missed": 1.0 - recall_at(found, self.source.label[self.points], (1,)).at[1]}
+        found = self.describe(network.describe, network.input_size)
+        return {"missed": 1.0 - recall_at(found, self.labels, (1,)).at[1]}
 
 
 def _key(source: PatchSource, seed: int) -> Tensor:
     return rng.fold_in(rng.key(seed, device=source.device), 0x7A11D)
-
-
-def _describe(
-    source: PatchSource, points: Tensor, views: Tensor, network: PatchNetwork, describe: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """Descriptors of one view of each point, in chunks, (N,), (N,) -> (N, D)."""
-    parts = zip(points.split(_CHUNK), views.split(_CHUNK), strict=True)
-    return torch.cat([describe(source.sample(p, v[:, None], network.input_size)[:, 0]) for p, v in parts])

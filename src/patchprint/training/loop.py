@@ -165,7 +165,7 @@ class _Run:
     def close(self) -> None:
         if self.folder:
             steps = {"first_step": self.first_step, "last_step": self.state.step}
-            self.folder.log_call({**steps, **provenance.run_info(self.began)})
+            self.folder.append("calls.jsonl", {**steps, **provenance.run_info(self.began)})
             self.folder.close()
 
     def _run_step(self) -> None:

@@ -28,8 +28,6 @@ class RunFolder:
     def __init__(self, path: str | Path, config: TrainConfig, resume: bool, force: bool = False) -> None:
         self.path = Path(path)
         self.checkpoints = self.path / "checkpoints"
-        self.metrics = self.path / "metrics.jsonl"
-        self.angles = self.path / "angles.jsonl"
         if resume:
             # Its checkpoint says that it is a run of ours; those of older versions carry no marker.
             files.mark_folder(self.path, MADE_BY, CONTENTS)
@@ -46,25 +44,22 @@ class RunFolder:
 
     def forget_after(self, step: int) -> None:
         """Drop the lines of steps that a resumed run will do again."""
-        for file in (self.metrics, self.angles):
+        for file in (self.path / "metrics.jsonl", self.path / "angles.jsonl"):
             if file.exists():
                 lines = [line for line in read_lines(file, "lines of a run") if isinstance(line.get("step"), int)]
                 files.write_text(file, "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step))
 
     def log(self, step: int, values: dict[str, float]) -> None:
         """Append one line of metrics, and TensorBoard events."""
-        _append(self.metrics, {"step": step, **values})
+        self.append("metrics.jsonl", {"step": step, **values})
         if self._events is not None:
             for name, value in values.items():
                 self._events.add_scalar(name, value, step)
 
-    def log_angles(self, step: int, histograms: dict[str, list[int]]) -> None:
-        """Append the histograms of a batch."""
-        _append(self.angles, {"step": step, **histograms})
-
-    def log_call(self, cost: dict[str, Any]) -> None:
-        """Append the steps and cost of a call of ``train``."""
-        _append(self.path / "calls.jsonl", cost)
+    def append(self, name: str, values: dict[str, Any]) -> None:
+        """Append a line to another file of the run: angles.jsonl, calls.jsonl."""
+        with open(self.path / name, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(values) + "\n")
 
     def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         with files.atomic_file(self.path / name) as temporary, open(temporary, "wb") as stream:
@@ -95,11 +90,6 @@ def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
     with parsing(path, what):
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     return [value for line in lines if (value := _object(line)) is not None]
-
-
-def _append(path: Path, value: dict[str, Any]) -> None:
-    with open(path, "a", encoding="utf-8") as stream:
-        stream.write(json.dumps(value) + "\n")
 
 
 def _object(line: str) -> dict[str, Any] | None:

@@ -142,7 +142,7 @@ class PatchTask(Task):
     def show_validation(self, step: int, folder: RunFolder) -> None:
         if self._step and self._step.described is not None:
             desc, _, label = self._step.described
-            folder.log_angles(step, diagnostics.angle_histograms(desc, label))
+            folder.append("angles.jsonl", {"step": step, **diagnostics.angle_histograms(desc, label)})
 
     def show_end(self, network: nn.Module, folder: RunFolder | None) -> None:
         if isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
