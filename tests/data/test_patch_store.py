@@ -118,7 +118,7 @@ def test_a_store_of_an_older_version_says_what_to_do(tmp_path, patches):
     write_patches(tmp_path / "s", patches)
     file = tmp_path / "s" / manifest.NAME
     file.write_text(file.read_text().replace(f'"version": {manifest.VERSION}', '"version": 2'))
-    with pytest.raises(ValueError, match=r"has version 2, this patchprint reads version 3; build the store again"):
+    with pytest.raises(ValueError, match=r"has version 2, patchprint reads 3; build the store again"):
         manifest.read(tmp_path / "s")
 
 

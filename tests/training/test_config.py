@@ -29,7 +29,7 @@ def test_config_survives_json():
         ({"sec": 1.0, "norm_penalty": 0.1}, "give one of them"),
         ({"schedule": "cubic"}, "one of constant, linear, drops, cosine, one-cycle"),
         ({"loss_weight": 0.5}, "loss_weight is for distillation; give --teacher"),
-        ({"patch_scale": 1e30}, "--patch-scale is 1e\\+30; it must be a number above 0, and at most 10000"),
+        ({"patch_scale": 1e30}, "--patch-scale is 1e\\+30; it must be above 0, and at most 10000"),
         ({"teacher_scales": (24.0,)}, "no setting 'teacher_scales'"),
         ({"teacher": ("sdgmnet",), "teacher_cosine": 0.0, "teacher_similarity": 0.0}, "teaches nothing"),
         ({"teacher_cosine": -1.0}, "teacher_cosine is -1"),

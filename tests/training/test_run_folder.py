@@ -26,7 +26,7 @@ def test_what_a_resumed_run_will_do_again_is_forgotten(tmp_path):
     folder = RunFolder(tmp_path / "run", resolve("hardnet", tensorboard=False), resume=False)
     for step in (1, 2, 3):
         folder.log(step, {"loss/total": 1.0})
-        folder.log_angles(step, {"positive": [1]})
+        folder.append("angles.jsonl", {"step": step, "positive": [1]})
     folder.forget_after(2)
     for file in (folder.path / "metrics.jsonl", folder.path / "angles.jsonl"):
         assert [line["step"] for line in read_lines(file, "a run")] == [1, 2]

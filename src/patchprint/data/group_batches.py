@@ -7,7 +7,7 @@ are left for batch norm's sake, but its patches are not ``valid``: no query take
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple, Unpack
+from typing import ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -60,8 +60,8 @@ class GroupBatcher(StepBatcher):
 
     def batch(self, step: Tensor) -> PatchBatch:
         rows = _in_rows(self._points(step), self.num_views, self.num_patches)
-        ignore = _same_scene_other_point(self.scene, rows.point) if self.ignore_same_scene else None
-        return _batch(rows, ignore, self)
+        ignore = _same_scene_other_point(self.scene, rows.points) if self.ignore_same_scene else None
+        return _shared(rows, ignore, self)
 
     def _points(self, step: Tensor) -> Tensor:
         """Return the groups of a step in order, (most,)."""
@@ -117,9 +117,7 @@ class SequencePairBatcher(StepBatcher):
     def __init__(self, source: PatchSource, num_patches: int, **place: Unpack[Place]) -> None:
         super().__init__(source, num_patches, **place)
         if source.mined is None:
-            raise UserError(
-                "the source has no mined labels; build it with patchprint data build hpatches --mine-labels"
-            )
+            raise UserError("the source has no mined labels; run patchprint data build hpatches --mine-labels")
         if num_patches % 2:
             raise UserError(f"two sequences cannot share a batch of {num_patches} patches; give an even number")
         self.mined, self.observation, self.scene = source.mined, source.observation, source.scene
@@ -144,11 +142,16 @@ class SequencePairBatcher(StepBatcher):
         (pair,) = self.sequence_pairs[rng.permutation(self._key(step // count, SCENES), count)[number]]
         points = self.scenes.draw(self._key(step, POINTS), pair, self.most)
         one, other = (_in_rows(of_sequence, self.num_views, self.half) for of_sequence in points.unbind(1))
-        other = other._replace(group=other.group + self.most)
-        rows = _Rows(*(torch.cat(both) for both in zip(one, other, strict=True)))
-        observation = self.observation(rows.point, rows.view[:, None])[:, 0]
-        distractors = self.mined.are_distractors(self.scene[rows.point], observation)
-        return _batch(rows, _same_scene_other_point(self.scene, rows.point) & ~distractors, self)
+        rows = PatchBatch(
+            torch.cat([one.points, other.points]),
+            torch.cat([one.views, other.views]),
+            torch.cat([cast(Tensor, one.valid), cast(Tensor, other.valid)]),
+            label=torch.cat([cast(Tensor, one.label), cast(Tensor, other.label) + self.most]),
+        )
+        distractors = self.mined.are_distractors(
+            self.scene[rows.points], self.observation(rows.points, rows.views)[:, 0]
+        )
+        return _shared(rows, _same_scene_other_point(self.scene, rows.points) & ~distractors, self)
 
 
 class _Scenes:
@@ -181,19 +184,6 @@ class _Scenes:
         ]
 
 
-class _Rows(NamedTuple):
-    """Single patches in the order of their groups.
-
-    Shape:
-        point, view (R,) int64; is_whole (R,) bool: whether all of its group is there; group (R,) int64: its place among them.
-    """
-
-    point: Tensor
-    view: Tensor
-    is_whole: Tensor
-    group: Tensor
-
-
 def _groups(source: PatchSource, rows: int, min_views: int, max_views: int | None = None) -> Tensor:
     """Points whose groups may be taken, (N,); UserError where there are none, or one that would never be whole."""
     wanted = source.num_views >= min_views
@@ -216,23 +206,24 @@ def _groups_to_fill(rows: int, size: Tensor) -> int:
     return int((torch.cumsum(size.sort().values, 0) < rows).sum()) + 1
 
 
-def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> _Rows:
-    """Return all views of each point one after the other, as far as there are rows.
+def _in_rows(points: Tensor, num_views: Tensor, rows: int) -> PatchBatch:
+    """Return all views of each point one after the other, each a row of one view, as far as there are rows.
 
     Shape:
-        points (G,) with at least ``rows`` views in all, num_views of all points (N,) -> R = rows.
+        points (G,) with at least ``rows`` views in all, num_views of all points (N,) -> P = rows, K = 1.
     """
     size = num_views[points]
     end = torch.cumsum(size, 0)
     row = torch.arange(rows, device=points.device)
     group = torch.searchsorted(end, row, right=True)
-    return _Rows(points[group], view=row - (end - size)[group], is_whole=end[group] <= rows, group=group)
+    view, is_whole = row - (end - size)[group], end[group] <= rows
+    return PatchBatch(points[group], view[:, None], is_whole[:, None], label=group)
 
 
-def _batch(rows: _Rows, ignore: Tensor | None, batcher: StepBatcher) -> PatchBatch:
-    """Return the rows of this rank as a batch, each row a point in one view; ``ignore`` is of all of them."""
-    point, view, is_whole, group = map(batcher.share, rows)
-    return PatchBatch(point, view[:, None], is_whole[:, None], ignore, label=group)
+def _shared(batch: PatchBatch, ignore: Tensor | None, batcher: StepBatcher) -> PatchBatch:
+    """Return the rows of this rank; ``ignore`` is of all of them."""
+    mine = {name: batcher.share(getattr(batch, name)) for name in ("points", "views", "valid", "label")}
+    return PatchBatch(**mine, ignore=ignore)
 
 
 def _same_scene_other_point(scene: Tensor, points: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,27 +16,11 @@ from patchprint.common.lru import Lru
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 
-class ImageBank(Protocol):
-    """A set of images to sample patches from; the arguments are those of ``sample_patches``."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def held_bytes(self) -> int:
-        """Memory of the images that this process holds now, as pyramids."""
-        ...
-
-    def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor: ...
-
-    def pixels(self, number: int) -> np.ndarray:
-        """Pixels of one image, (H, W) uint8."""
-        ...
-
-    def to(self, device: torch.device | str) -> ImageBank: ...
-
-
 class ResidentImages:
-    """All images as pyramids in one buffer on the device. Cutting never touches the host."""
+    """All images as pyramids in one buffer on the device. Cutting never touches the host.
+
+    Other banks have the same methods; the arguments of ``cut`` are those of ``sample_patches``.
+    """
 
     def __init__(self, pyramids: ImagePyramids) -> None:
         self.pyramids = pyramids
@@ -47,12 +30,14 @@ class ResidentImages:
 
     @property
     def held_bytes(self) -> int:
+        """Memory of the images that this process holds now, as pyramids."""
         return self.pyramids.pixels.nbytes
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         return sample_patches(self.pyramids, image, center, frame, size)
 
     def pixels(self, number: int) -> np.ndarray:
+        """Pixels of one image, (H, W) uint8."""
         table = self.pyramids
         start, width, height = (int(values[number, 0]) for values in (table.offset, table.width, table.height))
         return table.pixels[start : start + width * height].reshape(height, width).cpu().numpy()
@@ -103,9 +88,7 @@ def assign_images(sizes: np.ndarray, count: int) -> np.ndarray:
         sizes (N, 2) width, height -> (N,) int64.
     """
     if count > len(sizes):
-        raise UserError(
-            f"{count} processes cannot divide {len(sizes)} images; start at most {len(sizes)}, or leave --divide-photos out"
-        )
+        raise UserError(f"{count} processes cannot divide {len(sizes)} images; start at most {len(sizes)}")
     holder = np.zeros(len(sizes), np.int64)
     least = [(0, number) for number in range(count)]
     pixels = np.prod(sizes.astype(np.int64), axis=1)
@@ -160,6 +143,9 @@ class DividedImages:
 
     def to(self, device: torch.device | str) -> DividedImages:
         return DividedImages(self.held.to(device), self._holder.to(device))
+
+
+ImageBank = ResidentImages | StreamedImages | DividedImages
 
 
 def _exchange(values: Tensor, to_each: list[int], from_each: list[int]) -> Tensor:

@@ -48,9 +48,7 @@ class ImageStore(ArraySource):
         self.role = self._integers("role", (count,), 0, GALLERY + 1)
         self.size = self._integers("size", (count, 2), 1, box + 1)
         if not isinstance(facts.get("size"), int) or not 1 <= facts["size"] <= box:
-            raise UserError(
-                f"{folder / manifest.NAME} is damaged: images have no size of 1 to {box}; {manifest.REMEDY}"
-            )
+            raise UserError(f"{folder / manifest.NAME} is damaged: no size of 1 to {box}; {manifest.REMEDY}")
 
     @staticmethod
     def write(

@@ -47,9 +47,7 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
         manifest = read_json(path, "the manifest of a patch store")
         found, version, listing = manifest["kind"], manifest["version"], dict(manifest["files"])
         if version != VERSION:
-            raise UserError(
-                f"{path} has version {version}, this patchprint reads version {VERSION}; build the store again"
-            )
+            raise UserError(f"{path} has version {version}, patchprint reads {VERSION}; build the store again")
         if kind is not None and found != kind:
             raise UserError(f"{folder} holds {found!r}, expected {kind!r}")
         for name, entry in listing.items():

@@ -52,9 +52,7 @@ def open_source(
     stored = {float(fact["patch_scale"]) for fact in facts if fact["kind"] == "patches"}
     if patch_scale is None and len(stored) > 1:
         scales = " and ".join(f"{scale:g}" for scale in sorted(stored))
-        raise UserError(
-            f"the stores hold patches of {scales} sigma; say with --patch-scale what the mix is to be known by"
-        )
+        raise UserError(f"the stores hold patches of {scales} sigma; give --patch-scale for the mix")
     cut_at = stored.pop() if patch_scale is None else patch_scale
     return ConcatSource([open_source(name, device, patch_scale=cut_at) for name in folders], cut_at)
 

@@ -91,9 +91,7 @@ class PatchStore(ArraySource):
     def pairs(self, name: str) -> np.ndarray:
         """Return a pair list of the original set, (L, 3): patch a, patch b, same point."""
         if name not in self.facts["pairs"]:
-            raise UserError(
-                f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs']) or 'none'}"
-            )
+            raise UserError(f"{self.folder} has no pair list {name!r}; it has {', '.join(self.facts['pairs'])}")
         return np.array(manifest.load(self.folder, f"pairs-{name}", "i", (None, 3), 0, len(self.patches)))
 
     def sample(self, points: Tensor, views: Tensor, size: int, warp: Tensor | None = None) -> Tensor:

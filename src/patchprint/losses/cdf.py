@@ -48,9 +48,7 @@ class CDFLoss(PairLoss):
 
     def compute_pairs(self, pairs: Pairs) -> dict[str, Tensor]:
         if self.bins > len(pairs.anchor):
-            raise UserError(
-                f"bins must not exceed the {len(pairs.anchor)} pairs of the batch, got {self.bins}; half is usual"
-            )
+            raise UserError(f"bins must not exceed the {len(pairs.anchor)} pairs of the batch, got {self.bins}")
         if self.binary:
             positive, negative, hardness = _binary_triplets(pairs, self.guard_bits)
         else:

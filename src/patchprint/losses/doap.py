@@ -38,9 +38,7 @@ class DOAPLoss(Loss):
         samples, bins = Samples.of(batch), self.bins or batch.raw.shape[-1]
         pairs = len(samples.unit) * (len(samples.unit) - 1) // 2
         if bins > pairs:
-            raise UserError(
-                f"bins must not exceed the {pairs} pairs of the batch, got {bins}; take fewer or more patches"
-            )
+            raise UserError(f"bins must not exceed the {pairs} pairs of the batch, got {bins}")
         distance, largest = self.distances(batch, samples)
         position = (distance * (bins / largest)).clamp_max(bins)
         position = position.masked_fill(~(samples.positive | samples.negative), bins + 1.0)  # where nothing is counted

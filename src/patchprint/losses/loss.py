@@ -53,9 +53,7 @@ class DescriptorBatch:
         if self.label is not None and self.label.shape != (points,):
             raise UserError(f"label must hold one class for each of the {points} points, got {tuple(self.label.shape)}")
         if self.teacher is not None and self.teacher.shape[:2] != (points, views):
-            raise UserError(
-                f"teacher must describe the same {points} points and {views} views, got {tuple(self.teacher.shape)}"
-            )
+            raise UserError(f"teacher must be of {points} points and {views} views, got {tuple(self.teacher.shape)}")
         # Python numbers would be constants of a compiled function.
         if not isinstance(self.progress, Tensor):
             object.__setattr__(self, "progress", torch.tensor(float(self.progress)))

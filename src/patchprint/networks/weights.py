@@ -202,8 +202,6 @@ def _load_safetensors(path: Path) -> PatchNetwork:
         network.load_state_dict(state)
         for name in ("dim", "kind", "input_size", "channels"):
             if getattr(network, name) != getattr(info, name):
-                raise UserError(
-                    f"its {name} is {getattr(info, name)!r}, but the network has {getattr(network, name)!r}"
-                )
+                raise UserError(f"its {name} is {getattr(info, name)!r}, the network has {getattr(network, name)!r}")
     network.info = info
     return network

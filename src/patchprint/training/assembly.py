@@ -230,13 +230,9 @@ def _check_views(config: TrainConfig, takes: int) -> None:
             f"batch as --batch; --batcher classes takes {views} patches of each point"
         )
     if views == 1 != takes:
-        raise UserError(
-            f"--views is 1, but --batcher {name} needs 2 views of a point to have a positive; groups takes all"
-        )
+        raise UserError(f"--views is 1, but --batcher {name} needs 2 views of a point; groups takes all")
     if takes == 2 != views:
-        raise UserError(
-            f"--batcher {name} takes 2 views of a point, not --views {views}; --batcher classes takes any number"
-        )
+        raise UserError(f"--batcher {name} takes 2 views of a point, not --views {views}; classes takes any number")
 
 
 def _check_size(config: TrainConfig, source: PatchSource, views: int) -> None:

@@ -89,9 +89,7 @@ def latest(folder: Path) -> Path:
     """The newest checkpoint of a run folder."""
     found = _all(folder)
     if not found:
-        raise UserError(
-            f"{folder} holds no checkpoint to resume from; start the run again with --force in place of --resume"
-        )
+        raise UserError(f"{folder} holds no checkpoint to resume from; start again with --force")
     return found[-1]
 
 
@@ -141,9 +139,7 @@ def _check(path: Path, header: dict[str, str], config: TrainConfig) -> None:
         )
     earlier = TrainConfig.from_json(json.loads(header["config"]), str(path))
     if earlier.recipe != config.recipe:
-        raise UserError(
-            f"{path} belongs to recipe {earlier.recipe}, not {config.recipe}; resume it with its own recipe"
-        )
+        raise UserError(f"{path} belongs to recipe {earlier.recipe}, not {config.recipe}")
     changed = differences(earlier, config)
     if config.steps > earlier.steps:
         changed.remove("steps")

@@ -119,18 +119,14 @@ class TrainConfig:
             if not math.isfinite(value) or value < 0:
                 raise UserError(f"{flag(name)} is {value}; it must be a number that is not negative")
         if self.patch_scale is not None and not 0 < self.patch_scale <= LARGEST_SCALE:
-            raise UserError(
-                f"--patch-scale is {self.patch_scale:g}; it must be a number above 0, and at most {LARGEST_SCALE:g}"
-            )
+            raise UserError(f"--patch-scale is {self.patch_scale:g}; it must be above 0, and at most {LARGEST_SCALE:g}")
         if not 0 < self.sec_momentum <= 1:
             raise UserError(f"sec_momentum is {self.sec_momentum}; it lies above 0 and is at most 1, the batch alone")
         for name in ("warm_up", "average"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 0 and below 1")
         if self.sec and self.norm_penalty:
-            raise UserError(
-                "--sec and norm_penalty pull the norms to different places; give one of them, the other as 0"
-            )
+            raise UserError("--sec and norm_penalty exclude each other; give one of them, the other as 0")
         if self.teacher and not (self.teacher_cosine or self.teacher_similarity):
             raise UserError("teacher_cosine and teacher_similarity are 0, so that --teacher teaches nothing")
         if not self.teacher and self.loss_weight != 1:

@@ -187,9 +187,7 @@ class _Run:
         if first_bad >= 0:
             kept = sorted((self.out / "checkpoints").glob("step-*"))
             good = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written before it"
-            raise UserError(
-                f"the loss or the weights became NaN or infinite at step {first_bad + 1}; {good}; try a lower --lr"
-            )
+            raise UserError(f"loss or weights became NaN or infinite at step {first_bad + 1}; {good}; try a lower --lr")
 
     def _log(self, bar: tqdm) -> None:
         watched = self.task.monitor(self._judged()) if self.takes_part else {}

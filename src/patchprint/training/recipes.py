@@ -401,9 +401,7 @@ def _change(config: TrainConfig, changes: dict[str, Any], where: str) -> TrainCo
     names = {choice: values.get(choice, getattr(config, choice)) for choice in CHOICES}
     for choice, options in OPTIONS_OF.items():
         if "=" in names[choice]:
-            raise UserError(
-                f"{flag(choice)} takes a name, not {names[choice]!r}; options are given by {flag(options)} {names[choice]}"
-            )
+            raise UserError(f"{flag(choice)} takes a name, not {names[choice]!r}; give {flag(options)} {names[choice]}")
     chosen = {choice: registry[names[choice]] for choice, registry in CHOICES.items()}
     for choice, options in OPTIONS_OF.items():
         given, known = values.get(options, {}), option_names(chosen[choice])

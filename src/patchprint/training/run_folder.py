@@ -32,10 +32,7 @@ class RunFolder:
             # Its checkpoint says that it is a run of ours; those of older versions carry no marker.
             files.mark_folder(self.path, MADE_BY, CONTENTS)
         elif not force and self.path.exists() and any(self.path.iterdir()):
-            raise UserError(
-                f"{self.path} holds files already; give another --out, --resume to go on with that run, "
-                "or --force to replace it"
-            )
+            raise UserError(f"{self.path} holds files already; give another --out, --resume, or --force to replace it")
         else:
             files.claim_folder(self.path, MADE_BY, CONTENTS, force=force)
         self.checkpoints.mkdir(parents=True, exist_ok=True)

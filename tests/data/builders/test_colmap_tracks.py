@@ -89,7 +89,7 @@ def shifted_keypoints(root):
             r"photo0.png is cut short",
         ),
         (other_database, r"has no keypoints for the tracks in photo0\.png; it belongs to another model"),
-        (shifted_keypoints, r"the model disagree by 50 px in photo0\.png; they do not belong together"),
+        (shifted_keypoints, r"the model disagree by 50 px in photo0\.png; take those of one run"),
         (lambda root: (root / "sparse" / "points3D.txt").write_text(""), "holds no 3D points"),
         (lambda root: (root / "sparse" / "cameras.txt").unlink(), "holds no COLMAP model"),
     ],

@@ -54,9 +54,7 @@ def locate(name: str, data_dir: str | Path | None = None) -> Path:
     if data_dir is not None:
         found = _root_of(wanted, Path(data_dir))
         if found is None:
-            raise UserError(
-                f"{data_dir} holds no complete copy of {name}: there is no {wanted.marker} in it or one folder below"
-            )
+            raise UserError(f"{data_dir} holds no complete copy of {name}: no {wanted.marker} in it or a folder below")
         return found
     target = files.cache_folder(name)
     archives = files.cache_folder("archives")

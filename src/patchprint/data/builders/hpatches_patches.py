@@ -17,7 +17,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
 from patchprint.data import splits
 from patchprint.data.patch_store import PatchStore
-from patchprint.interop.images import decode_gray
+from patchprint.interop.images import read_gray
 
 SIDE = 65
 PATCH_SCALE = 10.0  # the regions of HPatches have a radius of 5 sigma
@@ -94,16 +94,16 @@ def read_sequence(folder: Path) -> np.ndarray:
     return np.stack(strips)
 
 
-def read_strip(path: Path) -> np.ndarray:
-    """Read the patches of one strip, (N, 65, 65)."""
+def read_strip(path: Path, side: int = SIDE) -> np.ndarray:
+    """Read an image of patches that stand below each other, (N, side, side)."""
     if not path.is_file():
         raise UserError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
-    strip = decode_gray(path.read_bytes(), str(path))
-    if strip.shape[1] != SIDE or strip.shape[0] % SIDE:
+    strip = read_gray(path)
+    if strip.shape[1] != side or strip.shape[0] % side:
         raise UserError(
-            f"{path} is {strip.shape[1]}x{strip.shape[0]}; a strip is {SIDE} wide and a multiple of it high"
+            f"{path} is {strip.shape[1]}x{strip.shape[0]}; patches of {side}x{side} stand in it alone or below each other"
         )
-    return strip.reshape(-1, SIDE, SIDE)
+    return strip.reshape(-1, side, side)
 
 
 _PREFIX = {"full": ("i_", "v_"), "illum": ("i_",), "view": ("v_",)}

@@ -199,9 +199,7 @@ def _from_file(file: Path, classes: list[str]) -> np.ndarray:
     except (FileNotFoundError, IsADirectoryError, ValueError, TypeError, AttributeError, RecursionError):
         lists, named = {"": []}, []
     if lists or not named:
-        raise UserError(
-            f'{file} is not a JSON file like {{"train": ["a", "b"], "test": ["c"]}} with the names of classes'
-        )
+        raise UserError(f'{file} is not a JSON file like {{"train": ["a", "b"], "test": ["c"]}} of class names')
     part = np.full(len(classes), NEITHER, np.uint8)
     numbers = {name: number for number, name in enumerate(classes)}
     for name, value in named:

@@ -76,9 +76,7 @@ def class_folders(tree: FileTree) -> Listing:
     tops = {path.split("/")[0] for path in below}
     in_parts = len(tops & set(PARTS)) > 1
     if in_parts and not tops <= set(PARTS):
-        raise UserError(
-            f"{tree.path} holds {min(tops - set(PARTS))} beside folders for {', '.join(PARTS)}; leave it out"
-        )
+        raise UserError(f"{tree.path} holds {min(tops - set(PARTS))} beside folders for {', '.join(PARTS)}; remove it")
     parts = [PARTS[path.split("/")[0]] if in_parts else None for path in below]
     classes = [posixpath.dirname(path.partition("/")[2] if in_parts else path) for path in below]
     if "" in classes:
@@ -96,9 +94,7 @@ def cub(tree: FileTree, root: str) -> Listing:
     known, images = _numbers(list(classes)), []
     for number, name in _table(tree, posixpath.join(root, "images.txt"), 2):
         if class_of.get(number) not in known:
-            raise UserError(
-                f"{tree.path}: image_class_labels.txt and classes.txt have no class for image {number}, {name}"
-            )
+            raise UserError(f"{tree.path}: its lists have no class for image {number}, {name}")
         images.append(LabeledImage(posixpath.join(root, "images", name), known[class_of[number]]))
     return Listing(images, list(classes.values()))
 

@@ -55,9 +55,7 @@ def find_sheets(root: Path, count: int) -> list[Path]:
         if path not in found:
             raise UserError(f"{path} is missing: info.txt names {count} patches, which fill {len(expected)} sheets")
     if len(found) > len(expected):
-        raise UserError(
-            f"{root / 'info.txt'} names only {count} patches, but the {len(found)} sheets hold more; it is cut short"
-        )
+        raise UserError(f"{root / 'info.txt'} names only {count} patches, but the {len(found)} sheets hold more")
     return expected
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
 from patchprint.data import splits
+from patchprint.data.builders.hpatches_patches import read_strip
 from patchprint.data.patch_store import PatchStore
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.images import list_images
 
 SIDE = 51
 GROUP = 10
@@ -44,11 +45,7 @@ def build(src: str | Path, out: str | Path, *, patch_scale: float = 12.0, force:
 
 def _read(folder: Path, names: list[str]) -> Iterator[np.ndarray]:
     for name in progress(names, f"reading {folder.name}", "file"):
-        image = read_gray(folder / name)
-        if image.shape[1] != SIDE or image.shape[0] % SIDE:
-            size = f"{image.shape[1]}x{image.shape[0]}"
-            raise UserError(f"{folder / name} is {size}; RomePatches are {SIDE}x{SIDE}, alone or below each other")
-        yield image.reshape(-1, SIDE, SIDE)
+        yield read_strip(folder / name, SIDE)
 
 
 def _count(folder: Path, names: list[str]) -> int:

@@ -90,9 +90,7 @@ def read_scene(model_folder: Path) -> SfmScene:
     for number, (_, point) in enumerate(points):
         for element in point.track.elements:
             if element.image_id not in row_of:
-                raise UserError(
-                    f"a track of {model_folder} names image {element.image_id}, which the model does not hold"
-                )
+                raise UserError(f"a track of {model_folder} names image {element.image_id}, which is not there")
             triples.append((number, row_of[element.image_id], element.point2D_idx))
     if not triples:
         raise UserError(f"{model_folder} holds no 3D points that an image shows")
@@ -149,9 +147,7 @@ def frames_from_database(scene: SfmScene, database: Path) -> tuple[np.ndarray, n
         chosen = keypoints[scene.index[rows]]
         away = np.abs(chosen.xy.numpy() - scene.xy[rows]).max()
         if away > SAME_INDEX_PX:
-            raise UserError(
-                f"{database} and the model disagree by {away:.0f} px in {name}; they do not belong together"
-            )
+            raise UserError(f"{database} and the model disagree by {away:.0f} px in {name}; take those of one run")
         scale[rows], angle[rows] = chosen.scale.numpy(), chosen.angle.numpy()
     return scale, angle
 

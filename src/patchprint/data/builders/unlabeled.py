@@ -60,9 +60,7 @@ def build(
             names.append(name)
             found.append(keypoints)
     if not names:
-        raise UserError(
-            f"no keypoint was found in the images in {src}; give images that can be read and show something"
-        )
+        raise UserError(f"no keypoint was found in the images in {src}; give readable images with texture")
     image = np.repeat(np.arange(len(found)), [len(keypoints) for keypoints in found])
     frames = {name: torch.cat([getattr(each, name) for each in found]).numpy() for name in ("xy", "scale", "angle")}
     tracks = Tracks.from_observations(**frames, image=image, point=np.arange(len(image)), scene=image)
