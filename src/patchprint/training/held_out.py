@@ -126,6 +126,9 @@ class VerifiedPairs(_SingleViews):
         self.pairs, _ = pairs_of(source, count, seed)
         super().__init__(source, self.pairs.points, self.pairs.views)
 
+    def __len__(self) -> int:
+        return len(self.pairs.index)
+
     def measure(self, network: PatchNetwork) -> Measured:
         """FPR95 in [0, 1], ties counted against the network."""
         distances = self.pairs.distances(self.describe(network.describe, network.input_size))
