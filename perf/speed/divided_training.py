@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from patchprint.common import distributed as ranks, files, provenance
+from patchprint.data.image_bank import DividedImages
 from patchprint.data.tracks import TrackStore
 from patchprint.training import resolve, train
 from patchprint.training.run_folder import read_metrics
@@ -58,10 +59,11 @@ def one_process(arguments: argparse.Namespace) -> None:
         "divide_photos": not arguments.undivided,
     }
     outcome = train(resolve(RECIPE, **settings), store, out=arguments.work / "run")
+    bank: Any = store.images.held if isinstance(store.images, DividedImages) else store.images
     found = {
         "imported_mib": imported,
         "peak_mib": peak_mib(),
-        "photos_mib": round(store.images.held_bytes / 2**20, 1),
+        "photos_mib": round(bank.pyramids.pixels.nbytes / 2**20, 1),
         "seconds": outcome.seconds,
     }
     files.write_json(arguments.work / f"process-{ranks.rank()}.json", found)

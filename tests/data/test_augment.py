@@ -10,8 +10,18 @@ import torch
 from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.data import augment
-from patchprint.data.augment import PRESETS, Augmentation, blur, create, jpeg
-from patchprint.data.image_augment import CROP_AND_FLIP, SIMCLR, ImageAugmentation, _luma, _turn_hue
+from patchprint.data.augment import (
+    CROP_AND_FLIP,
+    PRESETS,
+    SIMCLR,
+    Augmentation,
+    ImageAugmentation,
+    _luma,
+    _turn_hue,
+    blur,
+    create,
+    jpeg,
+)
 from support.known_images import texture
 
 KEY = rng.key(0, 7)

@@ -40,7 +40,7 @@ def run(recipe: str, data: Path, out: Path) -> None:
 
 def run_all(recipes: Sequence[str], data: Path, out: Path) -> None:
     store = TrackStore.open(data / "photos", divided=True)
-    (out / f"held-{distributed.rank()}.json").write_text(json.dumps(store.images.held_bytes))
+    (out / f"held-{distributed.rank()}.json").write_text(json.dumps(store.images.held.pyramids.pixels.nbytes))
     for recipe in recipes:
         run(recipe, data, out)
         dist.barrier()

@@ -28,11 +28,6 @@ class ResidentImages:
     def __len__(self) -> int:
         return len(self.pyramids)
 
-    @property
-    def held_bytes(self) -> int:
-        """Memory of the images that this process holds now, as pyramids."""
-        return self.pyramids.pixels.nbytes
-
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         return sample_patches(self.pyramids, image, center, frame, size)
 
@@ -58,10 +53,6 @@ class StreamedImages:
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def held_bytes(self) -> int:
-        return self._cache.held
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         patches = torch.empty(len(image), 1, size, size, device=self._device)
@@ -116,10 +107,6 @@ class DividedImages:
 
     def __len__(self) -> int:
         return len(self._holder)
-
-    @property
-    def held_bytes(self) -> int:
-        return self.held.held_bytes
 
     def cut(self, image: Tensor, center: Tensor, frame: Tensor, size: int) -> Tensor:
         holder = self._holder[image]

@@ -76,7 +76,8 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
         )
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     if half:
-        state = {name: value.half() if _is_kernel(name, value) else value for name, value in state.items()}
+        kernels = {name for name in state if name.endswith("weight") and state[name].ndim >= 2 and len(state[name]) > 1}
+        state = {name: value.half() if name in kernels else value for name, value in state.items()}
     info = dataclasses.replace(
         info or network.info,
         network=network.info.network,
@@ -181,11 +182,6 @@ def _check_types(info: ModelInfo) -> None:
                 fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
             if not fits:
                 raise UserError(f"its {field.name} is {str(value)[:60]!r}, which is none")
-
-
-def _is_kernel(name: str, value: Tensor) -> bool:
-    """Whether this is the weight of a convolution or linear layer."""
-    return name.endswith("weight") and value.ndim >= 2 and value.shape[0] > 1
 
 
 def _load_safetensors(path: Path) -> PatchNetwork:
