@@ -49,22 +49,6 @@ def write_cub(root: Path, classes: int = 6, images: int = 3) -> Path:
     return root
 
 
-def write_cars(root: Path, classes: int = 6, images: int = 3) -> Path:
-    """car_ims/ and cars_annos.mat with the fields of the published one; the images are not in the order of the classes."""
-    from scipy.io import savemat
-
-    names = [f"Make {'fedcba'[number % 6]} Sedan 20{number:02d}" for number in range(classes)]
-    kinds = [("relative_im_path", object), *((f"bbox_{side}", object) for side in ("x1", "y1", "x2", "y2"))]
-    annotations = np.zeros((1, classes * images), np.dtype([*kinds, ("class", object), ("test", object)]))
-    for number in range(classes * images):
-        label, path = number % classes, f"car_ims/{number + 1:06d}.jpg"
-        write_image(root / path, names[label])
-        annotations[0, number] = (path, 1, 1, 16, 12, np.uint8(label + 1), np.uint8(number % 2))
-    cells = np.array([names], object)
-    savemat(root / "cars_annos.mat", {"annotations": annotations, "class_names": cells})
-    return root
-
-
 def write_products(root: Path, train: Sequence[int] = (1, 2, 3, 4), test: Sequence[int] = (5, 6)) -> Path:
     """Stanford Online Products, two images a class; the last test class has one, as some do."""
     for file, labels in (("Ebay_train.txt", train), ("Ebay_test.txt", test)):

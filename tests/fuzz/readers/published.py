@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest import mock
 
 import cv2
 
 from fuzz import mutators
-from fuzz.forked_programs import run_forked
 from fuzz.reader import Reader
 from patchprint.benchmarks import hpatches
 from patchprint.common.errors import UserError
@@ -87,11 +85,6 @@ def read_layouts(folder: Path) -> None:
         raise problems[0]
 
 
-def read_cars(folder: Path) -> None:
-    with archives.open_tree(folder / "cars") as tree, mock.patch.object(labeled_layouts.subprocess, "run", run_forked):
-        labeled_layouts.read_listing(tree)
-
-
 def write_archives(folder: Path) -> None:
     for kind in ("zip", "tar", "tar.gz"):
         labeled_sets.write_folders(folder / f"set-{kind}", ["a", "b"], 2)
@@ -118,7 +111,5 @@ READERS: dict[str, Reader] = {
     "labeled images": Reader(write_layouts, read_layouts,
                              {"*/*.txt": mutators.TEXT, "*/*/*.txt": mutators.TEXT, "*/*.bin": mutators.BYTES,
                               "*.json": mutators.JSON}, share=0.5),
-    "Cars196": Reader(lambda folder: labeled_sets.write_cars(folder / "cars", 3, 2), read_cars,
-                      {"*/*.mat": mutators.BYTES}),
     "archives": Reader(write_archives, read_archives, {"*.zip": mutators.BYTES, "*.tar*": mutators.BYTES}),
 }  # fmt: skip

@@ -33,14 +33,14 @@ def build(
     src: str | Path,
     out: str | Path,
     *,
-    layout: Literal["auto", "folders", "cub", "cars", "sop", "inshop", "cifar"] = "auto",
+    layout: Literal["auto", "folders", "cub", "sop", "inshop", "cifar"] = "auto",
     train_classes: int | None = None,
     split: Path | None = None,
     side: int = 256,
     strict: bool = False,
     force: bool = False,
 ) -> None:
-    """Images with classes, for metric learning: CUB-200-2011, Cars196, Online Products, In-shop, CIFAR-10, class folders.
+    """Images with classes, for metric learning: CUB-200-2011, Online Products, In-shop, CIFAR-10, class folders.
 
     Args:
         src: folder, zip or tar.

@@ -6,24 +6,19 @@ class.
 
 from __future__ import annotations
 
-import json
 import posixpath
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from patchprint.common.errors import UserError, parsing, require
-from patchprint.data.builders import cars_annotations
+from patchprint.common.errors import UserError
 from patchprint.data.builders.archives import FileTree
 from patchprint.data.image_store import BOTH, GALLERY, QUERY
 from patchprint.data.splits import PARTS, TEST, TRAIN
 from patchprint.interop.images import SUFFIXES
 
-_SECONDS = 120  # that reading annotations may take
 _CIFAR_SIDE = 32
 _CIFAR_BYTES = 1 + 3 * _CIFAR_SIDE**2  # label, red, green, blue
 
@@ -99,23 +94,6 @@ def cub(tree: FileTree, root: str) -> Listing:
     return Listing(images, list(classes.values()))
 
 
-def cars(tree: FileTree, root: str) -> Listing:
-    """List Cars196; the training and test parts of its annotations are for classification and not used."""
-    name = posixpath.join(root, "cars_annos.mat")
-    require("scipy.io", extra="metric-learning")
-    with parsing(f"{name} in {tree.path}", "the annotations of Cars196", "copy or download it again"):
-        program = [sys.executable, "-P", cars_annotations.__file__]
-        done = subprocess.run(program, input=tree.read(name), capture_output=True, timeout=_SECONDS, check=False)
-        if done.returncode:
-            reason = done.stderr.decode(errors="replace").strip().splitlines() or ["the reader of .mat files failed"]
-            raise ValueError(reason[-1])
-        found = json.loads(done.stdout)
-        labels = np.array(found["labels"], np.int64)
-    _refuse_unknown_labels(labels, len(found["classes"]), f"{name} in {tree.path}")
-    files = [posixpath.join(root, file) for file in found["files"]]
-    return Listing(list(map(LabeledImage, files, labels.tolist())), found["classes"])
-
-
 def online_products(tree: FileTree, root: str) -> Listing:
     """List Stanford Online Products."""
     rows = [
@@ -175,7 +153,6 @@ def cifar_pixels(data: bytes, row: int) -> np.ndarray:
 # found as class folders.
 LAYOUTS: dict[str, tuple[str, Callable[[FileTree, str], Listing], bool]] = {
     "cub": ("image_class_labels.txt", cub, True),
-    "cars": ("cars_annos.mat", cars, True),
     "sop": ("Ebay_train.txt", online_products, False),
     "inshop": ("list_eval_partition.txt", in_shop, False),
     "cifar": ("batches.meta.txt", cifar, True),
