@@ -3,6 +3,8 @@
 from reference.formula import units
 from reference.mining import distance, hardest_across
 
+VARIANTS = {"": {}, "fast": {"rate": 0.5}}
+
 
 def reference(settings, points, dim):
     return Yours(**settings)

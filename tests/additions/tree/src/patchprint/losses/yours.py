@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from patchprint.losses.mining import hardest_across, l2
 class YoursLoss(PairLoss):
     """``mean_i max(0, 1 + d+_i - d-_i) / (1 + mu)``, mu the running mean of d+ (detached)."""
 
-    variants: ClassVar = {"": {}, "fast": {"rate": 0.5}}
     mean: Tensor
     started: Tensor
 
