@@ -201,10 +201,10 @@ def test_m7_weights_that_repeat_few_bytes_over_a_huge_shape_are_refused(tmp_path
 def test_m7_an_error_of_opencv_is_that_of_one_image(desk: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
     finding = describe_jobs.find_keypoints
 
-    def find(image: Path, **settings: Any) -> object:
+    def find(image: Path, settings: Any, **more: Any) -> object:
         if image.name == "1.png":
             cv2.resize(np.zeros((1, 1), np.uint8), (0, 0))  # raises cv2.error
-        return finding(image, **settings)
+        return finding(image, settings, **more)
 
     monkeypatch.setattr(describe_jobs, "find_keypoints", find)
     code, said = typed(f"describe photos --out f {SMALL}")
@@ -311,7 +311,7 @@ def test_l9_a_closed_stdout_is_no_fault() -> None:
 
 @pytest.mark.parametrize(
     ("rank", "world", "said"),
-    [("x", "", "RANK='x'"), ("1", "", "RANK is 1 and WORLD_SIZE is 1"), ("0", "many", "WORLD_SIZE='many'")],
+    [("x", "", "RANK='x'"), ("1", "", "RANK=1 and WORLD_SIZE=1"), ("0", "many", "WORLD_SIZE='many'")],
 )
 def test_l9_odd_ranks_are_one_sentence(
     rank: str, world: str, said: str, desk: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed

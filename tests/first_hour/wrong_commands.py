@@ -127,7 +127,7 @@ match a.jpg b.jpg --out m.npz -> --force
 match a.jpg b.jpg --out notes.txt --force -> notes.txt
 match a.jpg b.jpg --out new.png --out notes.txt/new.npz -> notes.txt
 match a.jpg b.jpg --out new.png --out new.png -> new.png
-match features --out new.png -> many photos
+match features --out new.png -> many images
 match features -> --out
 {describe,sfm} photos --out notes.txt -> notes.txt
 {describe,sfm} photos --out photos -> photos

@@ -132,8 +132,9 @@ class Keypoints:
         if isinstance(keypoints, (list, tuple)) and all(hasattr(each, "pt") for each in keypoints):
             keypoints = Keypoints.from_opencv(keypoints)
         if not isinstance(keypoints, Keypoints):
+            kind = type(keypoints).__name__
             raise UserError(
-                f"keypoints are given as {type(keypoints).__name__}; give Keypoints or a list of cv2.KeyPoint"
+                f"keypoints are given as {kind}; give Keypoints(xy, scale, angle) or a list of cv2.KeyPoint"
             )
         given = (keypoints.xy, keypoints.scale, keypoints.angle, keypoints.affine)
         numbers = [each for each in given if each is not None]
