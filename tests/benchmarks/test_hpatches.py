@@ -49,6 +49,14 @@ def test_a_list_has_room_for_distractors(hpatches_store: Path) -> None:
             scores_of("hpatches", ConstantModel(), hpatches_store, list_length=length)
 
 
+def test_one_sequence_has_no_retrieval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_store(tmp_path / "one", scenes=1, points=24, views=16, size=32)
+    result = measure(run_of("hpatches", CountingPixels(), tmp_path / "one"))
+    assert "retrieval" not in result.scores and set(result.scores["matching"]["map"]) == {"matlab", "python"}
+    assert "no retrieval" in capsys.readouterr().err
+    assert "retrieval" not in BENCHMARKS["hpatches"]().headline(result.scores)
+
+
 def test_official_ties_are_those_of_the_released_scripts(hpatches_store: Path) -> None:
     """Their stable sort decides for constant descriptors: last in verification, first patch in matching, first in retrieval."""
     scores = scores_of("hpatches", ConstantModel(), hpatches_store, ties="official")

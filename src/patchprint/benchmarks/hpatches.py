@@ -3,7 +3,8 @@
 Every average precision is given in both definitions, ``python`` (trapezoid, the released scripts) and ``matlab`` (mean
 precision at positives, the figures of the paper). Equal distances count with the expectation over their orders, or, with
 ``ties`` "official", as the released scripts have it: their sort is stable, so non-matching pairs come first in verification,
-the first patch in matching, the positives in retrieval.
+the first patch in matching, the positives in retrieval. Of a single sequence there is no retrieval, since the distractors of a
+query are patches of other sequences.
 
 Which patches are compared is read from the released task files or drawn. Released files: ``verif_pos_split-a.csv``,
 ``verif_neg_intra_split-a.csv`` and ``verif_neg_inter_split-a.csv`` with the columns s1,t1,idx1,s2,t2,idx2, and
@@ -26,6 +27,7 @@ import torch
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._stores import describe_patches, open_patches
 from patchprint.common.errors import UserError, parsing
+from patchprint.common.progress import note
 from patchprint.data import PatchStore
 from patchprint.data.builders.hpatches_patches import Split, is_test, published_split
 from patchprint.metrics.average_precision import Definition, Ties, average_precision
@@ -125,9 +127,12 @@ class HPatches(Benchmark):
         scores: Scores = {
             "verification": verification(descriptors, tasks, ties),
             "matching": matching(descriptors, names, ties),
-            "retrieval": retrieval(descriptors, tasks, settings.list_length, ties),
         }
-        for task in TASKS:
+        if len(names) > 1:
+            scores["retrieval"] = retrieval(descriptors, tasks, settings.list_length, ties)
+        else:
+            note(f"{names[0]} is the only sequence: no retrieval, which takes its distractors from other sequences")
+        for task in scores:
             scores[task]["map"] = _mean_of(scores[task][level] for level in LEVELS)
             scores[task]["easy_minus_tough"] = {
                 d: scores[task]["easy"][d] - scores[task]["tough"][d] for d in get_args(Definition)
@@ -139,8 +144,9 @@ class HPatches(Benchmark):
         return {**scores, "counts": counts, "published_split": published_split(names)}
 
     def headline(self, scores: Scores) -> dict[str, float]:
-        spread = {f"{task} easy-tough": scores[task]["easy_minus_tough"]["python"] for task in TASKS}
-        return {task: scores[task]["map"]["python"] for task in TASKS} | spread
+        tasks = [task for task in TASKS if task in scores]
+        spread = {f"{task} easy-tough": scores[task]["easy_minus_tough"]["python"] for task in tasks}
+        return {task: scores[task]["map"]["python"] for task in tasks} | spread
 
     def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
         """Beside the published sequences only; verification and retrieval only with the released lists."""
