@@ -223,6 +223,16 @@ def test_sequence_pairs_visit_every_pair_and_ignore_what_is_not_mined():
     assert len(pairs) == 6
 
 
+def test_batches_of_more_sequences_take_random_ones():
+    source, seen = ragged_points(most=5), set()
+    batcher = SequencePairBatcher(source, 33, sequences=3)
+    for number in range(20):
+        shares = source.scene[batcher.batch(step(number)).points].reshape(3, 11)
+        assert all(len(share.unique()) == 1 for share in shares)
+        seen.add(frozenset(shares[:, 0].tolist()))
+    assert len(seen) == 4 and all(len(three) == 3 for three in seen)
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="largest group has 30 patches and does not fit into 16;"):
         GroupBatcher(Points([2] * 50 + [30]), 16)
@@ -236,7 +246,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="no mined labels"):
         SequencePairBatcher(Points([2] * 20), 16)
     source = ragged_points()
-    with pytest.raises(ValueError, match="two sequences with at least 600 patches each"):
+    with pytest.raises(ValueError, match="2 sequences with at least 600 patches each"):
         SequencePairBatcher(source, 1200)
     with pytest.raises(ValueError, match="give an even number"):
         SequencePairBatcher(source, 33)

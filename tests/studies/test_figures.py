@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from patchprint.studies import Bars, Case, Curves, Figure, HeatMap, Lines, Profiles, Study
+from patchprint.studies import Bars, Case, Curves, Figure, Gains, HeatMap, Lines, Profiles, Study
 from patchprint.studies._figures import StudyDrawing
 from patchprint.studies._results import RunRecord
 from support.toy_studies import record, rows_of, toy_study
@@ -49,6 +49,13 @@ def test_means_of_several_orders_stand_on_a_logarithmic_axis() -> None:
     lowest, low, high = ((record(0, fpr95=value),) for value in (0.01, 10.0, 100.0))
     assert ">80<" in toy_figure(BARS, low, high, low, high)
     assert ">80<" not in toy_figure(BARS, lowest, high, lowest, high)
+
+
+def test_gains_stand_over_the_factor_of_another_column() -> None:
+    small = (record(0, fpr95=4.0, norm_variance=0.05), record(1, fpr95=6.0, norm_variance=0.05))
+    shown = toy_figure(Gains("FPR95 %", over="norm variance", panels=("recipe",)), DONE, small, DONE, MISSING)
+    assert all(f">{words}<" in shown for words in ("hardnet", "hynet", "SEC", "gain in FPR95 %"))
+    assert "norm variance: baseline over row" in shown and ">plain<" not in shown
 
 
 def test_lines_go_along_numbers() -> None:

@@ -239,6 +239,12 @@ def test_published_numbers_of_patches_stand_in_their_rows() -> None:
     assert case("hynet-frn", "HardNet, own recipe", "BN").published == {"matching mAP": 50.56}
     assert case("hynet-frn", "HardNet", "FRN").published == {"matching mAP": 51.89}
     assert case("hynet-frn", "HyNet", "FRN").published_gain == {"matching mAP": 1.93}
+    assert case("hynet-components", "hybrid", "FRN", "with").published_gain == {"matching mAP": 1.93}
+    assert case("doap-binary", "DOAP-ST binary", "liberty").published["notredame FPR95 %"] == 0.96
+    assert published("doap-rome", "DOAP binary") == [95.2, 86.8]
+    assert list(case("l2net-table2", "CS L2-Net+", "train").published.values()) == pytest.approx(
+        [1.9, 0.73, 1.85, 4.48 / 3, (5.4 + 2.44 + 5.88) / 3]
+    )
     assert list(case("hynet-norms", "with").published_gain.values()) == [0.39, 0.57, 0.21]
     assert case("doap-transformer", "border repeated", "notredame").published["yosemite FPR95 %"] == 1.35
     assert case("doap-mining", "DOAP-ST", "also mined").published_gain == {"matching mAP": 6.0}

@@ -88,7 +88,7 @@ def reduced(study: Study) -> Study:
     needed = {name for case in cases for name in (case.learns, *case.selects_on)}
     needed |= {measure.on for measure in study.measures.values() if measure.on}
     data = {name: what for name, what in study.data.items() if name in needed}
-    few = {"ubc": {"pairs": 200}, "hpatches": {"list_length": 20}}
+    few = {"ubc": {"pairs": 200}, "hpatches": {"list_length": 20}, "rome": {"split": "all"}}
     measures = {
         title: dataclasses.replace(measure, settings={**measure.settings, **few.get(measure.benchmark, {})})
         for title, measure in study.measures.items()

@@ -111,25 +111,28 @@ class SequencePairBatcher(StepBatcher):
     """DOAP with label mining: whole groups of two sequences, half of the rows for each; an epoch takes all pairs of sequences.
 
     Patches of different points of one sequence are negatives only where the mined labels of the source call them
-    distractors; the others are ignored. DOAP's 1024 patches are 2 sequences x 32 groups x 16 views.
+    distractors; the others are ignored. DOAP's 1024 patches are 2 sequences x 32 groups x 16 views. Of more ``sequences`` than
+    two each batch takes random ones.
     """
 
-    def __init__(self, source: PatchSource, num_patches: int, **place: Unpack[Place]) -> None:
+    def __init__(self, source: PatchSource, num_patches: int, sequences: int = 2, **place: Unpack[Place]) -> None:
         super().__init__(source, num_patches, **place)
         if source.mined is None:
             raise UserError("the source has no mined labels; run patchprint data build hpatches --mine-labels")
-        if num_patches % 2:
-            raise UserError(f"two sequences cannot share a batch of {num_patches} patches; give an even number")
+        if sequences < 2 or num_patches % sequences:
+            raise UserError(
+                f"{sequences} sequences cannot share a batch of {num_patches} patches; give an even number, of at least 2"
+            )
         self.mined, self.observation, self.scene = source.mined, source.observation, source.scene
-        self.half = num_patches // 2
-        self.scenes = _Scenes(_groups(source, self.half, min_views=2), source.scene)
+        self.sequences, self.rows_of_each = sequences, num_patches // sequences
+        self.scenes = _Scenes(_groups(source, self.rows_of_each, min_views=2), source.scene)
         sizes = source.num_views[self.scenes.points].split(self.scenes.size.tolist())
-        most = torch.tensor([_groups_to_fill(self.half, size) for size in sizes], device=source.device)
-        usable = (most <= self.scenes.reach).nonzero()[:, 0]
-        if len(usable) < 2:
-            raise UserError(f"label mining needs two sequences with at least {self.half} patches each")
-        self.most = int(most[usable].max())
-        self.sequence_pairs = usable[torch.triu_indices(len(usable), len(usable), offset=1, device=usable.device)].T
+        most = torch.tensor([_groups_to_fill(self.rows_of_each, size) for size in sizes], device=source.device)
+        self.usable = (most <= self.scenes.reach).nonzero()[:, 0]
+        if len(self.usable) < sequences:
+            raise UserError(f"label mining needs {sequences} sequences with at least {self.rows_of_each} patches each")
+        self.most = int(most[self.usable].max())
+        self.sequence_pairs = torch.combinations(self.usable)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -137,21 +140,27 @@ class SequencePairBatcher(StepBatcher):
         return len(self.sequence_pairs)
 
     def batch(self, step: Tensor) -> PatchBatch:
-        count = len(self.sequence_pairs)
-        number = (step % count)[None]  # an index without dimensions would be read by the host
-        (pair,) = self.sequence_pairs[rng.permutation(self._key(step // count, SCENES), count)[number]]
-        points = self.scenes.draw(self._key(step, POINTS), pair, self.most)
-        one, other = (_in_rows(of_sequence, self.num_views, self.half) for of_sequence in points.unbind(1))
+        points = self.scenes.draw(self._key(step, POINTS), self._sequences(step), self.most)
+        shares = [_in_rows(of_sequence, self.num_views, self.rows_of_each) for of_sequence in points.unbind(1)]
+        labels = [cast(Tensor, each.label) + number * self.most for number, each in enumerate(shares)]
         rows = PatchBatch(
-            torch.cat([one.points, other.points]),
-            torch.cat([one.views, other.views]),
-            torch.cat([cast(Tensor, one.valid), cast(Tensor, other.valid)]),
-            label=torch.cat([cast(Tensor, one.label), cast(Tensor, other.label) + self.most]),
+            torch.cat([each.points for each in shares]),
+            torch.cat([each.views for each in shares]),
+            torch.cat([cast(Tensor, each.valid) for each in shares]),
+            label=torch.cat(labels),
         )
         distractors = self.mined.are_distractors(
             self.scene[rows.points], self.observation(rows.points, rows.views)[:, 0]
         )
         return _shared(rows, _same_scene_other_point(self.scene, rows.points) & ~distractors, self)
+
+    def _sequences(self, step: Tensor) -> Tensor:
+        """Return the sequences of a batch, (sequences,)."""
+        if self.sequences > 2:
+            return self.usable[rng.permutation(self._key(step, SCENES), len(self.usable))[: self.sequences]]
+        count = len(self.sequence_pairs)
+        number = (step % count)[None]  # an index without dimensions would be read by the host
+        return self.sequence_pairs[rng.permutation(self._key(step // count, SCENES), count)[number]][0]
 
 
 class _Scenes:

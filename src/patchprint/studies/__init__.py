@@ -10,7 +10,7 @@ import pkgutil
 
 from patchprint.common.registry import Registry
 from patchprint.studies._engine import Report, run_study
-from patchprint.studies._figures import Bars, Curves, Figure, Functions, HeatMap, Lines, Profiles
+from patchprint.studies._figures import Bars, Curves, Figure, Functions, Gains, HeatMap, Lines, Profiles
 from patchprint.studies._plan import Options
 from patchprint.studies._study import Case, Column, Measure, Study
 
@@ -28,6 +28,6 @@ def _declared() -> dict[str, Study]:
 STUDIES: Registry[Study] = Registry("study", _declared())
 
 __all__ = [
-    "STUDIES", "Bars", "Case", "Column", "Curves", "Figure", "Functions", "HeatMap", "Lines", "Measure", "Options", "Profiles",
-    "Report", "Study", "run_study",
+    "STUDIES", "Bars", "Case", "Column", "Curves", "Figure", "Functions", "Gains", "HeatMap", "Lines", "Measure", "Options",
+    "Profiles", "Report", "Study", "run_study",
 ]  # fmt: skip

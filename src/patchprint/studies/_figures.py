@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchprint.report.charts import COLORS, INK, Drawing, series_color
-from patchprint.studies._results import grouped
+from patchprint.studies._results import baseline_of, grouped
 
 if TYPE_CHECKING:
     from patchprint.studies._results import Group, Row
@@ -166,6 +166,35 @@ class Curves(Figure):
             if self.legend:
                 _add_legend(axes, [axes])
         strip.axes[0].set_ylabel(self.ylabel)
+
+
+@dataclass(frozen=True)
+class Gains(Figure):
+    """The gain of each row over the baseline of the study, over the factor by which another column is smaller than there.
+
+    Args:
+        column: title of the column whose gain is shown.
+        over: title of the column that gets smaller.
+        panels: labels whose values have a plot each.
+    """
+
+    column: str
+    over: str
+    panels: tuple[str, ...] = ()
+
+    def draw(self, strip: Any, study: Study, rows: Sequence[Row]) -> None:
+        assert study.baseline is not None
+        column, over = study.column(self.column), study.column(self.over)
+        for axes, panel in _plots(strip, grouped(rows, self.panels), sharey=True):
+            for row in panel.rows:
+                other = baseline_of(row, rows, *study.baseline)
+                before, after = (each and each.summary(over).mean for each in (other, row))
+                if other is not None and before and after:
+                    name = ", ".join(value for label, value in row.labels.items() if label not in self.panels)
+                    axes.plot(before / after, row.gain(other, column).mean, "o", label=name)
+            axes.set(title=panel.title, xlabel=f"{self.over}: baseline over row", xscale="log")
+            _add_legend(axes, [axes])
+        strip.axes[0].set_ylabel(f"gain in {self.column}")
 
 
 @dataclass(frozen=True)

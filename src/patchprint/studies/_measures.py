@@ -17,8 +17,10 @@ from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry
 from patchprint.data import PatchSource
 from patchprint.data.batches import two_views
+from patchprint.data.patch_pairs import pairs_of
 from patchprint.losses.mining import angle, hardest_cosine
 from patchprint.losses.sdgm import SDGMLoss, Spread
+from patchprint.metrics.verification import fpr95
 from patchprint.studies._study import Column, Measure
 
 # What the studies on UBC share: the sets, FPR95 on those that a run did not learn, and what the papers print.
@@ -153,8 +155,36 @@ class Values(Benchmark):
         return {"largest mean of a bit": scores["largest_bit_mean"]}
 
 
+@dataclass(frozen=True)
+class ThresholdSettings:
+    pairs: int = 100_000  # to draw where the data bring no list
+
+
+class Thresholds(Benchmark):
+    """FPR95 of descriptors, and of their bits: larger than zero, than the mean of a dimension, than its median."""
+
+    settings = ThresholdSettings
+
+    def evaluate(self, run: Run, settings: ThresholdSettings) -> dict[str, Any]:
+        source = open_patches(run, "all")
+        pairs, _ = pairs_of(source, settings.pairs, run.seed)
+        found = _floats(run, source, pairs.points, pairs.views)
+        cuts = {"zero": torch.zeros(1), "mean": found.mean(0), "median": found.median(0).values}
+        bits = {name: torch.where(found > cut, 1.0, -1.0) for name, cut in cuts.items()}
+        distances = {name: pairs.distances(each) for name, each in ({"floats": found} | bits).items()}
+        return {"fpr95": {name: 100 * fpr95(each, pairs.is_match) for name, each in distances.items()}}
+
+    def headline(self, scores: dict[str, Any]) -> dict[str, float]:
+        return {f"FPR95 % of {name}": value for name, value in scores["fpr95"].items()}
+
+
 PROBES: Registry[Callable[[], Benchmark]] = Registry(
-    "probe", {"angles": lambda: Angles("angles"), "values": lambda: Values("values")}
+    "probe",
+    {
+        "angles": lambda: Angles("angles"),
+        "values": lambda: Values("values"),
+        "thresholds": lambda: Thresholds("thresholds"),
+    },
 )
 
 

@@ -1,17 +1,18 @@
-"""DOAP: batch size, bins, spatial transformer, label mining, and learning rates in short runs."""
+"""DOAP: its tables, batch size, bins, spatial transformer, label mining, and learning rates in short runs."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from patchprint.studies import Bars, Case, Lines, Study
+from patchprint.studies import Bars, Case, Column, Lines, Measure, Study
 from patchprint.studies._measures import FPR95, HPATCHES, MEAN, UBC, UBC_SETS, mean_ap, published_fpr95
 
 # 100 epochs of Liberty at 1024 patches; other batches take steps in inverse proportion, and the rate follows by itself.
 _EPOCHS_100 = 44_000
 _SHORT = 4000  # steps
 _MATCHING = mean_ap("matching")
+_ROME = {"train mAP": "train", "test mAP": "test"}
 _STUDY = partial(Study, data=UBC_SETS, measures=UBC, columns=FPR95[1:])
 
 
@@ -31,9 +32,32 @@ STUDIES = {
     ),
     "doap-bins": _STUDY(
         summary="DOAP's number of bins, trained on Liberty",
-        cases=tuple(_doap({"bins": str(bins)}, loss_settings={"bins": bins}) for bins in (5, 10, 15, 20, 25, 50)),
+        cases=tuple(
+            _doap({"bins": str(bins)}, loss_settings={"bins": bins}) for bins in (5, 10, 15, 20, 25, 50, 200, 1000)
+        ),
         figures=(Lines((MEAN,), x="bins"),),
-        notes="Weights of the last step. The paper says that up to 25 bins suffice and prints no numbers.",
+        notes="Weights of the last step. The paper says that up to 25 bins suffice, and that there is no error of quantization "
+        "where a bin holds one item (1000 bins for 1024 patches); it prints no numbers.",
+    ),
+    "doap-binary": Study(
+        summary="DOAP's 256 bits without and with spatial transformer",
+        data=UBC_SETS,
+        cases=tuple(
+            Case(
+                {"method": title, "trained on": learned},
+                recipe,
+                learned,
+                {"hold_out": False},
+                published=published_fpr95(f"{title} 256+", learned),
+            )
+            for title, recipe in (("DOAP binary", "doap-binary"), ("DOAP-ST binary", "doap-st-binary"))
+            for learned in UBC_SETS
+        ),
+        measures=UBC,
+        columns=FPR95,
+        mean_over="trained on",
+        figures=(Bars(MEAN, bars="trained on", groups=("method",)),),
+        notes="Weights of the last step.",
     ),
     "doap-mining": Study(
         summary="DOAP on HPatches without and with spatial transformer and label mining",
@@ -44,6 +68,15 @@ STUDIES = {
         cases=(
             Case({"method": "DOAP", "negatives": "of other sequences"}, "doap-hpatches", "train"),
             Case({"method": "DOAP-ST", "negatives": "of other sequences"}, "doap-st-hpatches", "train"),
+            *(
+                Case(
+                    {"method": "DOAP-ST", "negatives": f"also mined, of {number} sequences"},
+                    "doap-st-lm",
+                    "train",
+                    {"batcher_options": {"sequences": number}},
+                )
+                for number in (4, 8)
+            ),
             Case(
                 {"method": "DOAP-ST", "negatives": "also mined"},
                 "doap-st-lm",
@@ -55,7 +88,23 @@ STUDIES = {
         columns=(_MATCHING, mean_ap("verification"), mean_ap("retrieval")),
         baseline=("negatives", "of other sequences"),
         figures=(Bars(_MATCHING.title, bars="negatives", groups=("method",)),),
-        notes="mAP in percent, weights of the last step. The paper says around 6 for the gain in matching, on split a.",
+        notes="mAP in percent, weights of the last step. The paper says around 6 for the gain in matching, on split a; its "
+        "batches are of two sequences, which it did not tune.",
+    ),
+    "doap-rome": Study(
+        summary="DOAP on RomePatches",
+        data={"rome": "store of RomePatches"},
+        cases=tuple(
+            Case({"method": title}, recipe, "rome", published=dict(zip(_ROME, scores, strict=True)))
+            for title, recipe, scores in (
+                ("DOAP", "doap-rome", (95.9, 88.4)),
+                ("DOAP binary", "doap-binary-rome", (95.2, 86.8)),
+            )
+        ),
+        measures={part: Measure("rome", settings={"split": part}) for part in ("train", "test")},
+        columns=tuple(Column(title, f"{part}.map", scale=100) for title, part in _ROME.items()),
+        figures=tuple(Bars(title, bars="method") for title in _ROME),
+        notes="mAP in percent, weights of the last step.",
     ),
     "doap-rates": _STUDY(
         summary=f"DOAP's learning rate and batch beside HardNet, {_SHORT} steps, trained on Liberty",
