@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -462,6 +463,49 @@ def _page(study: str, *numbers: int) -> Callable[[Path], str]:
     return make
 
 
+def _papers(results: Path) -> str:
+    """Every table and figure of the papers: its command, how much of it ran, numbers and verdict (``papers.json``)."""
+    rows = []
+    for each in json.loads((ROOT / "tools/papers.json").read_text(encoding="utf-8")):
+        name, command = each["command"].removeprefix("study "), f"`{each['command']}`".replace("`–`", "–")
+        files = [results / file for file in each.get("file", "").split()] or sorted(
+            results.glob(f"*/{name}/{name}.json")
+        )
+        found = [_read(file) for file in files if file.is_file()]
+        if "data" in each:
+            rows.append([each["item"], command, "–", "", f"not run: {each['data']}"])
+        elif not found or len(found) < len(each.get("file", "").split()):
+            rows.append([each["item"], command, "–", "", each.get("verdict", "not run yet: needs a GPU")])
+        else:
+            numbers = re.sub(r"{([^{};]*); ([^{};]*); ([^{};]*)}", partial(_number, found), each.get("number", ""))
+            rows.append([each["item"], command, _length(found[0]), numbers, each["verdict"]])
+    header = ["item", "command (`patchprint ...`)", "length", "numbers (published)", "agrees?"]
+    return Table(header, rows, "Studies of results/, each in its own folder.").to_markdown(False)
+
+
+def _length(result: Row) -> str:
+    """Return which part of the steps a study ran, how many of its runs, and how many seeds."""
+    if "rows" not in result["scores"]:
+        return "whole"
+    runs = [run for row in result["scores"]["rows"] for run in row["runs"]]
+    done, seeds = sum("error" not in run for run in runs), len(result["settings"]["seeds"])
+    part = "" if done == len(runs) else f", {done} of {len(runs)} runs"
+    return f"{result['settings']['budget']:g}{part}, {seeds} seed{'s' * (seeds > 1)}" if runs else "whole"
+
+
+def _number(found: Sequence[Row], match: re.Match[str]) -> str:
+    """Format a number: ``row; column; format``, ``row > row; ...`` the gain of the second, ``file; path; ...`` a score."""
+    place, column, form = match.groups()
+    if "rows" not in found[0]["scores"]:
+        value = found[int(place)]["scores"]
+        for part in column.split("."):
+            value = value[part]
+        return format(value, form)
+    rows = {", ".join(row["labels"].values()): row["columns"] for row in found[0]["scores"]["rows"]}
+    *before, after = (rows[name][column]["mean"] for name in place.split(" > "))
+    return format(after - before[0] if before else after, form)
+
+
 def _image_steps(result: Row) -> Rows:
     scores = result["scores"]
     yield {"key": "plain eager step", "ms": scores["eager_ms"]}
@@ -563,6 +607,16 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "AP by task and strength of jitter: results/hpatches/.",
         lambda found: sorted(found, key=lambda result: f"{result['scores']['matching']['hard']['python']:.3f}"),
     ),
+    "hpatches-real": Listing(
+        "hpatches/contruction-*.json",
+        " = {model[name]} | "
+        + " | ".join(
+            _columns(f"{task} @l = {{scores[{task}][@l][python]:.3f}}", l=LEVELS)
+            for task in ("matching", "verification")
+        ),
+        "AP on `i_contruction` by task and strength of jitter: results/hpatches/contruction-*.json.",
+        lambda found: sorted(found, key=lambda result: f"{result['scores']['matching']['hard']['python']:.3f}"),
+    ),
     "eth": Listing(
         "eth/*.json",
         " = {label} | ratio test = {ratio} | images = {registered} of {photos} | verified matches = {inlier_matches:,} | "
@@ -595,6 +649,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "results/experiments/keypoint-choice*.json.",
         _keypoint_choices,
     ),
+    "papers": _papers,
     "comparison": _page("studies/comparison", 1),
     "statistics": Listing(
         "studies/comparison/statistics.json",
