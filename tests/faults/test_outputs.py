@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from patchprint.data import manifest
 from patchprint.interop import colmap_models, colmap_sfm
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
-from support import training_data
+from patchprint.training.run_folder import RunFolder
+from support import children, training_data
 from support.full_disk import files_limited_to
 from support.scenes import THREE_VIEWS, MatchedViews, write_sequence
 from support.weight_files import forged_weights
@@ -165,3 +167,22 @@ def test_h5_h6_no_cut_of_a_model_is_read_or_hangs(name: str, tmp_path: Path) -> 
         path.write_bytes(whole[:length])
         with pytest.raises(UserError, match="cut short or damaged"):
             colmap_models.read_model(tmp_path)
+
+
+@pytest.mark.parametrize("events", [True, False])
+def test_the_log_of_a_training_on_a_full_disk_is_named(
+    events: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The thread of TensorBoard's writer ended with a traceback, and the error of metrics.jsonl named no file."""
+    pytest.importorskip("tensorboard")
+
+    def log() -> None:
+        run = RunFolder(tmp_path / "run", resolve("hardnet", tensorboard=events), resume=False)
+        for step in range(200):
+            run.log(step, {"loss/total": 0.1, **{f"value {number}": 0.1 for number in range(2 if events else 20)}})
+
+    with files_limited_to(10_000 if events else 3000):
+        ended = children.run(log)
+    name = r"events\.out\S*" if events else r"metrics\.jsonl"
+    assert ended.how == "refused" and re.search(rf"run/{name} could not be written: File too large", ended.said), ended
+    assert capfd.readouterr().err == ""

@@ -166,7 +166,6 @@ class _Run:
         if self.folder:
             steps = {"first_step": self.first_step, "last_step": self.state.step}
             self.folder.append("calls.jsonl", {**steps, **provenance.run_info(self.began)})
-            self.folder.close()
 
     def _run_step(self) -> None:
         try:

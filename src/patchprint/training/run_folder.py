@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,10 @@ class RunFolder:
             files.claim_folder(self.path, MADE_BY, CONTENTS, force=force)
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         files.write_json(self.path / "config.json", config.to_json())
-        self._events = _event_writer(self.path) if config.tensorboard else None
+        self._events: Path | None = None
+        if config.tensorboard and importlib.util.find_spec("tensorboard") is not None:
+            self._events = self.path / f"events.out.tfevents.{int(time.time())}.{os.getpid()}"
+            _write_event(self._events, file_version="brain.Event:2")
 
     def forget_after(self, step: int) -> None:
         """Drop the lines of steps that a resumed run will do again."""
@@ -50,30 +56,27 @@ class RunFolder:
         """Append one line of metrics, and TensorBoard events."""
         self.append("metrics.jsonl", {"step": step, **values})
         if self._events is not None:
-            for name, value in values.items():
-                self._events.add_scalar(name, value, step)
+            tags = [{"tag": name, "simple_value": value} for name, value in values.items()]
+            _write_event(self._events, step=step, summary={"value": tags})
 
     def append(self, name: str, values: dict[str, Any]) -> None:
         """Append a line to another file of the run: angles.jsonl, calls.jsonl."""
-        with open(self.path / name, "a", encoding="utf-8") as stream:
+        path = self.path / name
+        with files.name_failed_path(path), open(path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(values) + "\n")
 
     def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         with files.atomic_file(self.path / name) as temporary, open(temporary, "wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
 
-    def close(self) -> None:
-        if self._events is not None:
-            self._events.close()
 
+def _write_event(path: Path, **values: Any) -> None:
+    """Append to a file of TensorBoard events, whose own writer is a thread that ends with a traceback on a full disk."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.summary.writer.record_writer import RecordWriter
 
-def _event_writer(path: Path) -> Any:
-    """Return a TensorBoard writer, or None where the package is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(path))
+    with files.name_failed_path(path), open(path, "ab") as stream:
+        RecordWriter(stream).write(Event(wall_time=time.time(), **values).SerializeToString())
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
