@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import patchprint
-from patchprint.common.errors import UserError
 from patchprint.common.types import Features, Matches
-from patchprint.features.extract import DescribeSettings
 from patchprint.matching import MATCHERS, MatchSettings, match, match_and_verify, verify
 from support.known_images import texture, turned
 from support.made_features import all_distances, descriptors, features, packed
@@ -100,23 +97,6 @@ def test_a_matcher_of_your_own_takes_the_place_of_a_name() -> None:
 
     found = match(features(descriptors(3)), features(descriptors(3)), first_only)
     assert found.indices.tolist() == [[0, 1]] and found.score is not None
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "message"),
-    [
-        (MatchSettings, {"matcher": "mutal"}, "there is no matcher 'mutal'; did you mean mutual"),
-        (MatchSettings, {"ratio": 1.5}, "ratio must lie in"),
-        (MatchSettings, {"matcher": "mutual", "ratio": 0.9}, "a ratio belongs to"),
-        (MatchSettings, {"geometry": "affine"}, "known are auto, homography"),
-        (DescribeSettings, {"detector": "dgo"}, "did you mean dog"),
-        (DescribeSettings, {"max_keypoints": 0}, "max_keypoints must be at least 1"),
-        (DescribeSettings, {"max_size": 3}, "max_size must be at least 32"),
-    ],
-)
-def test_wrong_settings_are_refused(kind: Any, settings: dict, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        kind(**settings)
 
 
 def test_the_same_as_by_hand() -> None:
