@@ -25,11 +25,7 @@ def choose(names: list[str], pairs: str | Path, neighbors: int | None = None) ->
 
 
 def test_every_pair_once() -> None:
-    assert choose(NAMES, "exhaustive") == [
-        ("a.png", "b.png"),
-        ("a.png", "my c.png"),
-        ("b.png", "my c.png"),
-    ]
+    assert choose(NAMES, "exhaustive") == [("a.png", "b.png"), ("a.png", "my c.png"), ("b.png", "my c.png")]
 
 
 def test_pairs_of_a_file_with_comments_tabs_and_repetitions(tmp_path: Path) -> None:

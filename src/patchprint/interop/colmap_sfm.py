@@ -15,14 +15,7 @@ from patchprint.common.errors import UserError, suggest
 from patchprint.common.files import atomic_file, atomic_folder, claim_folder
 from patchprint.common.progress import Progress
 from patchprint.common.types import Keypoints
-from patchprint.interop.colmap_database import (
-    Cameras,
-    Pair,
-    copy_database,
-    verify,
-    write_features,
-    write_matches,
-)
+from patchprint.interop.colmap_database import Cameras, Pair, copy_database, verify, write_features, write_matches
 from patchprint.interop.colmap_models import from_keypoints, is_complete, poses_of_model, read_model
 from patchprint.interop.images import image_size
 

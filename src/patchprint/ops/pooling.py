@@ -95,11 +95,7 @@ def pool_images(names: Sequence[str], read: Read, pool: Pooling) -> Tensor:
 
 
 def similar_pairs(
-    names: Sequence[str],
-    read: Read,
-    neighbors: int = NEIGHBORS,
-    seed: int = 0,
-    vectors: Tensor | None = None,
+    names: Sequence[str], read: Read, neighbors: int = NEIGHBORS, seed: int = 0, vectors: Tensor | None = None
 ) -> list[tuple[str, str]]:
     """Pair each image with the ``neighbors`` most similar ones that it is not paired with yet.
 
