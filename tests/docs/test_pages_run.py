@@ -1,7 +1,7 @@
 """Every Python block and every ``patchprint`` command of the documents runs as it stands, page by page, from top to bottom.
 
 What a page serves is served by a process of its own until the page ends, at another port than the page says. A page runs in a
-folder that holds what it speaks of: photos, a scene, sequences, under the very names that it uses. What cannot
+folder that holds what it speaks of: images, a scene, sequences, under the very names that it uses. What cannot
 run here is marked in the page (``<!-- not run: REASON -->``) and read only; so are other programs (test_mentions.py).
 """
 
@@ -27,7 +27,7 @@ from support.scenes import Room, write_sequence
 from support.serving import Served, curl, serving
 from support.small_sfm import write_model
 
-# Other programs: they need a network, a GPU, the photos beside the repository, or minutes.
+# Other programs: they need a network, a GPU, the images beside the repository, or minutes.
 OTHERS = {"git", "cd", "pip", "make", "sh", "python", ".venv/bin/python"}
 
 
@@ -37,7 +37,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
     # Small: most of the time of a page goes into describing keypoints, of which these have some 200 each.
     names = Room(views=4, height=84, width=112, focal=98.0).write(folder / "IMAGES", "{}.jpg")
-    (folder / "PHOTOS").symlink_to("IMAGES")
     for name, copies in zip(names, ("aA", "bB"), strict=False):
         for letter in copies:
             shutil.copy(folder / "IMAGES" / name, folder / f"{letter}.jpg")
