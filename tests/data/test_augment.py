@@ -114,11 +114,6 @@ def test_rows_of_one_point_are_turned_alike():
     assert len(small.unique(dim=0)) == 300, "what is drawn for each patch still is"
 
 
-def test_unknown_preset_is_refused():
-    with pytest.raises(ValueError, match="there is no augmentation 'storng'; did you mean strong"):
-        create("storng")
-
-
 def test_blur_is_gaussian():
     patch = texture(32, 32, seed=1)
     expected = cv2.GaussianBlur(patch.astype(np.float32) / 255, (7, 7), 1.0, borderType=cv2.BORDER_REPLICATE)

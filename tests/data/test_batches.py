@@ -194,16 +194,6 @@ def test_groups_of_all_scenes_alike():
     assert int(taken.min()) > 0
 
 
-def test_points_of_one_scene_are_ignored_without_mining():
-    source = ragged_points()
-    for make in (GroupBatcher, SceneGroupBatcher):
-        batch = make(source, 64, ignore_same_scene=True).batch(step(0))
-        scene = source.scene[batch.points]
-        expected = (scene[:, None] == scene[None]) & (batch.points[:, None] != batch.points[None])
-        assert torch.equal(batch.ignore, expected)
-        assert expected.any()
-
-
 def test_sequence_pairs_visit_every_pair_and_ignore_what_is_not_mined():
     source = ragged_points(most=5)
     batcher, pairs = SequencePairBatcher(source, 32), set()

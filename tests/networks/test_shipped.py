@@ -56,15 +56,3 @@ def test_the_default_matches_better_than_rootsift_offline(monkeypatch: pytest.Mo
     pair = bundled.stereo_pair(bundled.Settings(keypoints=400))
     ours, theirs = (bundled.matching(patchprint.load(model), pair)["ap"] for model in ("sdgmnet", "rootsift"))
     assert ours > theirs
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_flat_patches_have_finite_descriptors_in_half_precision(name: str, dtype: torch.dtype) -> None:
-    network = weights.load_network(name)
-    size = network.input_size
-    flat = torch.stack([torch.full((1, size, size), value) for value in (0.0, 1e-6, 0.5, 1.0)])
-    with torch.autocast("cpu", dtype), torch.no_grad():
-        assert network(flat).isfinite().all()
-    whole = network.describe(flat)
-    assert whole.float().isfinite().all()

@@ -67,12 +67,6 @@ def test_views_that_a_batcher_does_not_take(name, views, words):
         create_batcher(config(name, views=views), images())
 
 
-def test_the_seed_of_the_config_decides():
-    chosen = [create_batcher(config("pairs", seed=seed), images()).batch(torch.tensor(3)).points for seed in (1, 1, 2)]
-    assert torch.equal(chosen[0], chosen[1])
-    assert not torch.equal(chosen[0], chosen[2])
-
-
 @pytest.mark.parametrize(("points", "advice"), [(12, "give --batch 8 or more data"), (1, "give more data")])
 def test_too_few_points_are_said_with_what_would_do(points, advice):
     source = images().select(torch.arange(points))

@@ -47,12 +47,6 @@ def test_no_curve_is_left_of_a_recipe_that_is_gone():
     assert {file.stem for file in pinned_curves.CURVES.folder.iterdir()} == set(pinned_curves.NAMES)
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_carries_its_name_and_says_what_it_is(name):
-    assert RECIPES[name].config.recipe == name
-    assert RECIPES[name].text
-
-
 @pytest.mark.parametrize("recipe", ["hynet", "hynet-sosr", "sosnet-frn", "hardnet-frn", "hardnet-frn-hynet", "sdgmnet"])
 def test_recipes_with_a_papers_name_have_its_input(recipe):
     """FRN meets the patch as it is (D2 of the review); what is standardized first has another name."""

@@ -1,4 +1,4 @@
-"""Contact sheets: one row of patches per point, for visual inspection."""
+"""Contact sheets for visual inspection: one row of patches per point."""
 
 from __future__ import annotations
 

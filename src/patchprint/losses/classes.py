@@ -1,4 +1,4 @@
-"""What the losses of deep metric learning share: flat samples, and which pairs of them are positive or negative.
+"""Base of metric-learning losses: flat samples, and masks of their positive and negative pairs.
 
 A batch holds P classes of K samples (``valid`` marks those that exist), or N samples with labels; both become two tables
 (N, N) of booleans, and the losses compute on whole tables with masks. So shapes never depend on labels, and a step can be

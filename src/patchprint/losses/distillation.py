@@ -1,4 +1,4 @@
-"""Distillation: a network learns what a trained one, the teacher, says of the same patches."""
+"""Distillation: train a network to reproduce the descriptors of a trained one, the teacher."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Distillation(Loss):
 
     def compute(self, batch: DescriptorBatch) -> dict[str, Tensor]:
         if batch.teacher is None:
-            raise UserError("Distillation needs batch.teacher, the descriptors that the teacher gives the same patches")
+            raise UserError("Distillation needs batch.teacher, the teacher's descriptors of the same patches")
         learned, taught, counts = batch.desc.flatten(0, 1), batch.teacher.flatten(0, 1), batch.counts
         parts = dict(self.loss(batch)) if self.weight else {}
         total = self.weight * parts.pop("total") if self.weight else learned.new_zeros(())

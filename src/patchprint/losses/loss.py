@@ -1,4 +1,4 @@
-"""What all losses share: the batch that they see, its checks, and arithmetic in float32 whatever autocast says."""
+"""Base classes of losses: the input batch, its checks, arithmetic in float32 under autocast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distances between descriptors and the mining of negatives inside a batch: dense, without sorting, in float32.
+"""Distance tables of a batch and hard-negative mining in them: dense, without sorting, in float32.
 
 A batch holds P points in two views, anchor and positive (P, D). Negatives *across* of point i are ``d(a_i, p_j)`` and, with
 the anchor swap, ``d(a_j, p_i)`` (HardNet); *everywhere* adds ``d(a_i, a_j)`` and ``d(p_i, p_j)`` (SOSNet, HyNet, SDGMNet).

@@ -1,4 +1,4 @@
-"""Keypoints and descriptors of two images that belong together, by a homography or one to one, without all pairs in memory."""
+"""True correspondences of two images by a homography, and greedy one-to-one matching, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far estimated cameras, relative poses and homographies are from the true ones."""
+"""Errors of estimated cameras, relative poses and homographies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recall at K, the score of metric learning: does one of the K nearest images belong to the class of the query?
+"""Recall at K: the part of the queries with an image of their class among the K nearest.
 
 The papers count a query as found when fewer than K gallery items are *strictly* more similar than its best positive. Where
 items tie with it, that is the most favorable order: a network that collapsed to one vector would find everything. So the

@@ -1,4 +1,4 @@
-"""Telling matching from non-matching pairs: FPR95 and the area under the ROC curve, safe against ties.
+"""Verification metrics of matching and non-matching pairs: FPR95 and ROC AUC, safe against ties.
 
 Every function takes distances (N,) (smaller means more alike) and labels (N,) bool, arrays or tensors. The order of the pairs
 never matters, except in the variants that carry an author's name, which explain why two papers print different numbers for one

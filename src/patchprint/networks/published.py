@@ -33,7 +33,7 @@ _SIGNATURES = {
 
 
 def find(name: str) -> Path:
-    """Return the file of a name in `PUBLISHED`, which the user has put into the cache folder."""
+    """Find the file of a name in `PUBLISHED` in the cache folder, where the user puts it."""
     (file, source), folder = PUBLISHED[name], cache_folder("weights")
     if not (folder / file).is_file():
         raise UserError(

@@ -1,4 +1,4 @@
-"""Create the parts of a run from its config: network, loss, batcher, optimizer, learning rate, weight average."""
+"""Create network, loss, batcher, optimizer and learning rate from the config of a run."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
 
 
 def _copy_weights(network: PatchNetwork, start: PatchNetwork, name: str) -> None:
-    # It has no weights of its own, so that nothing else would notice.
+    # Input normalization has no weights, so that nothing else would notice.
     made_for, wanted = (each.info.options.get("input_norm") for each in (start, network))
     if made_for != wanted and None not in (made_for, wanted):
         raise UserError(

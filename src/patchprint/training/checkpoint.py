@@ -126,8 +126,8 @@ def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
 
 
 def _checksum(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
-    told = json.dumps({name: text for name, text in header.items() if name != "sha256"}, sort_keys=True)
-    return hashlib.sha256(f"{told}\n{weights_sha256(tensors)}".encode()).hexdigest()
+    text = json.dumps({name: value for name, value in header.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(f"{text}\n{weights_sha256(tensors)}".encode()).hexdigest()
 
 
 def _check(path: Path, header: dict[str, str], config: TrainConfig) -> None:

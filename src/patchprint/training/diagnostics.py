@@ -1,4 +1,4 @@
-"""What a person looks at beside the loss: numbers and angles of a batch, patches that are learned from, and hard pairs."""
+"""Diagnostics of a run for reports: distances and angles of a batch, training patches, hardest held-out pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges: measure descriptors on held-out data, to choose the best weights.
+"""Validation: measure descriptors on held-out data, to choose the best weights.
 
 Held-out points give FPR95 and confusion, whole images 1 - R@1 (`create`); where no point has two views, similarities are
 compared with the teacher's. Published test sets (`create_for_test_sets`) give FPR95 on official pairs, averaged over sets.
@@ -44,7 +44,7 @@ def spelled(number: str) -> str:
     return f"{_SPELLED.get(name, name)} on {of}" if of else _SPELLED.get(name, name)
 
 
-Measured = dict[str, float]  # what a judge finds, all better lower; of several sets the mean, and NAME/SET for each
+Measured = dict[str, float]  # lower is better; of several sets the mean, and NAME/SET for each
 
 
 def score(measured: Measured) -> float:

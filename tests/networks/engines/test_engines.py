@@ -24,7 +24,6 @@ from patchprint.networks.engines import Float32Engine, inference_copy, int8, mul
 from patchprint.ops.distances import pair_distances
 from support import children
 from support.children import Ending
-from support.full_disk import files_limited_to
 
 # How far a component of a unit descriptor may be from the one in float32.
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 0.1}
@@ -149,15 +148,6 @@ def test_m3_without_a_place_for_the_cache_an_engine_works(
     assert "the engine is not kept for the next time" in capfd.readouterr().err
 
 
-def test_m3_on_a_full_disk_nothing_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
-    network = narrow("hynet")
-    for _ in range(2):
-        with files_limited_to(1000):
-            assert len(int8.cached(network, "x", lambda: bytes(5000))) == 5000
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
 @pytest.mark.parametrize("engine", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["hardnet", "sdgmnet"])
 def test_a_patch_has_the_same_descriptor_alone_and_among_others(name: str, engine: str) -> None:
@@ -237,12 +227,6 @@ def test_bfloat16_is_left_alone_where_pytorch_may_not_use_it(monkeypatch: pytest
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert not multiplies_in_bfloat16()
-
-
-def test_what_a_thread_raises_is_raised() -> None:
-    network = narrow("hardnet")
-    with pytest.raises(UserError, match="must have shape"):
-        engines.create(network, "float32").raw(torch.zeros(300, 1, 16, 16))
 
 
 def test_a_learning_network_is_described_as_it_is_now() -> None:

@@ -1,6 +1,6 @@
-"""Data that needs no download: photographs that the scikit-image package ships, under homographies and other light.
+"""Data without a download: images of the scikit-image package, under homographies and other light.
 
-Training, held-out photographs and the stereo pair never mix. The pair ``motorcycle`` has a measured disparity, so it
+Training images, held-out images and the stereo pair never mix. The pair ``motorcycle`` has a measured disparity, so it
 tests matching on real depth; it is not among the training images and must stay out of them.
 """
 
@@ -32,17 +32,17 @@ class StereoPair:
 
 
 def image(name: str) -> np.ndarray:
-    """One of scikit-image's photographs as gray uint8 (H, W), at most 640 pixels wide or high."""
+    """One of scikit-image's images as gray uint8 (H, W), at most 640 pixels wide or high."""
     return limit_size(read_gray(getattr(require("skimage.data", extra="eval"), name)()), max_side=640)
 
 
 def training_source() -> TrackStore:
-    """Tracks of the training photographs."""
+    """Tracks of the training images."""
     return _source(TRAINING, seed=0)
 
 
 def held_out_source() -> TrackStore:
-    """Tracks of photographs that are in no training set."""
+    """Tracks of images that are in no training set."""
     return _source(HELD_OUT, seed=1000)
 
 

@@ -100,8 +100,8 @@ def build(
     tracks = Tracks.from_observations(**columns, xyz=scene.xyz[columns["point"]])
     names = track_files.Names(scene.names, [scene_name or root.resolve().name])
     facts = {"added_views": added}
-    photos = (path.read_bytes() for path in paths)
-    track_files.write(out, photos, tracks, names, patch_scale=patch_scale, max_mb=max_mb, facts=facts, force=force)
+    encoded = (path.read_bytes() for path in paths)
+    track_files.write(out, encoded, tracks, names, patch_scale=patch_scale, max_mb=max_mb, facts=facts, force=force)
     return facts
 
 

@@ -1,4 +1,4 @@
-"""Any images, each for itself: keypoints and nothing about which of them are the same, for learning from a teacher."""
+"""Unlabeled keypoints of any images, for distillation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def build(
     tracks = Tracks.from_observations(**frames, image=image, point=np.arange(len(image)), scene=image)
     tracks = dataclasses.replace(tracks, part=splits.by_scene(tracks.scene))
     # Read again, since there may be more of them than fit into memory.
-    photos = (encode_image(read(name)) for name in names)
+    encoded = (encode_image(read(name)) for name in names)
     track_files.write(
-        out, photos, tracks, track_files.Names(names, names), patch_scale=patch_scale, max_mb=max_mb, force=force
+        out, encoded, tracks, track_files.Names(names, names), patch_scale=patch_scale, max_mb=max_mb, force=force
     )
