@@ -17,7 +17,6 @@ from patchprint.losses.metric_learning import SECRegularizer, WithLabels
 from reference.classes import Samples
 from reference.formula import finite_differences
 from reference.norms import sphere_deviation
-from support.host_reads import NoHostReads
 from support.loss_batches import batch_of, on_circle, random_raw
 
 pytest.importorskip("pytorch_metric_learning")
@@ -173,33 +172,6 @@ def test_degenerate_embeddings_stay_finite(name: str, kind: str) -> None:
     total.backward()
     assert torch.isfinite(total) and (total > 0 or kind != "one image twice")
     assert torch.isfinite(x.grad).all()
-
-
-@EVERY_LOSS
-def test_all_digits_under_autocast(name: str) -> None:
-    x = embeddings().float()
-    expected = with_labels(name)(x, LABELS).item()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert with_labels(name)(x, LABELS).item() == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.slow
-@EVERY_LOSS
-def test_compiled_equals_eager(name: str) -> None:
-    torch._dynamo.reset()
-    loss, labels = with_labels(name), torch.tensor([0, 0, 1, 1, 2, 2])
-    x = random_raw(6, 1).float()[:, 0]
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x, labels), loss(x, labels))
-    with torch.compiler.set_stance("fail_on_recompile"):
-        torch.testing.assert_close(compiled(x, labels.roll(1)), loss(x, labels.roll(1)))
-
-
-@EVERY_LOSS
-def test_no_host_reads(name: str) -> None:
-    x, labels = random_raw(6, 1).float()[:, 0].requires_grad_(), torch.tensor([0, 0, 1, 1, 2, 2])
-    with NoHostReads():
-        with_labels(name)(x, labels).backward()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,13 @@ from patchprint.common.registry import LazyRegistry
 from patchprint.losses.loss import DescriptorBatch, Loss, PairLoss
 
 if TYPE_CHECKING:
-    from patchprint.losses.auxiliary import SEC as SEC, MatchRanking as MatchRanking, NormPenalty as NormPenalty
+    from patchprint.losses.auxiliary import (
+        SEC as SEC,
+        Distillation as Distillation,
+        MatchRanking as MatchRanking,
+        NormPenalty as NormPenalty,
+    )
     from patchprint.losses.classes import ClassLoss as ClassLoss
-    from patchprint.losses.distillation import Distillation as Distillation
 
 LOSSES: LazyRegistry[type[Loss]] = LazyRegistry(
     "loss",
@@ -42,7 +46,7 @@ _MODULES = {
     "MatchRanking": "auxiliary",
     "NormPenalty": "auxiliary",
     "ClassLoss": "classes",
-    "Distillation": "distillation",
+    "Distillation": "auxiliary",
 }
 
 __all__ = ["LOSSES", "DescriptorBatch", "Loss", "PairLoss", "create", *_MODULES]

@@ -22,7 +22,7 @@ from patchprint.data.batches import two_views
 from patchprint.data.image_store import ImageStore
 from patchprint.data.patch_pairs import pairs_of
 from patchprint.data.patch_source import PatchSource
-from patchprint.losses.distillation import similarity_difference
+from patchprint.losses.auxiliary import similarity_difference
 from patchprint.metrics.recall import recall_at
 from patchprint.metrics.verification import fpr95
 from patchprint.networks.network import PatchNetwork
@@ -194,7 +194,7 @@ class HeldOutPatches(_SingleViews):
         return torch.cat([self.teacher([self.source.sample(p, v[:, None], s)[:, 0] for s in sizes]) for p, v in parts])
 
     def measure(self, network: PatchNetwork) -> Measured:
-        """Root mean square difference of similarities, of all pairs of each block (`losses.distillation.BLOCK`)."""
+        """Root mean square difference of similarities, of all pairs of each block (`losses.auxiliary.BLOCK`)."""
         network = network.in_evaluation()  # the head, too: it gives bits only then
         learned = self.describe(lambda patches: network.head(network.raw(patches)), network.input_size)
         counts = torch.ones(len(learned), device=learned.device)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -89,12 +90,8 @@ def read_lines(path: str | Path, what: str) -> list[dict[str, Any]]:
     """Read a file of JSON lines; invalid lines are left out."""
     with parsing(path, what):
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    return [value for line in lines if (value := _object(line)) is not None]
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            found.append(json.loads(line))
+    return [value for value in found if isinstance(value, dict)]

@@ -15,27 +15,6 @@ pytest.importorskip("skimage.data")
 from patchprint.common.types import Keypoints  # noqa: E402
 from patchprint.data.builders import homographies  # noqa: E402
 from patchprint.data.tracks import TrackStore  # noqa: E402
-from patchprint.ops.geometry import wrap_angle  # noqa: E402
-
-
-def test_transport_agrees_with_two_points_moved_one_by_one() -> None:
-    generator = np.random.default_rng(3)
-    homography = homographies.random_homography(generator, 640, 480)
-    keypoints = Keypoints(torch.rand(50, 2) * 400 + 50, torch.rand(50) * 4 + 1, torch.rand(50) * 6 - 3)
-    moved = homographies.transport(keypoints, homography)
-
-    def project(xy: np.ndarray) -> np.ndarray:
-        rows = np.c_[xy, np.ones(len(xy))] @ homography.T
-        return rows[:, :2] / rows[:, 2:]
-
-    xy = keypoints.xy.double().numpy()
-    assert np.allclose(project(xy), moved.xy.numpy(), atol=1e-3)
-    heading = np.c_[np.cos(keypoints.angle), np.sin(keypoints.angle)]
-    step = project(xy + 1e-3 * heading) - project(xy)
-    assert wrap_angle(torch.tensor(np.arctan2(step[:, 1], step[:, 0])) - moved.angle).abs().max() < 1e-2
-    corner = [project(xy + 1e-3 * np.array(offset)) - project(xy) for offset in ((1, 0), (0, 1))]
-    area = np.abs(corner[0][:, 0] * corner[1][:, 1] - corner[0][:, 1] * corner[1][:, 0]) * 1e6
-    assert np.allclose(np.sqrt(area) * keypoints.scale.numpy(), moved.scale.numpy(), rtol=1e-2)
 
 
 def test_find_again_wants_place_scale_and_angle() -> None:
