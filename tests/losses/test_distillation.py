@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from patchprint.common.errors import UserError
-from patchprint.losses import SEC, Distillation, create, distillation
+from patchprint.losses import SEC, Distillation, auxiliary, create
 from reference.formula import finite_differences
 from support.loss_batches import batch_of, random_raw
 
@@ -74,11 +74,11 @@ def test_large_batches_are_compared_block_by_block(monkeypatch):
     raw = random_raw(points=5)
     learned, taught = (each.flatten(0, 1) for each in (batch_of(raw).desc, teacher_of(raw)))
     counts = torch.ones(10, dtype=torch.float64)
-    monkeypatch.setattr(distillation, "BLOCK", 6)
+    monkeypatch.setattr(auxiliary, "BLOCK", 6)
     blocks = [slice(0, 6), slice(6, 10)]
     squares = [(learned[b] @ learned[b].T - taught[b] @ taught[b].T).square().sum() for b in blocks]
     expected = sum(squares) / (36 + 16)
-    torch.testing.assert_close(distillation.similarity_difference(learned, taught, counts), expected)
+    torch.testing.assert_close(auxiliary.similarity_difference(learned, taught, counts), expected)
 
 
 def test_a_loss_beside_the_teacher_is_added():
