@@ -27,7 +27,7 @@ from patchprint.common.table import Table
 from patchprint.features import list_models
 from patchprint.networks import ModelInfo, weights
 from patchprint.networks.network import multiply_adds
-from patchprint.pipelines.bench import stage_table
+from perf.speed.contest import contest_table
 
 ROOT = Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
@@ -365,7 +365,7 @@ def _stage(name: str, file: str) -> Callable[[Path], str]:
         result = _read(results / "speed" / file)
         title = result["scores"][name]["title"].replace("a photo", "an image").replace("A photo", "An image")
         caption = f"{title[0].upper()}{title[1:]}; {_place(result)}: results/speed/{file}."
-        return replace(stage_table(result["scores"][name]), caption=caption).to_markdown()
+        return replace(contest_table(result["scores"][name]), caption=caption).to_markdown()
 
     return make
 

@@ -107,9 +107,8 @@ def stage(command: list[str], out: Path) -> dict[str, Any]:
         "peak_mib": round(peak / 2**20),
         "files": len(written),
         "mib": round(sum(file.stat().st_size for file in written) / 2**20, 1),
-        **{
-            name: numbers[name] for name in ("photos", "keypoints", "pairs", "matches") if numbers.get(name) is not None
-        },
+        "photos": numbers["images"],
+        **{name: numbers[name] for name in ("keypoints", "pairs", "matches") if numbers.get(name) is not None},
     }
 
 

@@ -27,18 +27,3 @@ def test_text_and_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "--force" in capsys.readouterr().err
     assert cli.main([*command, "--force", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["benchmark"] == "speed"
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--out", "speed.txt"], "does not end in .json"),
-        (["--stages", "fotos"], "no stage 'fotos'"),
-        (["--models", "hardnett"], "did you mean hardnet"),
-        (["--rounds", "0"], "--rounds is 0"),
-        (["--engines", "steam"], "no engine 'steam'"),
-    ],
-)
-def test_wrong_use(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "--megapixels", "0.03", "--device", "cpu", *words]) == 2
-    assert sentence in capsys.readouterr().err

@@ -77,9 +77,3 @@ def test_many_moments_are_thinned_and_damaged_lines_left_out(tmp_path: Path) -> 
     (folder / "angles.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines) + "{")
     (chart,) = charts(folder)
     assert len(chart.panels) == MOST_PANELS and list(chart.panels)[-1] == "step 299"
-
-
-def test_runs_without_angles_have_no_section(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "mine")
-    (folder / "angles.jsonl").unlink()
-    assert angle_sections([read_run(folder)]) == []

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from patchprint.report.charts import COLORS, LONG, Bars, Chart, Dots, Line, Panels, series_color
-from patchprint.report.page import Page, Section, render
+from patchprint.report.charts import LONG, Bars, Chart, Line, Panels
 
 pytest.importorskip("matplotlib")
 
@@ -20,7 +19,6 @@ CHARTS = [
     Chart("t", LABEL, "y axis", [Line("nothing", [], [])]),
     Bars("t", LABEL, ["a long name of a sequence", "wall"], {"sift": [1, None], "ours": [2, 1]}),
     Panels("t", LABEL, "y axis", {f"step {step}": [Line("a", [0, 1], [1, 2], filled=True)] for step in range(5)}),
-    Dots("t", ["one", "two"], {"mAP": {"": [0.5, 0.4]}, LABEL: {"usual": [10, 200], "int8": [5, None]}}),
 ]
 
 
@@ -45,14 +43,8 @@ def test_long_curves_are_drawn_short() -> None:
     assert len(drawn) < 5 * count, "characters, where a point that is written takes ten or more"
 
 
-def test_colors_come_again_after_the_last() -> None:
-    assert series_color(COLORS) == series_color(0) != series_color(1)
-    assert CHARTS[3].legend() == [("sift", 0), ("ours", 1)]
-
-
 def test_a_file_brings_its_colors_light_and_dark() -> None:
     chart = CHARTS[-1]
-    assert isinstance(chart, Dots)
     text = chart.file()
     assert text == chart.file(), "the same each time"
     root = ElementTree.fromstring(text)
@@ -63,8 +55,3 @@ def test_a_file_brings_its_colors_light_and_dark() -> None:
     for shade in (light, dark):
         assert set(re.findall(r"var\(--([\w-]+)\)", text)) == set(re.findall(r"--([\w-]+):#", shade))
     assert light.partition("--line:")[2][:7] != dark.partition("--line:")[2][:7]
-
-
-def test_rows_of_dots_are_named_in_the_drawing() -> None:
-    text = render(Page("t", sections=[Section("s", [Dots("speed", ["<one>"], {"ms": {"usual": [1.0]}}, "a note")])]))
-    assert "&lt;one&gt;" in text and "<one>" not in text and "a note" in text

@@ -9,14 +9,13 @@ import cv2
 import numpy as np
 
 from patchprint.common.table import Table
-from patchprint.report.charts import Bars, Chart
+from patchprint.report.charts import Chart
 from patchprint.report.embedded_images import Gallery
-from patchprint.report.full_report import curve_sections, result_sections, verdict, whole_page
-from patchprint.report.page import Page, render
+from patchprint.report.full_report import curve_sections, verdict, whole_page
+from patchprint.report.page import render
 from patchprint.report.result_comparison import compare
 from patchprint.report.runs import read_runs
-from patchprint.report.speed_accuracy import Bench
-from support.made_runs import bench_result, oxford_result, verification_result, write_run
+from support.made_runs import oxford_result, verification_result, write_run
 
 
 def test_results_come_first_then_training_images_and_cost(tmp_path: Path) -> None:
@@ -24,10 +23,8 @@ def test_results_come_first_then_training_images_and_cost(tmp_path: Path) -> Non
     runs = read_runs([write_run(tmp_path / "mine", recipe="sdgmnet")])
     bare = {name: value for name, value in oxford_result("bare", 0.4).items() if name != "run"}
     results = [verification_result("m", 0.5), oxford_result("m", 0.5), bare]
-    timed = {"patchprint m": {"best_ms": 100.0, "sha256": "0123456789abcdef", "model": "m"}}
-    page = whole_page(results, runs, [tmp_path / "matches.png"], benches=[Bench.of(bench_result(timed))])
+    page = whole_page(results, runs, [tmp_path / "matches.png"])
     assert [section.heading for section in page.sections] == [
-        "Speed and accuracy, 2 cores, a processor",
         "oxford",
         "ubc on made",
         "Telling pairs apart",
@@ -41,7 +38,7 @@ def test_results_come_first_then_training_images_and_cost(tmp_path: Path) -> Non
     ]
     assert page.title == "Training of mine"
     assert "mAP 0.5000" in page.verdict and "FPR95 on held-out points falls to 30.00\u00a0%" in page.verdict
-    missed = page.sections[8].parts[0]
+    missed = page.sections[7].parts[0]
     assert isinstance(missed, Gallery) and missed.title == "Missed (m, ubc on made)" and len(missed.images) == 3
     costs = [part for part in page.sections[-1].parts if isinstance(part, Table)][1]
     assert costs.rows[1] == ["oxford", "oxford", "m", "0123456789ab", "12.5", "345.6", "2026-01-02"]
@@ -52,38 +49,12 @@ def test_results_come_first_then_training_images_and_cost(tmp_path: Path) -> Non
     assert "a processor (2 cores)" in page.origin
 
 
-def test_titles_say_what_is_there() -> None:
-    assert whole_page([oxford_result("m", 0.5)]).title == "Results of oxford"
-    assert whole_page([oxford_result("m", 0.5)], title="Mine").title == "Mine"
-    assert render(whole_page()).startswith("<!doctype html>")
-
-
-def test_best_numbers_are_marked_and_bars_stand_beside() -> None:
-    (section,) = result_sections(compare([oxford_result("<b>", 0.5), oxford_result("other", 0.75)]))
-    table, bars = section.parts
-    assert isinstance(table, Table) and isinstance(bars, Bars)
-    assert (1, "0.7500") in table.best
-    assert bars.names == ["graf", "wall"] and bars.values["other"] == [0.375, 0.75]
-    text = render(Page("t", sections=[section]))
-    assert "<b>" not in text and "&lt;b&gt;" in text
-
-
 def test_the_verdict_names_the_best_and_sift() -> None:
     results = [oxford_result(name, value) for name, value in (("a", 0.5), ("b", 0.7), ("sift", 0.3), ("c", 0.6))]
     assert verdict(*compare(results)) == "oxford: b comes to mAP 0.7000, sift to 0.3000."
     lower = [verification_result("a", 0.5), verification_result("b", 0.75)]
     assert verdict(*compare(lower)) == "ubc on made: b comes to FPR95 25\u00a0%, a to 50\u00a0%."
     assert verdict(*compare(lower[:1])).endswith("a comes to FPR95 50\u00a0%.")
-
-
-def test_published_rows_stand_back() -> None:
-    result = verification_result("a", 0.5)
-    result["data"]["path"], result["scores"]["pair_list"] = "sets/liberty", "official"
-    (section,) = result_sections(compare([result]))
-    table = section.parts[0]
-    assert isinstance(table, Table)
-    assert "published: SIFT" in table.quiet and not table.best
-    assert 'class="quiet"' in render(Page("t", sections=[section]))
 
 
 def test_two_settings_of_one_benchmark_have_names_of_their_own_and_the_larger_comes_first() -> None:
@@ -124,18 +95,3 @@ def test_results_without_curves_have_no_section() -> None:
     broken = verification_result("m", 0.5)
     broken["scores"]["curves"]["roc"]["recall"] = ["1"]
     assert curve_sections([result("oxford", OXFORD), result("ubc", {"fpr95": 1.0}), broken]) == []
-
-
-def test_lines_show_the_numbers() -> None:
-    robustness, graf, wall = charts([ROTATION, result("oxford", OXFORD, curves=True)])
-    assert [line.y for line in robustness.lines] == [[1.0, 0.9], [1.0, 0.1]]
-    assert [graf.title, wall.title] == ["graf/1-3, the middle pair", "wall/1-3, the middle pair"]
-    assert graf.lines[0].x == [0.1, 0.5]
-
-
-def test_models_share_the_charts_of_verification() -> None:
-    roc, precision = charts([verification_result("good", 0.6), verification_result("bad", 0.2)])
-    assert [line.label for line in roc.lines] == ["good", "bad", "recall 95 %"]
-    good, bad = (list(line.y) for line in roc.lines[:2])
-    assert all(a >= b for a, b in zip(good, bad, strict=True)) and good[-1] == 1.0
-    assert roc.logarithmic and precision.lines[0].y[0] == 1.0

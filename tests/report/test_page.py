@@ -42,20 +42,3 @@ def test_text_of_others_cannot_leave_its_place() -> None:
     ]
     html = render(Page(EVIL, EVIL, EVIL, [Section(EVIL, parts)], EVIL))
     assert "<b>" not in html
-
-
-def test_only_what_is_needed_is_in_a_page() -> None:
-    plain = render(Page("plain", sections=[Section("One", [Text("text")])]))
-    charts = render(Page("chart", sections=[Section("One", [Chart("c", "x", "y", [Line("l", [0, 1], [1, 0])])])]))
-    assert plain.count("<script>") == charts.count("<script>") == 1, "the switch between light and dark"
-    assert len(plain) < 20_000
-
-
-def test_sections_are_listed_where_there_are_several() -> None:
-    several = render(Page("t", sections=[Section(name, [Text("x")]) for name in ("One", "Two", "Three")]))
-    assert several.count('<a href="#part-') == 3 and 'id="part-3"' in several
-    assert "<nav" not in render(Page("t", sections=[Section("One", [Text("x")])]))
-
-
-def test_an_empty_page_is_still_a_page() -> None:
-    assert "<h1>empty</h1>" in render(Page("empty"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchprint.report.result_comparison import compare, headline, read_results, train_test_table
+from patchprint.report.result_comparison import compare, read_results
 
 
 def ubc_result(model: str, fpr95: float, data: str = "sets/liberty", pair_list: str = "official") -> dict[str, Any]:
@@ -41,11 +41,6 @@ def test_a_setting_that_came_later_has_its_default() -> None:
     assert len(compare([old, new])) == 2
 
 
-def test_rebuilt_sets_are_not_compared_with_published_numbers() -> None:
-    table = compare([ubc_result("a", 1.0, pair_list="drawn")])[0]
-    assert [label for label, _ in table.rows] == ["a"]
-
-
 def test_eth_shows_colmap_and_the_papers() -> None:
     scores = {
         "photos": 8, "registered": 8, "points": 9000, "observations": 40000, "track_length": 4.4, "reprojection_error_px": 0.6,
@@ -67,19 +62,6 @@ def test_eth_shows_colmap_and_the_papers() -> None:
     assert dict(compare([south])[0].rows)["published: HyNet (other keypoints)"][:2] == [128, 166_000]
     with_ratio = {**result, "settings": {"ratio": 0.8, "keypoints": 8192}}
     assert not any(label.startswith("published") for label, _ in compare([with_ratio])[0].rows)
-
-
-def test_train_test_table_leaves_out_the_own_set() -> None:
-    results = [ubc_result("a", value, f"sets/{name}") for value, name in ((0.1, "nd"), (2.0, "lib"), (4.0, "yos"))]
-    table = train_test_table(results, ["nd", "nd", "nd"])
-    assert table.columns == ["nd>lib", "nd>yos", "mean"]
-    assert table.rows == [("FPR95 %", [2.0, 4.0, 3.0])]
-    with pytest.raises(ValueError, match="own training set"):
-        train_test_table(results[:1], ["nd"])
-
-
-def test_unknown_benchmarks_show_their_numbers() -> None:
-    assert headline({"benchmark": "new", "scores": {"x": 1.5, "parts": {"y": 2}}}) == {"x": 1.5}
 
 
 def test_files_that_are_no_results(tmp_path: Path) -> None:

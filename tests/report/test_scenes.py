@@ -11,7 +11,7 @@ import pytest
 
 from patchprint.report import scenes
 from patchprint.report.embedded_images import EmbeddedImage
-from patchprint.report.scenes import Scene, draw_model, models_table, name_of, scene_section
+from patchprint.report.scenes import Scene, draw_model, scene_section
 
 IMAGE = EmbeddedImage.from_pixels(np.zeros((2, 2), np.uint8), "an image")
 
@@ -82,17 +82,3 @@ def test_points_and_cameras_of_a_model(tmp_path: Path) -> None:
     plain = np.linalg.norm(seen) < 0.2 * camera.width
     assert plain, "the first corner is the top left of the image, up to distortion"
     assert np.allclose(found.centers[0], first.projection_center())
-
-
-def test_a_row_for_each_kind_of_descriptors() -> None:
-    numbers = {
-        "photos": 5, "registered": 4, "points": 1234, "observations": 5678, "track_length": 4.5,
-        "reprojection_error_px": 0.61, "seconds": 2.0,
-    }  # fmt: skip
-    table = models_table({"ours": numbers})
-    assert table.rows == [["ours", "4 of 5", "1,234", "5,678", "4.50", "0.610", "2.0"]]
-
-
-def test_folders_with_plain_names_are_called_by_the_one_around(tmp_path: Path) -> None:
-    assert name_of(tmp_path / "castle" / "images") == "castle"
-    assert name_of(tmp_path / "castle") == "castle"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from patchprint.common.provenance import origin
 from patchprint.common.table import Table
 from patchprint.report.charts import Chart
-from patchprint.report.page import Code, Section, Text, render
+from patchprint.report.page import Code, Section, render
 from patchprint.report.runs import read_run, read_runs
-from patchprint.report.training_page import cost_sections, run_sections, title_of, training_page, verdict
-from support.made_runs import made_cost, write_run
+from patchprint.report.training_page import run_sections, training_page, verdict
+from support.made_runs import write_run
 
 
 def charts(sections: list[Section]) -> list[Chart]:
@@ -74,41 +72,6 @@ def test_a_run_that_measured_nothing_has_a_row_and_no_line(tmp_path: Path) -> No
     assert table(run_sections(runs)).rows[1] == ["empty", "–", "0", "–", "–"]
     assert verdict(runs[1:]) == "Nothing was measured on held-out data. empty: 0 steps."
     assert [section.heading for section in training_page(runs[1:]).sections] == ["Training"]
-
-
-def test_the_page_says_how_long_runs_are_drawn(tmp_path: Path) -> None:
-    sections = run_sections([read_run(write_run(tmp_path / "long", steps=2000))])
-    note = sections[-1].parts[-1]
-    assert isinstance(note, Text) and "300 stretches" in note.text
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("test/fpr95/liberty", "FPR95 on liberty, test sets"),
-        ("validation/missed", "1 - R@1, held-out points"),
-        ("loss/total", "loss"),
-    ],
-)
-def test_names_for_readers(name: str, expected: str) -> None:
-    assert title_of(name) == expected
-
-
-def test_every_call_has_its_line(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "mine")
-    with open(folder / "calls.jsonl", "a") as stream:
-        stream.write(json.dumps({"machine": "unknown"}) + "\n")
-    (section,) = cost_sections([read_run(folder)], [made_cost("patchprint eval")], [Text("more")])
-    calls = section.parts[0]
-    assert isinstance(calls, Table)
-    assert calls.rows == [
-        ["mine", "0 to 12", "12.5", "345.6", "–", "a processor (2 cores)", "2026-01-02"],
-        ["mine", "– to –", "–", "–", "–", "– (– cores)", "–"],
-    ]
-    assert Text("more") in section.parts
-    assert Code("patchprint train hardnet --out mine\npatchprint eval") in section.parts
-    assert cost_sections([]) == []
-    assert origin([made_cost("a"), made_cost("b")]) == "patchprint 0.1.0, torch 2.13, a processor (2 cores)"
 
 
 def test_other_folders_are_refused(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def contest(
     started, place = time.monotonic(), choose_device(device)
     bench.check_rounds(rounds)
     setup = Contest(data, place, models or weight_names(), engines or bench.engine_names(place))
-    setup.contenders(setup.engines)  # missing files are found now, not after minutes
+    setup.ours(setup.engines), setup.others()  # missing files are found now, not after minutes
     scores = {}
     for name in stages:
         try:
@@ -96,7 +96,7 @@ def contest(
             setup.left_out[name] = str(error)
             continue
         with busy_cores(busy):
-            scores[name] = bench.score(name, work, rounds, place)
+            scores[name] = work.score(name, rounds, place)
     return bench.record(data, {**scores, "left_out": setup.left_out}, rounds, place, started, busy_cores=busy)
 
 

@@ -21,18 +21,36 @@ from patchprint.features.sift import points_of_image
 from patchprint.interop import colmap_models, opencv
 from patchprint.interop.kornia import to_lafs
 from patchprint.networks.hynet import FilterResponseNorm2d
-from patchprint.pipelines.bench import Contender, Task
+from patchprint.pipelines.bench import Task
 
 SIFT = "OpenCV SIFT"
 _KORNIA = ("HardNet", "HyNet", "SOSNet")
 _KORNIA_CHUNK = 8192  # patches that kornia's networks get at a time; all of the usual number
 
 
+class Contender:
+    """One of the others; a method returns None where it cannot do that by itself."""
+
+    name: str
+
+    def of_patches(self, patches: Tensor) -> Task | None:
+        """Return a task: patches (N, 1, 32, 32) on the device, float in [0, 1] -> descriptors on the CPU."""
+        return None
+
+    def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task | None:
+        """Return a task: an image uint8 (H, W) and its keypoints -> descriptors on the CPU."""
+        return None
+
+    def of_image(self, count: int) -> Callable[[np.ndarray], object] | None:
+        """Return a function: an image -> at most ``count`` keypoints with descriptors."""
+        return None
+
+
 class Kornia(Contender):
     """A network of kornia, in eager mode as its users run it, at the keypoints of our detector."""
 
     def __init__(self, name: str, device: torch.device) -> None:
-        super().__init__(f"kornia {name}")
+        self.name = f"kornia {name}"
         self.device = device
         features = require("kornia.feature", extra="eval")
         self.network = getattr(features, name)(pretrained=False).eval().to(device)
@@ -62,7 +80,7 @@ class OpenCvSift(Contender):
     """SIFT with the defaults of OpenCV."""
 
     def __init__(self) -> None:
-        super().__init__(SIFT)
+        self.name = SIFT
         self.cv2 = require("cv2", extra="images")
 
     def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task:
@@ -78,7 +96,7 @@ class OpenCvOrb(Contender):
     """ORB at its own keypoints: it cannot describe others."""
 
     def __init__(self) -> None:
-        super().__init__("OpenCV ORB")
+        self.name = "OpenCV ORB"
         self.cv2 = require("cv2", extra="images")
 
     def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task:
@@ -95,7 +113,7 @@ class OpenCvBeblid(Contender):
     """BEBLID of 512 bits at SIFT's keypoints."""
 
     def __init__(self) -> None:
-        super().__init__("OpenCV BEBLID")
+        self.name = "OpenCV BEBLID"
         self.cv2 = require("cv2", extra="images")
         self.beblid = opencv.create_beblid("sift")
 
@@ -112,7 +130,7 @@ class ColmapSift(Contender):
     """SIFT as COLMAP computes it on a CPU; detection and description are one call."""
 
     def __init__(self) -> None:
-        super().__init__("COLMAP SIFT")
+        self.name = "COLMAP SIFT"
         self.pycolmap = colmap_models.pycolmap
 
     def of_image(self, count: int) -> Callable[[np.ndarray], object]:

@@ -25,9 +25,9 @@ from patchprint.common.errors import UserError
 from patchprint.common.progress import progress
 from patchprint.common.provenance import Result
 from patchprint.common.types import Keypoints
-from patchprint.features.model import DEFAULT_MODEL, load
+from patchprint.features.model import DEFAULT_MODEL, Model, load
 from patchprint.networks.engines import AUTO
-from patchprint.pipelines.bench import BenchImages, Ours
+from patchprint.pipelines.bench import BenchImages
 from perf.speed.contest._images import open_images, save_images
 
 COUNTS = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
@@ -58,19 +58,19 @@ def growth(
 
 
 def measure(
-    image: np.ndarray, keypoints: Keypoints, ours: Ours, counts: Sequence[int], device: torch.device
+    image: np.ndarray, keypoints: Keypoints, model: Model, counts: Sequence[int], device: torch.device
 ) -> list[Any]:
     """A row for each count, in ascending order."""
     rows = []
-    ours.at_keypoints(image, _many(keypoints, counts[0]))()  # warms up
+    model.describe_keypoints(image, _many(keypoints, counts[0]))  # warms up
     for count in counts:
-        task = ours.at_keypoints(image, _many(keypoints, count))
+        many = _many(keypoints, count)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         seconds = []
         for _ in range(max(1, min(_REPEATS, _REPEATS * 2000 // count))):
             before = time.perf_counter()
-            task()  # its descriptors are on the CPU when it returns
+            model.describe_keypoints(image, many)  # its descriptors are on the CPU when it returns
             seconds.append(time.perf_counter() - before)
         row = {"keypoints": count, "seconds": round(min(seconds), 5), "peak_mib": _peak()}
         if device.type == "cuda":
@@ -113,5 +113,5 @@ def main() -> None:
     """Measure one model in a process of its own: images and settings are its arguments, the rows its output."""
     data, given = open_images(sys.argv[1]), json.loads(sys.argv[2])
     device = torch.device(given["device"])
-    ours = Ours(given["model"], given["engine"], device)
-    print(json.dumps(measure(data.images[0], data.keypoints[0], ours, given["counts"], device)))
+    model = load(given["model"], device, engine=given["engine"])
+    print(json.dumps(measure(data.images[0], data.keypoints[0], model, given["counts"], device)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,22 +13,59 @@ import torch
 
 from patchprint.common.errors import MissingPackageError, require
 from patchprint.common.registry import Registry
+from patchprint.common.table import Table
 from patchprint.common.types import Keypoints
 from patchprint.detectors import DETECTORS, detect
-from patchprint.features import describe_keypoints
+from patchprint.features import Model, describe_keypoints, load
 from patchprint.features.compress import compress
 from patchprint.interop.kornia import to_lafs
 from patchprint.matching import match
 from patchprint.ops.sampling import ImagePyramids, cut_patches, keypoint_frames
 from patchprint.pipelines import bench
-from patchprint.pipelines.bench import PATCH_SCALE, PATCH_SIDE, BenchImages, Contender, Ours, Task, Work, for_each
+from patchprint.pipelines.bench import LATENCY, PATCH_SCALE, PATCH_SIDE, BenchImages, Task, for_each
 from perf.speed.contest import _training
-from perf.speed.contest._contenders import SIFT, others, peers_of
+from perf.speed.contest._contenders import SIFT, Contender, others, peers_of
 
 MATCHED = "hardnet.small"  # its descriptors are matched: 128 floats, or their signs
 _MATRIX = 2048  # side of the matrices whose product shows what the machine can do
 _COPIED = 256 << 20  # bytes, more than any cache holds
 _SMALL = np.zeros((64, 64), np.uint8)  # an image that only asks whether a detector is installed
+
+
+@dataclass(frozen=True)
+class Work(bench.Work):
+    """A stage; ``peers``: whom a contender is compared with; ``facts``: entries of its score."""
+
+    peers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    def score(self, name: str, rounds: int, device: torch.device) -> dict[str, Any]:
+        """Time the contenders; how many times faster one is, is the median over rounds, whose calls are moments apart."""
+        times = bench.take_turns(name, self.tasks, rounds, device)
+        found = dict(bench.summarize(self, times))
+        for contender, numbers in found.items():
+            peers = {peer: times[peer] for peer in self.peers.get(contender, ()) if peer in times}
+            numbers["times_faster"] = {
+                peer: bench.four_digits(
+                    statistics.median(theirs / own for own, theirs in zip(times[contender], taken, strict=True))
+                )
+                for peer, taken in peers.items()
+            }
+            numbers |= self.facts.get(contender, {})
+        return {"title": self.title, "contenders": found}
+
+
+def contest_table(stage: Mapping[str, Any]) -> Table:
+    """Return the contenders of one stage, fastest first, with whom they are compared."""
+    table, scores = bench.stage_table(stage), stage["contenders"]
+    if not any(each["times_faster"] for each in scores.values()):
+        return table
+    faster = {
+        name: ", ".join(f"{times:.3g} {peer}" for peer, times in each["times_faster"].items())
+        for name, each in scores.items()
+    }
+    rows = [[*row, faster[str(row[0])]] for row in table.rows]
+    return replace(table, header=[*table.header, "times faster than"], rows=rows)
 
 
 @dataclass(eq=False)
@@ -39,17 +77,24 @@ class Contest:
     models: Sequence[str]
     engines: Sequence[str]
     left_out: dict[str, str] = field(default_factory=dict)
-    _made: dict[str, Contender] = field(default_factory=dict)
+    _models: dict[tuple[str, str], Model] = field(default_factory=dict)
+    _others: dict[str, Contender] = field(default_factory=dict)
 
-    def contenders(self, engines: Sequence[str]) -> list[Contender]:
-        """Our models with these engines, then all others; each is made once."""
-        creates: dict[str, Callable[[], Contender]] = {
-            f"{model}\n{engine}": partial(self._ours, model, engine) for model in self.models for engine in engines
-        }
-        creates.update(others(self.device))
+    def ours(self, engines: Sequence[str]) -> dict[tuple[str, str], Model]:
+        """Return our models with these engines; each is loaded once."""
+        found = {}
+        for model in self.models:
+            for engine in engines:
+                key = model, engine
+                if self.is_there(f"{model}, {engine}", partial(self._load, key)):
+                    found[key] = self._models[key]
+        return found
+
+    def others(self) -> list[Contender]:
+        """Return all others; each is made once."""
         return [
-            self._made[name]
-            for name, create in creates.items()
+            self._others[name]
+            for name, create in others(self.device)
             if self.is_there(name, partial(self._make, name, create))
         ]
 
@@ -57,25 +102,45 @@ class Contest:
         try:
             attempt()
         except MissingPackageError as error:
-            self.left_out[name.replace("\n", ", ")] = str(error)
+            self.left_out[name] = str(error)
             return False
         return True
 
-    def _ours(self, model: str, engine: str) -> Contender:
-        found = Ours(model, engine, self.device)
-        found.peers = peers_of(found.model)
-        return found
+    def _load(self, key: tuple[str, str]) -> None:
+        if key not in self._models:
+            self._models[key] = load(key[0], self.device, engine=key[1])
 
     def _make(self, name: str, create: Callable[[], Contender]) -> None:
-        if name not in self._made:
-            self._made[name] = create()
+        if name not in self._others:
+            self._others[name] = create()
 
 
 def describers(stage: str, contest: Contest) -> Work:
     """A stage of ``patchprint bench`` with all contenders."""
     detect(_SMALL) if stage == "photo" else None  # where OpenCV is not installed, nobody has keypoints
-    engines = contest.engines if stage == "describe" else bench.usual_engines(contest.engines)
-    return bench.STAGES[stage](contest.data, contest.contenders(engines), contest.device)
+    data, ours = contest.data, contest.ours(bench.engines_of_stage(stage, contest.engines))
+    names = {key: bench.contender_name(*key) for key in ours}
+    work = bench.STAGES[stage](data, {names[key]: model for key, model in ours.items()}, contest.device)
+    tasks = dict(work.tasks)
+    for other in contest.others():
+        task: Task | None
+        if stage == "describe":
+            task = other.of_patches(bench.cut_bench_patches(data, contest.device))
+        elif stage == "photo":
+            run = other.of_image(data.count)
+            task = None if run is None else for_each(run, data.images)
+        else:
+            task = other.at_keypoints(data.images[0], data.keypoints[0][: LATENCY if stage == "latency" else None])
+        if task is not None:
+            tasks[other.name] = task
+    return Work(
+        work.title,
+        tasks,
+        work.images,
+        work.patches,
+        {names[key]: peers_of(model) for key, model in ours.items()},
+        {names[key]: bench.facts_of(key[0], model) for key, model in ours.items()},
+    )
 
 
 def limits(contest: Contest) -> Work:

@@ -32,20 +32,20 @@ def main(
     Args:
         data: folder of images; default: the stereo pair that scikit-image ships
         images: how many of the folder to use
-        megapixels: size that the images are brought to
-        max_keypoints: in each image
+        megapixels: size that the images are resized to
+        max_keypoints: of each image
         stages: which to time; default: all
         models: shipped weights or weight files; default: all that are shipped
-        engines: default: all that the machine has where patches are described, else those that users get
-        rounds: turns of each contender
+        engines: default: all of this machine in the stage describe, auto and int8 in the others
+        rounds: measurements of each contender
         device: auto, cpu, cuda or mps
-        out: file for the result (.json), which patchprint report draws
+        out: file for the result (.json)
         force: replace a file that exists
         json: print the result as JSON
     """
     if out is not None:
         if out.suffix != ".json":
-            raise UserError(f"--out {out} does not end in .json; patchprint report draws the result")
+            raise UserError(f"--out {out} does not end in .json")
         check_output_file(out, force)
     read = read_images(data, images, megapixels, max_keypoints)
     result = bench(read, stages=stages, models=models, engines=engines, rounds=rounds, device=device)

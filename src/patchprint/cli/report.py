@@ -15,7 +15,6 @@ from patchprint.report.full_report import whole_page
 from patchprint.report.page import write
 from patchprint.report.result_comparison import read_results
 from patchprint.report.runs import read_runs
-from patchprint.report.speed_accuracy import read_benches
 
 
 def main(
@@ -25,11 +24,11 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> None:
-    """One HTML page from results, training runs and images; what can be compared shares its tables and charts.
+    """Write one HTML page of results, training runs and images; comparable results share tables and charts.
 
     Args:
-        sources: result files of patchprint eval and patchprint bench, folders of patchprint train, and images (.png,
-            .jpg), such as those of patchprint match.
+        sources: result files of patchprint eval, folders of patchprint train, and images (.png, .jpg), such as those of
+            patchprint match.
         out: the page; it needs no other file and no network.
         title: its heading; by default what it shows.
         force: replace a page that exists.
@@ -43,8 +42,7 @@ def main(
     check_output_file(out, force)
     runs = read_runs([source for source in sources if source.is_dir()])
     images = [source for source in sources if source.suffix.lower() in SUFFIXES and not source.is_dir()]
-    benches, files = read_benches([each for each in sources if not each.is_dir() and each not in images])
-    page = whole_page(read_results(files) if files else [], runs, images, title, benches)
-    write(page, out)
-    counts = {"results": len(files), "runs": len(runs), "images": len(images), "benches": len(benches)}
+    files = [source for source in sources if not source.is_dir() and source not in images]
+    write(whole_page(read_results(files) if files else [], runs, images, title), out)
+    counts = {"results": len(files), "runs": len(runs), "images": len(images)}
     emit({"out": str(out), **counts}, json, f"wrote {out}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from patchprint.common.types import Keypoints
 from patchprint.data.builders import bundled_images
 from patchprint.detectors import detect
 from patchprint.features import extract, load
-from patchprint.features.model import NetworkModel
+from patchprint.features.model import Model, NetworkModel
 from patchprint.interop.images import list_images, read_gray
 from patchprint.networks.engines import AUTO, MANY, available, chosen
 from patchprint.networks.network import multiply_adds
@@ -103,53 +103,6 @@ def _resized(image: np.ndarray, megapixels: float) -> np.ndarray:
     return cv2.resize(image, None, fx=factor, fy=factor, interpolation=kind)
 
 
-@dataclass(eq=False)
-class Contender:
-    """Someone who computes descriptors; a method returns None where it cannot do that by itself.
-
-    Args:
-        name: in the result.
-        peers: names of the contenders that it is compared with.
-        facts: entries of its score.
-    """
-
-    name: str
-    peers: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def of_patches(self, patches: Tensor) -> Task | None:
-        """Return a task: patches (N, 1, 32, 32) on the device, float in [0, 1] -> descriptors on the CPU."""
-        return None
-
-    def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task | None:
-        """Return a task: an image uint8 (H, W) and its keypoints -> descriptors on the CPU."""
-        return None
-
-    def of_image(self, count: int) -> Callable[[np.ndarray], object] | None:
-        """Return a function: an image -> at most ``count`` keypoints with descriptors."""
-        return None
-
-
-class Ours(Contender):
-    """One of our models with one of its engines."""
-
-    def __init__(self, model: str, engine: str, device: torch.device) -> None:
-        self.model = load(model, device, engine=engine)
-        super().__init__(f"patchprint {Path(model).name}" + ("" if engine == AUTO else f", {engine}"))
-        self.facts = {"model": model, "engine": self.model.engine, "sha256": self.model.info.sha256}
-        if isinstance(self.model, NetworkModel):
-            self.facts["multiply_adds"] = multiply_adds(self.model.network)
-
-    def of_patches(self, patches: Tensor) -> Task:
-        return lambda: self.model.describe_patches(patches)
-
-    def at_keypoints(self, image: np.ndarray, keypoints: Keypoints) -> Task:
-        return lambda: self.model.describe_keypoints(image, keypoints)
-
-    def of_image(self, count: int) -> Callable[[np.ndarray], object]:
-        return lambda image: extract(image, self.model, max_keypoints=count)
-
-
 @dataclass(frozen=True)
 class Work:
     """The tasks of a stage by the name of the contender; one call processes so many ``images`` and ``patches``."""
@@ -158,51 +111,44 @@ class Work:
     tasks: Mapping[str, Task]
     images: int = 1
     patches: int | None = None
-    peers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    facts: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-
-    @staticmethod
-    def of(title: str, contenders: Iterable[Contender], tasks: Iterable[Task | None], **counts: int) -> Work:
-        """The work of all contenders that have a task."""
-        able = [(each, task) for each, task in zip(contenders, tasks, strict=True) if task is not None]
-        names = {each.name: task for each, task in able}
-        peers, facts = {each.name: each.peers for each, _ in able}, {each.name: each.facts for each, _ in able}
-        return Work(title, names, peers=peers, facts=facts, **counts)
 
 
-def describing(data: BenchImages, contenders: Sequence[Contender], device: torch.device) -> Work:
+def cut_bench_patches(data: BenchImages, device: torch.device) -> Tensor:
+    """Cut the patches of the first image, repeated where a GPU needs more: (N, 1, 32, 32) in [0, 1]."""
     patches = cut_patches(ImagePyramids.build(data.images[:1], device), 0, data.keypoints[0], PATCH_SCALE, PATCH_SIDE)
-    if device.type == "cuda":
-        patches = patches.repeat(-(-ON_GPU // len(patches)), 1, 1, 1)[:ON_GPU]
+    return patches.repeat(-(-ON_GPU // len(patches)), 1, 1, 1)[:ON_GPU] if device.type == "cuda" else patches
+
+
+def describing(data: BenchImages, models: Mapping[str, Model], device: torch.device) -> Work:
+    patches = cut_bench_patches(data, device)
     title = f"{len(patches)} patches of {PATCH_SIDE} x {PATCH_SIDE}, the network alone"
-    return Work.of(title, contenders, [each.of_patches(patches) for each in contenders], patches=len(patches))
+    tasks = {name: partial(model.describe_patches, patches) for name, model in models.items()}
+    return Work(title, tasks, patches=len(patches))
 
 
 def at_keypoints(
-    data: BenchImages, contenders: Sequence[Contender], device: torch.device, count: int | None = None
+    data: BenchImages, models: Mapping[str, Model], device: torch.device, count: int | None = None
 ) -> Work:
     image, keypoints = data.images[0], data.keypoints[0][:count]
-    tasks = [each.at_keypoints(image, keypoints) for each in contenders]
-    return Work.of(f"{len(keypoints)} keypoints of an image described", contenders, tasks, patches=len(keypoints))
+    tasks = {name: partial(model.describe_keypoints, image, keypoints) for name, model in models.items()}
+    return Work(f"{len(keypoints)} keypoints of an image described", tasks, patches=len(keypoints))
 
 
-def whole_image(data: BenchImages, contenders: Sequence[Contender], device: torch.device) -> Work:
-    tasks = [None if (run := each.of_image(data.count)) is None else for_each(run, data.images) for each in contenders]
+def whole_image(data: BenchImages, models: Mapping[str, Model], device: torch.device) -> Work:
+    tasks = {
+        name: for_each(partial(extract, model=model, max_keypoints=data.count), data.images)
+        for name, model in models.items()
+    }
     title = f"an image to up to {data.count} descriptors, detection included"
-    return Work.of(title, contenders, tasks, images=len(data.images))
+    return Work(title, tasks, images=len(data.images))
 
 
 def for_each(function: Callable[[np.ndarray], object], images: Sequence[np.ndarray]) -> Task:
     """Return a task that calls ``function`` on every image."""
-
-    def run() -> None:
-        for image in images:
-            function(image)
-
-    return run
+    return lambda: [function(image) for image in images]
 
 
-STAGES: Registry[Callable[[BenchImages, Sequence[Contender], torch.device], Work]] = Registry(
+STAGES: Registry[Callable[[BenchImages, Mapping[str, Model], torch.device], Work]] = Registry(
     "stage",
     {
         "describe": describing,
@@ -236,16 +182,31 @@ def bench(
     check_rounds(rounds)
     chosen_stages = {name: STAGES[name] for name in stages or STAGES}
     names = tuple(engines) or engine_names(place)
-    made = {
-        engine: [Ours(model, engine, place) for model in models or weight_names()] for engine in names
-    }  # missing files and engines are found now, not after minutes
-    usual = usual_engines(names)
+    # Missing files and engines are found now, not after minutes.
+    loaded = {
+        (model, engine): load(model, place, engine=engine) for model in models or weight_names() for engine in names
+    }
+    facts = {contender_name(*key): facts_of(key[0], model) for key, model in loaded.items()}
     scores = {}
-    for name, prepare in chosen_stages.items():
-        chosen_engines = names if name == "describe" else usual
-        contenders = [each for pair in zip(*(made[engine] for engine in chosen_engines), strict=True) for each in pair]
-        scores[name] = score(name, prepare(data, contenders, place), rounds, place)
+    for stage, prepare in chosen_stages.items():
+        chosen = engines_of_stage(stage, names)
+        work = prepare(data, {contender_name(*k): model for k, model in loaded.items() if k[1] in chosen}, place)
+        times = take_turns(stage, work.tasks, rounds, place)
+        scores[stage] = {
+            "title": work.title,
+            "contenders": {name: numbers | facts[name] for name, numbers in summarize(work, times)},
+        }
     return record(data, scores, rounds, place, started)
+
+
+def contender_name(model: str, engine: str) -> str:
+    return f"patchprint {Path(model).name}" + ("" if engine == AUTO else f", {engine}")
+
+
+def facts_of(name: str, model: Model) -> dict[str, Any]:
+    """Return what a result says about a model."""
+    network = {"multiply_adds": multiply_adds(model.network)} if isinstance(model, NetworkModel) else {}
+    return {"model": name, "engine": model.engine, "sha256": model.info.sha256, **network}
 
 
 def engine_names(device: torch.device) -> tuple[str, ...]:
@@ -253,18 +214,13 @@ def engine_names(device: torch.device) -> tuple[str, ...]:
     return (AUTO, *(name for name in available(device) if name != chosen(device)))
 
 
-def usual_engines(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the engines that users get, for a few images and for many; all where ``auto`` is not among them."""
-    return tuple(name for name in names if name in (AUTO, MANY)) if AUTO in names else tuple(names)
+def engines_of_stage(stage: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return all engines where patches are described; elsewhere those that users get, if ``auto`` is among them."""
+    return tuple(name for name in names if stage == "describe" or AUTO not in names or name in (AUTO, MANY))
 
 
 def record(
-    data: BenchImages,
-    scores: dict[str, Any],
-    rounds: int,
-    device: torch.device,
-    started: float,
-    **settings: Any,
+    data: BenchImages, scores: dict[str, Any], rounds: int, device: torch.device, started: float, **settings: Any
 ) -> Result:
     """Return the result of scores by stage."""
     rule = "in turns; patches_per_second by the best round, times_faster the median over rounds"
@@ -273,54 +229,30 @@ def record(
     return provenance.record("speed", settings=found, scores=scores, data=data.facts(), started=started)
 
 
-@dataclass(frozen=True)
-class Times:
-    """Seconds of one call in each round."""
-
-    rounds: tuple[float, ...]
-
-    @property
-    def best(self) -> float:
-        return min(self.rounds)
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.rounds)
-
-    def times_faster_than(self, other: Times) -> float:
-        """Return the median over the rounds: in each, both were measured within moments of each other."""
-        return statistics.median(theirs / own for own, theirs in zip(self.rounds, other.rounds, strict=True))
-
-
 def check_rounds(rounds: int) -> None:
     """Raise `UserError` for a number of rounds below 1."""
     if rounds < 1:
         raise UserError(f"--rounds is {rounds}; give at least 1")
 
 
-def score(name: str, work: Work, rounds: int, device: torch.device) -> dict[str, Any]:
-    """Time the tasks of a stage: milliseconds of one image, pair or step for each contender."""
-    times = take_turns(name, work.tasks, rounds, device)
-    contenders: dict[str, Any] = {}
-    for contender, taken in times.items():
+def summarize(work: Work, seconds: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each contender with milliseconds of one image, pair or step, and patches a second."""
+    for name, rounds in seconds.items():
         found: dict[str, Any] = {
-            "best_ms": _four_digits(1e3 * taken.best / work.images),
-            "median_ms": _four_digits(1e3 * taken.median / work.images),
+            "best_ms": four_digits(1e3 * min(rounds) / work.images),
+            "median_ms": four_digits(1e3 * statistics.median(rounds) / work.images),
         }
         if work.patches is not None:
-            found["patches_per_second"] = round(work.patches / taken.best)
-        peers = [peer for peer in work.peers.get(contender, ()) if peer in times]
-        found["times_faster"] = {peer: _four_digits(taken.times_faster_than(times[peer])) for peer in peers}
-        contenders[contender] = found | work.facts.get(contender, {})
-    return {"title": work.title, "contenders": contenders}
+            found["patches_per_second"] = round(work.patches / min(rounds))
+        yield name, found
 
 
-def _four_digits(value: float) -> float:
+def four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def take_turns(what: str, tasks: Mapping[str, Task], rounds: int, device: torch.device) -> dict[str, Times]:
-    """Time each task in turns. Its first calls, which may compile and allocate, do not count."""
+def take_turns(what: str, tasks: Mapping[str, Task], rounds: int, device: torch.device) -> dict[str, list[float]]:
+    """Return the seconds of one call of each task in each round. Its first calls, which may compile, do not count."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     with Progress(f"timing {what}", len(tasks) * (rounds + 1), "call") as progress:
         calls = {}
@@ -333,7 +265,7 @@ def take_turns(what: str, tasks: Mapping[str, Task], rounds: int, device: torch.
                 time.sleep(PAUSE)
                 seconds[name].append(_seconds(task, calls[name], device))
                 progress.update()
-    return {name: Times(tuple(values)) for name, values in seconds.items()}
+    return seconds
 
 
 def _seconds(task: Task, calls: int, device: torch.device) -> float:
@@ -350,11 +282,8 @@ def stage_table(stage: Mapping[str, Any]) -> Table:
     """Return the contenders of one stage of a result, fastest first."""
     scores = stage["contenders"]
     counted = any("patches_per_second" in each for each in scores.values())
-    compared = any(each["times_faster"] for each in scores.values())
     rows = []
     for name, each in sorted(scores.items(), key=lambda item: item[1]["best_ms"]):
         rate = [f"{each['patches_per_second']:,}"] if counted else []
-        peers = [", ".join(f"{times:.3g} {peer}" for peer, times in each["times_faster"].items())] if compared else []
-        rows.append([name, *rate, f"{each['best_ms']:,.4g}", f"{each['median_ms']:,.4g}", *peers])
-    header = ["", *["patches/s"] * counted, "ms, best", "ms, median", *["times faster than"] * compared]
-    return Table(header, rows)
+        rows.append([name, *rate, f"{each['best_ms']:,.4g}", f"{each['median_ms']:,.4g}"])
+    return Table(["", *["patches/s"] * counted, "ms, best", "ms, median"], rows)

@@ -218,51 +218,6 @@ class Bars(Drawing):
         axes.set(ylabel=self.y_label)
 
 
-@dataclass(frozen=True)
-class Dots(Drawing):
-    """Rows with a dot for each value, in panels side by side: one panel for each quantity.
-
-    Args:
-        rows: names of the rows, from the top.
-        panels: name of the axis -> for each kind of dot, the values of all rows.
-        logarithmic: names of the axes in powers of ten.
-        highlighted: names of the rows in the second color.
-    """
-
-    title: str
-    rows: Sequence[str]
-    panels: Mapping[str, Mapping[str, Values]]
-    note: str = ""
-    logarithmic: frozenset[str] = frozenset()
-    highlighted: frozenset[str] = frozenset()
-    wide: bool = True
-    y_label: str = ""
-    x_label: str = ""
-
-    @property
-    def size(self) -> tuple[float, float]:
-        return 10.0, 1.0 + 0.24 * len(self.rows)
-
-    def draw(self, figure: Any) -> None:
-        all_axes = figure.subplots(1, len(self.panels), squeeze=False, sharey=True)[0]
-        places = range(len(self.rows))
-        colors = [series_color(int(name in self.highlighted)) for name in self.rows]
-        for axes, (label, kinds) in zip(all_axes, self.panels.items(), strict=True):
-            for marker, (kind, values) in zip("osD^", kinds.items(), strict=False):
-                shown = [(x, y, color) for x, y, color in zip(values, places, colors, strict=True) if x is not None]
-                x, y, color = zip(*shown, strict=True) if shown else ((), (), ())
-                axes.scatter(x, y, c=color, marker=marker, s=26)
-                axes.plot([], [], marker, color=INK, label=kind)
-            if label in self.logarithmic:
-                axes.set_xscale("log")
-                axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-            axes.set_xlabel(label)
-            if len(kinds) > 1:
-                axes.legend(loc="best")
-        all_axes[0].set_yticks(places, self.rows)
-        all_axes[0].invert_yaxis()
-
-
 def _legend(lines: Sequence[Line]) -> list[tuple[str, int]]:
     """Return labels of lines and their places in the palette: their own, or by default those in the chart."""
     places = [number if line.color is None else line.color for number, line in enumerate(lines)]

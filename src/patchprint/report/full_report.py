@@ -1,4 +1,4 @@
-"""The page of ``patchprint report``: speed and results first, then training, images and cost."""
+"""The page of ``patchprint report``: results first, then training, images and cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from patchprint.report.example_images import KINDS, example_sections, pair_galle
 from patchprint.report.page import Page, Part, Section
 from patchprint.report.result_comparison import PUBLISHED, Comparison, comparable, compare, data_name, label_of, where
 from patchprint.report.runs import Run
-from patchprint.report.speed_accuracy import Bench, speed_sections
 
 _BASELINE = "sift"  # what everybody knows
 _MOST_BARS = 8  # models side by side
@@ -31,14 +30,12 @@ def whole_page(
     runs: Sequence[Run] = (),
     images: Sequence[Path] = (),
     title: str = "",
-    benches: Sequence[Bench] = (),
 ) -> Page:
-    """Return the page of evaluation results, training runs, image files and results of ``patchprint bench``."""
+    """Return the page of evaluation results, training runs and image files."""
     shown: list[Part] = [EmbeddedImage.from_file(path, path.name) for path in images]
     comparisons = sorted(compare(results), key=lambda each: -len(each.results))  # the largest first
     costs = [result.get("run", {}) for result in results]
     sections = [
-        *speed_sections(benches, results),
         *result_sections(comparisons),
         *curve_sections(results),
         *training_page.run_sections(runs),
@@ -65,7 +62,7 @@ def _title(results: Sequence[dict[str, Any]], runs: Sequence[Run], images: Seque
     names = list(dict.fromkeys(result["benchmark"] for result in results))
     if names:
         return f"Results of {', '.join(names)}" if len(names) < 4 else f"Results of {len(names)} benchmarks"
-    return ", ".join(path.name for path in images[:3]) or "Speed"
+    return ", ".join(path.name for path in images[:3]) or "Report"
 
 
 def result_sections(comparisons: Sequence[Comparison]) -> list[Section]:

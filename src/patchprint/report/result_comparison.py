@@ -48,22 +48,18 @@ def read_results(files: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def _check(entry: Any, path: str) -> None:
-    """Raise an error if an entry cannot be compared and printed."""
-    right = isinstance(entry, dict) and all(
-        name in entry and isinstance(entry[name], _FIELDS[name]) for name in _FIELDS
-    )
-    texts = [entry["data"]["path"], entry["model"]["name"], entry["model"]["sha256"]] if right else [None]
-    run = entry.get("run", {"command": ""}) if right else None
-    texts.append(run.get("command") if isinstance(run, dict) else None)
+    """Raise an error if an entry cannot be compared and shown."""
+    if not isinstance(entry, dict) or not all(isinstance(entry[name], kind) for name, kind in _FIELDS.items()):
+        raise UserError(f"{path} is not a result of patchprint eval")
+    texts = [entry["data"]["path"], entry["model"]["name"], entry["model"]["sha256"]]
+    texts += [entry["run"]["command"]] if "run" in entry else []
     if not all(isinstance(text, str) for text in texts):
         raise UserError(f"{path} is not a result of patchprint eval")
     if not all(isinstance(number, int | float) for number in headline(entry).values()):
         raise UserError(f"{path} is not a result of patchprint eval: its scores are no numbers")
     hardest = entry["scores"].get("hardest")
     for pairs in hardest.values() if isinstance(hardest, dict) else ():
-        from patchprint.benchmarks.ubc import (
-            hardest_from_json,  # and with it patch stores, only where there are such pairs
-        )
+        from patchprint.benchmarks.ubc import hardest_from_json  # with it come patch stores
 
         hardest_from_json(pairs, path)
     compare([entry])
@@ -106,19 +102,6 @@ def headline(result: dict[str, Any]) -> dict[str, float]:
     if name in BENCHMARKS:
         return BENCHMARKS[name]().headline(scores)
     return {key: value for key, value in scores.items() if isinstance(value, int | float)}
-
-
-def train_test_table(results: Sequence[dict[str, Any]], trained_on: Sequence[str]) -> Comparison:
-    """Return FPR95 of models on the sets they were not trained on: one row, columns ``train>test`` and their mean."""
-    cells: dict[str, float] = {}
-    for result, train in zip(results, trained_on, strict=True):
-        test = data_name(result)
-        if test != train:
-            cells[f"{train}>{test}"] = result["scores"]["fpr95"]
-    if not cells:
-        raise UserError("every model was tested on its own training set; give the other sets with --data")
-    mean = sum(cells.values()) / len(cells)
-    return Comparison("ubc: FPR95 % by training > test set", [*cells, "mean"], [("FPR95 %", [*cells.values(), mean])])
 
 
 def data_name(result: dict[str, Any]) -> str:

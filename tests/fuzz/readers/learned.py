@@ -16,7 +16,7 @@ from fuzz.reader import Reader
 from patchprint import networks
 from patchprint.common import files
 from patchprint.networks import weights
-from patchprint.report import full_report, result_comparison, runs, speed_accuracy, training_page
+from patchprint.report import full_report, result_comparison, runs, training_page
 from patchprint.training import checkpoint, resolve
 from patchprint.training.config import TrainConfig, read_config
 from support import made_runs, training_data
@@ -125,14 +125,12 @@ def write_result(folder: Path) -> None:
     files.write_json(folder / "a.json", result)
     files.write_json(folder / "b.json", {**result, "benchmark": "someone's"})
     files.write_json(folder / "c.json", made_runs.verification_result("ours", 0.5))
-    files.write_json(folder / "d.json", made_runs.bench_result({"OpenCV SIFT": {"best_ms": 70.0}}))
 
 
 def read_result(folder: Path) -> None:
-    benches, others = speed_accuracy.read_benches(sorted(folder.glob("*.json")))
-    found = result_comparison.read_results(others)
+    found = result_comparison.read_results(sorted(folder.glob("*.json")))
     result_comparison.compare(found)
-    full_report.whole_page(found, benches=benches)
+    full_report.whole_page(found)
 
 
 READERS: dict[str, Reader] = {
