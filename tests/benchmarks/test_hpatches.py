@@ -42,13 +42,6 @@ def test_definitions_and_levels_are_kept_apart(hpatches_store: Path) -> None:
         assert scores["matching"][kind]["python"] == pytest.approx(np.mean(levels))
 
 
-def test_a_list_has_room_for_distractors(hpatches_store: Path) -> None:
-    assert scores_of("hpatches", ConstantModel(), hpatches_store, list_length=6)["retrieval"]["map"]["matlab"] < 1
-    for length in (5, 4, 0, -3):
-        with pytest.raises(ValueError, match=f"--list-length {length} leaves no room for distractors"):
-            scores_of("hpatches", ConstantModel(), hpatches_store, list_length=length)
-
-
 def test_one_sequence_has_no_retrieval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_store(tmp_path / "one", scenes=1, points=24, views=16, size=32)
     result = measure(run_of("hpatches", CountingPixels(), tmp_path / "one"))
@@ -133,12 +126,6 @@ def test_sequences_are_drawn_before_patches() -> None:
         np.testing.assert_allclose(np.bincount(column) / len(column), 1 / 3, atol=0.01)
     np.testing.assert_allclose(np.bincount(tasks.queries[:300, 0]) / 300, 1 / 3, atol=0.1)
     assert len(np.unique(np.concatenate([tasks.queries, tasks.distractors]), axis=0)) == 11_000
-
-
-def test_one_sequence_has_no_negatives_elsewhere() -> None:
-    assert len(hpatches.draw_tasks([7], [np.full(7, 20.0)], seed=1).inter) == 0
-    with pytest.raises(ValueError, match="no sequence has two patches"):
-        hpatches.draw_tasks([1, 1], [np.full(1, 20.0)] * 2, seed=1)
 
 
 def write_tasks(folder: Path, sequence: str = "i_0") -> None:

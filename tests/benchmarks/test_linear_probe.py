@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.benchmarks import BENCHMARKS, PredictionCache, linear_probe, measure
+from patchprint.benchmarks import linear_probe
 from patchprint.data import splits
 from patchprint.data.image_store import ImageStore
-from support.benchmark_data import run_of, scores_of
+from support.benchmark_data import scores_of
 from support.fake_models import ColorImages, ConstantImages
 from support.image_sets import images_of_class, write_store
 
@@ -62,29 +62,13 @@ def test_the_rate_is_chosen_on_held_out_training_images(store: Path, monkeypatch
 def test_gradients_go_down_a_loss_with_a_known_minimum() -> None:
     """Two separable classes: the classifier learns them, and its training is a function of the seed."""
     features = torch.tensor([[1.0, 0.2], [0.8, -0.1], [-1.0, 0.1], [-0.9, -0.2]]).repeat(10, 1)
-    examples = linear_probe._Examples(features, torch.tensor([0, 0, 1, 1]).repeat(10))
+    examples = torch.utils.data.TensorDataset(features, torch.tensor([0, 0, 1, 1]).repeat(10))
     settings = linear_probe.Settings(rates=(2.0, 0.1), epochs=5, batch=8)
     fits = (linear_probe._fit(examples, 2, settings, seed=3) for _ in range(2))
     (fast, slow), (again, _) = ([one.weight.detach() for one in classifiers] for classifiers in fits)
     assert torch.equal(fast, again)
     assert float(fast[0, 0]) > float(slow[0, 0]) > 0 > float(fast[1, 0])
     assert linear_probe._accuracies(examples, examples, 2, settings, 3) == [1.0, 1.0]
-
-
-def test_features_are_kept(store: Path, tmp_path: Path) -> None:
-    model = ColorImages()
-    for rates in ((2.0,), (5.0, 1.0)):
-        measure(run_of("linear-probe", model, store, cache=PredictionCache(tmp_path), rates=rates, epochs=1))
-    assert model.asked == 112
-
-
-def test_published_numbers_stand_beside_all_of_cifar10_alone(store: Path) -> None:
-    result = measure(run_of("linear-probe", ColorImages(), store, epochs=1)).to_json()
-    benchmark = BENCHMARKS["linear-probe"]()
-    assert benchmark.published(result) == {}
-    counts = {"train_images": 50_000, "test_images": 10_000, "classes": 10}
-    rows = benchmark.published({**result, "scores": {**result["scores"], **counts}})
-    assert rows["SimCLR + 0.1 SEC (ResNet-50)"] == {"best accuracy": 0.87}
 
 
 def test_classes_that_training_does_not_know_are_refused(tmp_path: Path) -> None:

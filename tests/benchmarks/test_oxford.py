@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.benchmarks import PredictionCache, measure, oxford
+from patchprint.benchmarks import measure, oxford
 from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.features.model import ModelLike, PixelModel
 from patchprint.report.result_comparison import compare
 from support.benchmark_data import run_of, scores_of
-from support.fake_models import BinaryPixels, ConstantModel
 from support.scenes import write_sequence
 
 
@@ -32,17 +31,6 @@ def test_rootsift_solves_made_sequences(sequences: Path, correct: str, match: st
     assert set(scores["pairs"]) == {"one/1-2", "one/1-3", "two/1-2"}
     assert scores["sequences"]["two"] == scores["pairs"]["two/1-2"]["ap"]
     assert scores["map"] == pytest.approx(np.mean([pair["ap"] for pair in scores["pairs"].values()]))
-
-
-def test_order_of_models_is_sane(sequences: Path) -> None:
-    maps = [evaluate(model, sequences)["map"] for model in (ConstantModel(), BinaryPixels(), "rootsift")]
-    assert maps[0] < 0.02 < maps[1] < maps[2]
-
-
-def test_harris_affine(sequences: Path) -> None:
-    pytest.importorskip("kornia")
-    scores = evaluate(PixelModel(), sequences / "two", detector="harris-affine", sequences=("two",))
-    assert scores["map"] > 0.2
 
 
 def features(xy: list[tuple[float, float]], descriptors: list[list[float]]) -> Features:
@@ -84,15 +72,6 @@ def test_keypoints_outside_of_the_common_region() -> None:
     large = Keypoints(a.keypoints.xy, torch.tensor([1.0, 1.0, 3.0]), a.keypoints.angle)
     cut = dataclasses.replace(a, keypoints=large)
     assert oxford.score_pair(cut, b, shift, oxford.Settings(common_region=True))["matches"] == 1
-
-
-def test_cache_gives_the_same_scores(sequences: Path, tmp_path: Path) -> None:
-    results = []
-    for _ in range(2):
-        cache = PredictionCache(tmp_path)
-        results.append(scores_of("oxford", PixelModel(), sequences, cache=cache, keypoints=200))
-    assert results[0] == results[1]
-    assert cache.misses == 0
 
 
 def test_nothing_to_find_is_null_in_the_result(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from patchprint import networks
 from patchprint.benchmarks import BENCHMARKS, PredictionCache, _stores, measure, retrieval
-from patchprint.benchmarks._stores import for_every_image, open_images, part_of
+from patchprint.benchmarks._stores import for_every_image, open_images
 from patchprint.benchmarks.retrieval import Search, clustering_scores, ranking_scores
 from patchprint.data import splits
 from patchprint.data.image_store import GALLERY, QUERY, ImageStore
@@ -174,21 +174,6 @@ def test_map_at_r_by_hand() -> None:
     assert scores["precision_at_1"] == pytest.approx(1 / 3)
 
 
-def test_the_library_agrees_with_recall_about_the_first_neighbor(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pytorch_metric_learning")
-    generator = torch.Generator().manual_seed(1)
-    vectors = torch.nn.functional.normalize(torch.randn(90, 6, generator=generator), dim=1)
-    labels = torch.randint(0, 7, (90,), generator=generator)
-    whole = ranking_scores(Search(vectors, labels))
-    assert whole["precision_at_1"] == pytest.approx(recall_at(vectors, labels, (1,)).at[1])
-    apart = ranking_scores(Search(vectors[:30], labels[:30], vectors[30:], labels[30:]))
-    assert apart["precision_at_1"] == pytest.approx(
-        recall_at(vectors[:30], labels[:30], (1,), vectors[30:], labels[30:]).at[1]
-    )
-    monkeypatch.setattr(retrieval, "_ROWS", 13)
-    assert ranking_scores(Search(vectors, labels)) == whole
-
-
 def test_every_image_comes_once_in_the_order_of_its_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of("retrieval", ColorImages(), write_store(tmp_path / "store", classes=6, count=5))
     store = open_images(run)
@@ -200,11 +185,3 @@ def test_every_image_comes_once_in_the_order_of_its_views(tmp_path: Path, monkey
         torch.testing.assert_close(model.raw(square)[0], whole[row])
     monkeypatch.setattr(_stores, "_IMAGES", 7)
     torch.testing.assert_close(for_every_image(run, store, model.raw), whole)
-
-
-def test_parts(tmp_path: Path) -> None:
-    run = run_of("retrieval", ColorImages(), write_store(tmp_path / "store", classes=12))
-    store = open_images(run)
-    assert [part_of(store, name, "store").num_points for name in ("train", "val", "test", "all")] == [4, 2, 6, 12]
-    with pytest.raises(ValueError, match=r"'val' of .* is empty"):
-        part_of(store.split("test"), "val", "store")

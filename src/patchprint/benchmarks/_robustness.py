@@ -35,18 +35,18 @@ class Robustness(Benchmark):
 
     @abstractmethod
     def values(self, settings: Any) -> list[float]:
-        """Points of the curve."""
+        """Return the points of the curve."""
 
     @abstractmethod
     def changed(self, image: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray]:
-        """A changed copy, and the homography (3, 3) from the original."""
+        """Return a changed copy, and the homography (3, 3) from the original."""
 
     def prepared(self, image: np.ndarray) -> np.ndarray:
-        """The original."""
+        """Return the original, prepared for the changes."""
         return image
 
     def evaluate(self, run: Run, settings: Any) -> Scores:
-        """Average precision at each point of the curve, and the means."""
+        """Return average precision at each point of the curve, and the means."""
         values = self.values(settings)
         image = self.prepared(_read(run))
         rules = oxford.Settings(detector=settings.detector, keypoints=settings.keypoints, px=settings.px)

@@ -11,7 +11,8 @@ from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Run
 from patchprint.common.errors import UserError
-from patchprint.data import PatchSource, PatchStore, manifest, open_source
+from patchprint.data import PatchSource, PatchStore, open_source
+from patchprint.data.builders.labeled_images import cached_store
 from patchprint.data.image_store import ImageStore
 
 Source = TypeVar("Source", bound=PatchSource)
@@ -20,7 +21,7 @@ _IMAGES = 256  # that are read at once
 
 
 def open_patches(run: Run, split: str) -> PatchSource:
-    """The patches in ``--data``, cut at the model's patch scale where they are cut out of images."""
+    """Open the patches in ``--data``; if they are cut from images, at the patch scale of the model."""
     for path in run.data:
         if not path.is_dir():
             raise UserError(f"{path} is not a folder; give --data a store made by patchprint data build")
@@ -32,18 +33,12 @@ def open_patches(run: Run, split: str) -> PatchSource:
 
 
 def open_images(run: Run) -> ImageStore:
-    """The images in ``--data``: a store, or a published archive or folder, of which a store is made once in the cache."""
-    folder = run.folder
-    if not (folder / manifest.NAME).is_file():
-        # Reading archives needs OpenCV, reading a store does not.
-        from patchprint.data.builders.labeled_images import cached_store
-
-        folder = cached_store(folder)
-    return ImageStore.open(folder, run.device)
+    """Open the images in ``--data``: a store, or a published archive or folder, converted once to a store in the cache."""
+    return ImageStore.open(cached_store(run.folder), run.device)
 
 
 def part_of(source: Source, split: str, name: str) -> Source:
-    """The points of one part of the data called ``name``, or all."""
+    """Return the points of one part of the data called ``name``, or all."""
     chosen = source if split == "all" else source.split(split)
     if chosen.num_points == 0:
         raise UserError(f"the split {split!r} of {name} is empty; choose another --split")
@@ -82,5 +77,5 @@ def _in_chunks(
 
 
 def _stored_side(source: PatchSource) -> int | None:
-    """Pixels along the side of stored patches; None where patches are cut out of images."""
+    """Return the side of stored patches in pixels; None if patches are cut from images."""
     return source.facts["size"] if isinstance(source, PatchStore) else None

@@ -7,7 +7,6 @@ measured disparity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +48,9 @@ class Bundled(Benchmark):
     data_package = "scikit-image"
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """FPR95 in [0, 1], mean average precision on warped images, and the stereo pair."""
-        pairs = held_out_pairs(settings)
+        """Return FPR95 in [0, 1], mean average precision on warped images, and scores of the stereo pair."""
+        images = map(bundled_images.image, bundled_images.HELD_OUT)
+        pairs = warped_pairs(images, WARPED, WARP_SEED, lambda image: _find(image, settings.keypoints, settings))
         distance, is_match = verification(run.patch_model, bundled_images.held_out_source(), run.seed, settings.pairs)
         return {
             "fpr95": fpr95(distance, is_match),
@@ -71,7 +71,7 @@ class Bundled(Benchmark):
 
 
 def verification(model: Model, source: TrackStore, seed: int, num_pairs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of tracked keypoints, one half of them matching, the other from two points of one scene.
+    """Return distances of pairs of tracked keypoints, half of them matching, half of two points of one scene.
 
     Shape:
         -> distance (N,), is_match (N,).
@@ -100,14 +100,8 @@ def _describe_observations(model: Model, store: TrackStore, rows: Tensor) -> Ten
     return torch.cat(descriptors)[torch.argsort(torch.cat(order))][place]
 
 
-def held_out_pairs(settings: Settings) -> Iterator[ImagePair]:
-    """Each held-out image with its warped copies."""
-    images = map(bundled_images.image, bundled_images.HELD_OUT)
-    return warped_pairs(images, WARPED, WARP_SEED, lambda image: _find(image, settings.keypoints, settings))
-
-
 def stereo_pair(settings: Settings) -> ImagePair:
-    """The motorcycle pair; keypoints without a measured disparity count neither way."""
+    """Return the motorcycle pair; keypoints without a measured disparity are not counted."""
     pair = bundled_images.stereo_pair()
     left, right = (_find(image, 2 * settings.keypoints, settings) for image in (pair.left, pair.right))
     column, row = left.xy.round().long().unbind(1)
@@ -118,7 +112,7 @@ def stereo_pair(settings: Settings) -> ImagePair:
 
 
 def matching(model: Model, pair: ImagePair) -> dict[str, Any]:
-    """Nearest neighbors from the first to the second image: average precision and number of correct matches."""
+    """Match nearest neighbors from the first to the second image; return average precision and correct matches."""
     first, second = (model.describe_keypoints(i, k) for i, k in zip(pair.images, pair.keypoints, strict=True))
     distance, index = (values[:, 0] for values in nearest(first, second, exact=True))
     error = (pair.keypoints[1].xy[index] - pair.truth).norm(dim=1)

@@ -32,41 +32,28 @@ from patchprint.matching import match
 from patchprint.metrics.geometry import camera_errors
 
 # ETH without ratio test: registered images, thousands of points, track length, reprojection error in pixels, thousands of dense
-# points.
-PUBLISHED: dict[str, dict[str, tuple[int, float, float, float, int]]] = {
-    "herzjesu": {
-        "HardNet": (8, 8.7, 4.30, 0.50, 239),
-        "SOSNet": (8, 8.7, 4.31, 0.50, 239),
-        "HyNet": (8, 8.9, 4.32, 0.52, 246),
-        "SDGMNet": (8, 9.0, 4.32, 0.53, 233),
-    },
-    "fountain": {
-        "HardNet": (11, 16.3, 4.91, 0.47, 303),
-        "SOSNet": (11, 16.3, 4.92, 0.46, 306),
-        "HyNet": (11, 16.5, 4.93, 0.48, 303),
-        "SDGMNet": (11, 16.5, 4.94, 0.48, 295),
-    },
-    "south": {
-        "HardNet": (128, 159, 5.18, 0.62, 2120),
-        "SOSNet": (128, 160, 5.17, 0.63, 2120),
-        "HyNet": (128, 166, 5.14, 0.63, 2120),
-        "SDGMNet": (128, 166, 5.16, 0.65, 2110),
-    },
-    "madrid": {
-        "HardNet": (697, 261, 4.16, 0.98, 1270),
-        "SOSNet": (675, 240, 4.40, 0.94, 1270),
-        "HyNet": (697, 337, 3.93, 0.98, 1250),
-        "SDGMNet": (830, 278, 4.18, 0.96, 1300),
-    },
-    "gendarmenmarkt": {
-        "HardNet": (1018, 827, 2.56, 1.09, 2060),
-        "SOSNet": (1129, 729, 3.85, 0.95, 3050),
-        "HyNet": (1181, 927, 3.49, 1.05, 2930),
-        "SDGMNet": (1200, 763, 4.10, 1.02, 3250),
-    },
-}
+# points; a row for each method.
+_METHODS = ("HardNet", "SOSNet", "HyNet", "SDGMNet")
+PUBLISHED: dict[str, tuple[tuple[int, float, float, float, int], ...]] = {
+    "herzjesu": (
+        (8, 8.7, 4.30, 0.50, 239), (8, 8.7, 4.31, 0.50, 239), (8, 8.9, 4.32, 0.52, 246), (8, 9.0, 4.32, 0.53, 233),
+    ),
+    "fountain": (
+        (11, 16.3, 4.91, 0.47, 303), (11, 16.3, 4.92, 0.46, 306), (11, 16.5, 4.93, 0.48, 303), (11, 16.5, 4.94, 0.48, 295),
+    ),
+    "south": (
+        (128, 159, 5.18, 0.62, 2120), (128, 160, 5.17, 0.63, 2120), (128, 166, 5.14, 0.63, 2120), (128, 166, 5.16, 0.65, 2110),
+    ),
+    "madrid": (
+        (697, 261, 4.16, 0.98, 1270), (675, 240, 4.40, 0.94, 1270), (697, 337, 3.93, 0.98, 1250), (830, 278, 4.18, 0.96, 1300),
+    ),
+    "gendarmenmarkt": (
+        (1018, 827, 2.56, 1.09, 2060), (1129, 729, 3.85, 0.95, 3050),
+        (1181, 927, 3.49, 1.05, 2930), (1200, 763, 4.10, 1.02, 3250),
+    ),
+}  # fmt: skip
 # Images of each; SDGMNet's table has 1334 for Madrid.
-PHOTOS = {"herzjesu": 8, "fountain": 11, "south": 128, "madrid": 1344, "gendarmenmarkt": 1463}
+IMAGES = {"herzjesu": 8, "fountain": 11, "south": 128, "madrid": 1344, "gendarmenmarkt": 1463}
 
 DENSE_SIZE, DENSE_VIEWS = 1200, 5  # longer side of undistorted images, images that must agree on a dense point
 FEWEST_MATCHES = 15  # pairs with fewer count as not matching, as in the published benchmark
@@ -89,7 +76,7 @@ class Eth(Benchmark):
     lower_is_better = frozenset({"reprojection px"})
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """Sparse model statistics for our descriptors and for COLMAP's SIFT, with camera errors where the truth is known."""
+        """Return sparse model statistics for our descriptors and COLMAP's SIFT, with camera errors if the truth is known."""
         folder, images = _images(run)
         cameras, names = _cameras(run.folder), sorted(images)
         truth = strecha.read_cameras(run.folder / "gt_dense_cameras")
@@ -125,14 +112,14 @@ class Eth(Benchmark):
     def published(self, result: dict[str, Any]) -> dict[str, dict[str, float]]:
         folder = str(result["data"]["path"]).rstrip("/").rsplit("/", 1)[-1].lower()
         scene = next((name for name in PUBLISHED if folder.startswith(name)), None)  # South-Building, Madrid_Metropolis
-        if result["settings"]["ratio"] is not None or scene is None or result["scores"]["photos"] != PHOTOS[scene]:
+        if result["settings"]["ratio"] is not None or scene is None or result["scores"]["photos"] != IMAGES[scene]:
             return {}
         names = ("registered", "points", "track length", "reprojection px", "dense points")
         return {
             f"{method} (other keypoints)": dict(
                 zip(names, (row[0], row[1] * 1000, *row[2:4], row[4] * 1000), strict=True)
             )
-            for method, row in PUBLISHED[scene].items()
+            for method, row in zip(_METHODS, PUBLISHED[scene], strict=True)
         }
 
 
@@ -146,7 +133,7 @@ def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:
 
 
 def _cameras(data: Path) -> Cameras | None:
-    """One pinhole camera for all images where the set has ``K.txt``, in COLMAP's pixel frame."""
+    """Return one pinhole camera for all images if the set has ``K.txt``, in COLMAP's pixel frame."""
     known = strecha.read_intrinsics(data / "K.txt")
     if known is None:
         return None
@@ -155,7 +142,7 @@ def _cameras(data: Path) -> Cameras | None:
 
 
 def _matches(run: Run, features: dict[str, Features], settings: Settings) -> dict[tuple[str, str], np.ndarray]:
-    """Mutual nearest neighbors of all image pairs, (M, 2) each."""
+    """Return mutual nearest neighbors of all image pairs, (M, 2) each."""
     pairs = list(itertools.combinations(sorted(features), 2))
     matcher = "mutual" if settings.ratio is None else "mutual+ratio"
 
@@ -202,7 +189,7 @@ def _dense_points(images: Path, work: Path) -> int | str:
 
 @contextlib.contextmanager
 def _work_folder(run: Run, key: dict[str, Any]) -> Iterator[Path]:
-    """A work folder for COLMAP, in the cache if there is one, so that a second run finds the model."""
+    """Yield a work folder for COLMAP, in the cache if there is one, so that a second run finds the model."""
     if run.cache.folder is None:
         with tempfile.TemporaryDirectory(prefix="patchprint-eth-") as name:
             yield Path(name) / "work"

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
+from torch.utils.data import TensorDataset
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._stores import for_every_image, open_images
@@ -53,16 +54,16 @@ class LinearProbe(Benchmark):
     of_images = True
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """Accuracy on the test images at each learning rate, the best of them, and that of the rate chosen without them."""
+        """Return accuracy on the test images at each learning rate, the best, and that of the rate chosen without them."""
         arrays = run.predictions("features", lambda: _export(run))
         features, label, is_test = (
             torch.from_numpy(arrays[name]).to(run.device) for name in ("features", "label", "is_test")
         )
         classes, label = label.unique(return_inverse=True)
-        train, test = _Examples(features[~is_test], label[~is_test]), _Examples(features[is_test], label[is_test])
+        train, test = (TensorDataset(features[part], label[part]) for part in (~is_test, is_test))
         accuracy = _accuracies(train, test, len(classes), settings, run.seed)
         order = rng.permutation(rng.fold_in(rng.key(run.seed, device=label.device), 0x9A), len(train))
-        held, rest = (train[some] for some in order.tensor_split([len(train) // _HELD_OUT]))
+        held, rest = (TensorDataset(*train[some]) for some in order.tensor_split([len(train) // _HELD_OUT]))
         on_held = _accuracies(rest, held, len(classes), settings, run.seed)
         chosen = int(np.argmax(on_held))
         return {
@@ -87,34 +88,23 @@ class LinearProbe(Benchmark):
         return {f"{name} (ResNet-50)": {"best accuracy": value / 100} for name, value in PUBLISHED.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _Examples:
-    """Shape: features (N, F), label (N,) int64."""
-
-    features: Tensor
-    label: Tensor
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-    def __getitem__(self, rows: Tensor) -> _Examples:
-        return _Examples(self.features[rows], self.label[rows])
-
-
-def _accuracies(train: _Examples, test: _Examples, num_classes: int, settings: Settings, seed: int) -> list[float]:
-    """Accuracy on ``test`` after training with each learning rate."""
-    mean = train.features.mean(0)
-    length = (train.features - mean).square().sum(1).mean().sqrt().clamp(min=1e-12)
-    train, test = (_Examples((some.features - mean) / length, some.label) for some in (train, test))
-    classifiers = _fit(train, num_classes, settings, seed)
+def _accuracies(
+    train: TensorDataset, test: TensorDataset, num_classes: int, settings: Settings, seed: int
+) -> list[float]:
+    """Return accuracy on ``test`` after training with each learning rate."""
+    (learned, learned_label), (features, label) = train.tensors, test.tensors
+    mean = learned.mean(0)
+    length = (learned - mean).square().sum(1).mean().sqrt().clamp(min=1e-12)
+    classifiers = _fit(TensorDataset((learned - mean) / length, learned_label), num_classes, settings, seed)
+    features = (features - mean) / length
     with torch.no_grad():
-        return [float((one(test.features).argmax(1) == test.label).double().mean()) for one in classifiers]
+        return [float((one(features).argmax(1) == label).double().mean()) for one in classifiers]
 
 
-def _fit(train: _Examples, num_classes: int, settings: Settings, seed: int) -> list[nn.Linear]:
-    """A classifier for each learning rate, trained side by side on the same batches."""
-    device = train.label.device
-    classifiers = [nn.Linear(train.features.shape[1], num_classes, device=device) for _ in settings.rates]
+def _fit(train: TensorDataset, num_classes: int, settings: Settings, seed: int) -> list[nn.Linear]:
+    """Train a classifier for each learning rate, side by side on the same batches."""
+    features, label = train.tensors
+    classifiers = [nn.Linear(features.shape[1], num_classes, device=label.device) for _ in settings.rates]
     for classifier in classifiers:
         nn.init.zeros_(classifier.weight)
         nn.init.zeros_(classifier.bias)
@@ -122,12 +112,12 @@ def _fit(train: _Examples, num_classes: int, settings: Settings, seed: int) -> l
     optimizer = torch.optim.SGD(groups, momentum=_MOMENTUM)
     steps = settings.epochs * math.ceil(len(train) / settings.batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    key = rng.fold_in(rng.key(seed, device=device), 0x9B)
+    key = rng.fold_in(rng.key(seed, device=label.device), 0x9B)
     for epoch in range(settings.epochs):
         for rows in rng.permutation(rng.fold_in(key, epoch), len(train)).split(settings.batch):
-            some = train[rows]
             optimizer.zero_grad()
-            torch.stack([F.cross_entropy(one(some.features), some.label) for one in classifiers]).sum().backward()
+            losses = [F.cross_entropy(one(features[rows]), label[rows]) for one in classifiers]
+            torch.stack(losses).sum().backward()
             optimizer.step()
             schedule.step()
     return classifiers

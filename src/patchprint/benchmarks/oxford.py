@@ -57,7 +57,7 @@ class Oxford(Benchmark):
     scoring = frozenset({"correct", "px", "overlap", "match", "common_region", "ap", "sequences", "curves"})
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """Average precision of every pair, its mean per sequence, and the mean over all pairs."""
+        """Return average precision of every pair, its mean per sequence, and the mean over all pairs."""
         if not 0 < settings.overlap <= 0.5:
             raise UserError(f"--overlap {settings.overlap:g} is not between 0 and 0.5")
         pairs: dict[str, dict[str, Any]] = {}
@@ -77,7 +77,7 @@ class Oxford(Benchmark):
 
 
 def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Settings) -> dict[str, Any]:
-    """Scores of one pair of images; the homography leads from a to b."""
+    """Score one pair of images; the homography maps a to b."""
     if settings.common_region:
         a, b = _visible_in_both(a, b, homography)
     if settings.correct == "reprojection":
@@ -103,7 +103,7 @@ def score_pair(a: Features, b: Features, homography: np.ndarray, settings: Setti
 
 
 def _visible_in_both(a: Features, b: Features, homography: np.ndarray) -> tuple[Features, Features]:
-    """Without the keypoints whose region is cut off by the border of one of the two images."""
+    """Remove keypoints whose region is cut off by the border of one of the images."""
     shape_a, shape_b = a.image_size[::-1], b.image_size[::-1]
     in_a = wholly_inside(a.keypoints, shape_a) & wholly_inside(a.keypoints, shape_b, homography)
     in_b = wholly_inside(b.keypoints, shape_b) & wholly_inside(b.keypoints, shape_a, np.linalg.inv(homography))
@@ -116,7 +116,7 @@ def _only(features: Features, chosen: np.ndarray) -> Features:
 
 
 def _match(a: Features, b: Features, how: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Matches as rows of a, rows of b and distances, each (M,)."""
+    """Return matches as rows of a, rows of b and distances, each (M,)."""
     if len(a) == 0 or len(b) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
     if how == "nn":
@@ -126,7 +126,7 @@ def _match(a: Features, b: Features, how: str) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _first_claims(columns: np.ndarray, distance: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Among right matches, whether a match is the nearest that names its keypoint of the second image, (M,) bool."""
+    """Return whether a match is the nearest right one of its keypoint in the second image, (M,) bool."""
     candidates = np.flatnonzero(right)
     candidates = candidates[np.argsort(distance[candidates], kind="stable")]
     _, first = np.unique(columns[candidates], return_index=True)

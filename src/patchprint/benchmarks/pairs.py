@@ -43,7 +43,7 @@ class Pairs(Benchmark):
     scoring = frozenset({"draw", "px", "solved_px", "sequences"})
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """Right matches of every pair, corner errors, and how many pairs were solved."""
+        """Return right matches and corner errors of every pair, and how many pairs were solved."""
         pairs: dict[str, dict[str, Any]] = {}
         for sequence, number, first, other, homography in sequence_pairs(run, settings, settings.all_of_second):
             name = f"{sequence}/1-{number}"
@@ -66,7 +66,7 @@ class Pairs(Benchmark):
 def score_pair(
     a: Features, b: Features, homography: np.ndarray, settings: Settings, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Scores of one pair of images; the homography leads from a to b."""
+    """Score one pair of images; the homography maps a to b."""
     drawn = np.sort(rng.permutation(len(a))[: settings.draw])
     if len(drawn) == 0 or len(b) == 0:
         return {"drawn": len(drawn), "correct": 0, "corner_error": None, "solved": False}

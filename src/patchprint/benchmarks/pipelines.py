@@ -87,7 +87,7 @@ class Pipelines(Benchmark):
             raise UserError(f"{error}; pipelines of others are {', '.join(PEERS)}") from None
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """Scores of every pair, of every scene, and of all."""
+        """Return scores of every pair, of every scene, and of all."""
         pipeline: Pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.patch_model, settings)
         pairs: dict[str, dict[str, Any]] = {}
         scenes: dict[str, Scores] = {}
@@ -228,7 +228,7 @@ def score_pair(a: Features, b: Features, matches: Matches, truth: Truth, px: flo
 def _features_of(
     run: Run, pipeline: Pipeline, scene: Scene, keypoints: int
 ) -> dict[str, tuple[Features, dict[str, float]]]:
-    """Features of the images of a scene by name, and how long they took."""
+    """Return the features of the images of a scene by name, with the time they took."""
     found = {}
     extractor = run.model.extractor if isinstance(run.model, Peer) else None
     for name, image in run.readable(dict(scene.paths), lambda name: pipeline.read(scene.paths[name])):
@@ -248,7 +248,7 @@ def _features_of(
 
 
 def _matches_of(run: Run, pipeline: Pipeline, name: str, a: Features, b: Features) -> tuple[Matches, dict[str, float]]:
-    """Matches of a pair, and how long they took."""
+    """Return the matches of a pair, with the time they took."""
 
     def compute() -> dict[str, np.ndarray]:
         matches, spent = _timed(lambda: pipeline.match(a, b))
@@ -272,14 +272,14 @@ def _milliseconds(arrays: dict[str, np.ndarray]) -> dict[str, float]:
 
 
 def _median_ms(entries: list[dict[str, Any]], suffix: str) -> Scores:
-    """The medians, since the first of many is slow."""
+    """Return medians, since the first of many is slow."""
     return {
         f"{name}_{suffix}": round(float(np.median([entry[name] for entry in entries])), 1) for name in ("ms", "cpu_ms")
     }
 
 
 def _together(pairs: dict[str, dict[str, Any]], truth: Truth) -> Scores:
-    """Means over pairs, and areas under the curve of their errors."""
+    """Return means over pairs, and areas under the curve of their errors."""
     errors = [pair["error"] for pair in pairs.values()]
     return {
         **{name: float(np.mean([pair[name] for pair in pairs.values()])) for name in ("matches", "right", "precision")},
@@ -297,7 +297,7 @@ class Scene:
 
 
 def find_scenes(root: Path, chosen: tuple[str, ...] = ()) -> list[Scene]:
-    """Folders with ``gt_dense_cameras``, or sequences with homographies, below ``root``, which may itself be one."""
+    """Find scenes: folders with ``gt_dense_cameras``, or else sequences with homographies, in ``root`` or ``root`` itself."""
     folders = [root, *sorted(root.iterdir())] if root.is_dir() else []
     with_cameras = [folder for folder in folders if (folder / CAMERAS).is_dir()]
     if not with_cameras:
@@ -320,7 +320,7 @@ def find_scenes(root: Path, chosen: tuple[str, ...] = ()) -> list[Scene]:
 
 
 def _with_cameras(folder: Path) -> Scene:
-    """All pairs of the images in ``images/`` that have a camera."""
+    """Return all pairs of the images in ``images/`` that have a camera."""
     known = strecha.read_intrinsics(folder / "K.txt")
     if known is None:
         raise UserError(f"{folder} has no K.txt; expected the camera matrix of its images, 3 lines of 3 numbers")

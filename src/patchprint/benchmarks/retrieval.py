@@ -69,7 +69,7 @@ PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...] | None, ...]]] = {
 
 
 class Search(NamedTuple):
-    """Who asks, and what is searched: the gallery, or where there is none the others.
+    """Queries and the gallery that is searched; without a gallery, queries search each other.
 
     Shape:
         queries (N, D), labels (N,), gallery (M, D), gallery_labels (M,).
@@ -99,7 +99,7 @@ class Retrieval(Benchmark):
     of_images = True
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """Recall by K, clustering and ranking scores in [0, 1], mean and variance of the norms, and what was counted."""
+        """Return recall by K, clustering and ranking scores in [0, 1], mean and variance of the norms, and counts."""
         arrays = run.predictions("embeddings", lambda: _embed(run, settings))
         raw, label, role = (torch.from_numpy(arrays[name]).to(run.device) for name in ("raw", "label", "role"))
         descriptors, norm = unit_length(raw), raw.double().norm(dim=1)
@@ -150,7 +150,7 @@ def _embed(run: Run, settings: Settings) -> dict[str, np.ndarray]:
 
 
 def _clustering_of(run: Run, settings: Settings, descriptors: Tensor, label: Tensor) -> Scores:
-    """Scores of the clusters that k-means finds; as many as there are classes, as in the papers."""
+    """Return scores of k-means with as many clusters as classes, as in the papers."""
     if not settings.clusters:
         return {"nmi": None, "f1": None}
     starts = settings.kmeans_starts
@@ -166,7 +166,7 @@ def _clustering_of(run: Run, settings: Settings, descriptors: Tensor, label: Ten
 
 
 def clustering_scores(cluster: np.ndarray, label: np.ndarray) -> Scores:
-    """NMI = 2 I / (H_clusters + H_classes), and F1 of the pairs that share a cluster as a guess at those that share a class.
+    """Return NMI = 2 I / (H_clusters + H_classes), and pairwise F1: sharing a cluster predicts sharing a class.
 
     Shape:
         cluster (N,), label (N,)
@@ -180,7 +180,7 @@ def clustering_scores(cluster: np.ndarray, label: np.ndarray) -> Scores:
 
 
 def ranking_scores(search: Search) -> Scores:
-    """Mean average precision at R (the number of positives of a query), and precision at 1; queries without any left out."""
+    """Return mean average precision at R, the number of positives of a query, and precision at 1."""
     names = {"map_at_r": "mean_average_precision_at_r", "precision_at_1": "precision_at_1"}
     if importlib.util.find_spec("pytorch_metric_learning") is None:
         return {**dict.fromkeys(names), "left_out": "map_at_r: pytorch-metric-learning is not installed"}

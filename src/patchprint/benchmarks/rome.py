@@ -40,7 +40,7 @@ class Rome(Benchmark):
     scoring = frozenset({"ap"})
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """Mean average precision over all queries."""
+        """Return mean average precision over all queries."""
         arrays = run.predictions("descriptors", lambda: _export(run, settings))
         descriptors, point = torch.from_numpy(arrays["descriptors"]), arrays["point"]
         values = []

@@ -32,13 +32,13 @@ class Rotation(Robustness):
         return [float(angle) for angle in np.arange(0.0, 180.0 + 1e-9, settings.step)]
 
     def prepared(self, image: np.ndarray) -> np.ndarray:
-        """The largest centered disc, so that nothing leaves or enters."""
+        """Return the largest centered disc, so that a rotation moves nothing in or out."""
         side = min(image.shape)
         top, left = (image.shape[0] - side) // 2, (image.shape[1] - side) // 2
         return _disc(image[top : top + side, left : left + side])
 
     def changed(self, image: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray]:
-        """The image, which is square, turned about its center by ``value`` degrees."""
+        """Return the square image rotated about its center by ``value`` degrees."""
         cv2 = require("cv2", extra="images")
         center = (image.shape[0] - 1) / 2
         cos, sin = math.cos(math.radians(value)), math.sin(math.radians(value))
@@ -48,7 +48,7 @@ class Rotation(Robustness):
 
 
 def _disc(image: np.ndarray) -> np.ndarray:
-    """Gray outside of the largest disc, softly, so that its edge attracts few keypoints."""
+    """Blend to gray outside of the largest disc, so that its edge attracts few keypoints."""
     center = (len(image) - 1) / 2
     y, x = np.ogrid[: len(image), : len(image)]
     radius = np.hypot(x - center, y - center) / (len(image) / 2)

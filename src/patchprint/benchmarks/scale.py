@@ -31,7 +31,7 @@ class Scale(Robustness):
         return [round(float(factor), 4) for factor in np.geomspace(1.0, 4.0, settings.steps)]
 
     def changed(self, image: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray]:
-        """The image shrunk ``value`` times by area averaging."""
+        """Return the image shrunk ``value`` times by area averaging."""
         cv2 = require("cv2", extra="images")
         height, width = (max(8, round(side / value)) for side in image.shape)
         x, y = width / image.shape[1], height / image.shape[0]

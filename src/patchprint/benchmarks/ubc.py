@@ -85,7 +85,7 @@ class Ubc(Benchmark):
     lower_is_better = frozenset({"FPR95 %"})
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
-        """FPR95 in percent, tie-safe and in the authors' variants, with ROC area and average precision."""
+        """Return FPR95 in percent, tie-safe and in the authors' variants, with ROC area and average precision."""
         arrays = run.predictions("distances", lambda: _export(run, settings))
         distance, is_match = arrays["distance"], arrays["is_match"]
         # SDGMNet's routine takes the cosine of unit vectors, which bits do not have.
@@ -135,7 +135,7 @@ def _export(run: Run, settings: Settings) -> dict[str, np.ndarray]:
 
 
 def hardest_pairs(source: PatchSource, pairs: PairList, distance: np.ndarray) -> dict[str, np.ndarray]:
-    """Matching pairs that lie farthest apart (missed), and others that lie nearest (confused), hardest first.
+    """Return the hardest pairs: the farthest matching ones (missed) and the nearest non-matching ones (confused).
 
     Shape:
         distance (L,) -> missed, confused (C, 2, S, S) uint8; missed_distance, confused_distance (C,).
@@ -153,7 +153,7 @@ def hardest_pairs(source: PatchSource, pairs: PairList, distance: np.ndarray) ->
 
 
 def hardest_to_json(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """What `hardest_pairs` found as distances and an image: pairs side by side, the patches of each above each other."""
+    """Convert the result of `hardest_pairs`: distances, and one PNG with pairs side by side, the patches of a pair stacked."""
     found = {}
     for kind in HARDEST:
         count, _, height, width = arrays[kind].shape
@@ -166,7 +166,7 @@ def hardest_to_json(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
 
 
 def hardest_from_json(entry: Any, name: str) -> tuple[np.ndarray, list[float]]:
-    """Patches and distances of one kind of pairs of a result that is called ``name``.
+    """Read patches and distances of one kind of pairs from the result ``name``.
 
     Shape:
         -> (C, 2, S, S) uint8, and C numbers.
